@@ -9,7 +9,6 @@ import pandas as pd
 from plumbline.cells import TaskCell
 from studies.claims.claim import Claim, Finding, Test, judged
 from studies.claims.kinds import among, listed
-from studies.claims.statement import Statement
 from studies.hu.experiments import HU_EXPERIMENTS, HuChoices, cell
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
@@ -89,7 +88,7 @@ def _section(frame: pd.DataFrame, notes: tuple[str, ...]) -> Section:
         summary=_summary(frame),
         plots=(_plot(frame),) if len(frame) else (),
         notes=notes,
-        statements=wire_statements(frame),
+        statements=judged(WIRE_CLAIMS, frame),
     )
 
 
@@ -175,7 +174,7 @@ def _published(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 _BOTH = "mnist01 and credit"
-_CLAIMS = (
+WIRE_CLAIMS = (
     Claim(
         "Protocol 1, (34)-(35)",
         "Both parties obtain their gradients, as without encryption.",
@@ -226,8 +225,3 @@ _CLAIMS = (
         subject=_BOTH,
     ),
 )
-
-
-def wire_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge what Hu, section 5, states of the protocol and of Algorithm 2, by federations; ``labelled`` rows."""
-    return judged(_CLAIMS, frame)

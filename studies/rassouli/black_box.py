@@ -15,10 +15,11 @@ import attacks
 from plumbline.cells.cells import Cell, TaskCell
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel
+from studies.claims.claim import judged
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.claims.guessing import guessing_statements
+from studies.rassouli.claims.guessing import GUESSING_CLAIMS
 from studies.rassouli.windowed import measured_on, model_of, size_of
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
@@ -61,7 +62,7 @@ def black_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
         summary=_summary(data),
         plots=(_plot(data),),
         notes=(*skipped, *_notes(data, plan)),
-        statements=guessing_statements(data),
+        statements=judged(GUESSING_CLAIMS, data),
     )
 
 

@@ -15,9 +15,10 @@ import attacks
 from plumbline.cells.cells import Cell, TaskCell
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel
+from studies.claims.claim import judged_here
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.claims.guarantees import guarantee_statements
+from studies.rassouli.claims.guarantees import GUARANTEES
 from studies.rassouli.windowed import (
     DATASETS,
     SYNTHETIC,
@@ -78,7 +79,7 @@ def bounds_section(run: StudyRun) -> Section:
             "The closed forms are exact for the records whose moments they are from; held-out predictions differ by "
             "sampling alone, as the second drawing shows.",
         ),
-        statements=guarantee_statements(data),
+        statements=judged_here(GUARANTEES, data),
     )
 
 

@@ -8,9 +8,10 @@ import pandas as pd
 
 from plumbline.cells.cells import Cell, DataChoice, TaskCell
 from plumbline.simulation.scaled_tables import ScaledTable
+from studies.claims.claim import judged
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.claims.columns_described import column_statements
+from studies.rassouli.claims.columns_described import COLUMN_CLAIMS
 from studies.rassouli.windowed import DATASETS, Size, measured_on
 from studies.study import StudyRun
 
@@ -43,7 +44,7 @@ def columns_section(run: StudyRun) -> Section:
         summary=_summary(data),
         plots=(_plot(data),),
         notes=(*skipped, *_notes(drawn)),
-        statements=column_statements(data),
+        statements=judged(COLUMN_CLAIMS, data),
     )
 
 

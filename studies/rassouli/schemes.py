@@ -21,10 +21,11 @@ from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.informed import given
 from plumbline.simulation.linear_models import TRAININGS, TrainedModel
 from plumbline.simulation.score_measures import mean_divergence, score_utility
+from studies.claims.claim import judged_here
 from studies.claims.statement import interval_over, interval_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.claims.defended import designed_above_plain, scheme_statements
+from studies.rassouli.claims.defended import SCHEME_CLAIMS, designed_above_plain
 from studies.rassouli.windowed import columns_of, done_rows, model_of, size_of, window_options
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
@@ -105,7 +106,7 @@ def schemes_section(run: StudyRun) -> Section:
         summary=schemes_summary(data, {one.title: one.typical for one in CURVES}),
         plots=schemes_plots(data),
         notes=(*skipped, *schemes_notes(data)),
-        statements=scheme_statements(data),
+        statements=judged_here(SCHEME_CLAIMS, data),
     )
 
 

@@ -9,10 +9,11 @@ from functools import partial
 import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice
+from studies.claims.claim import judged_here
 from studies.page.elements import number_words
 from studies.page.plots import Plot
 from studies.page.section import Section
-from studies.rassouli.claims.starting import start_statements
+from studies.rassouli.claims.starting import START_CLAIMS
 from studies.rassouli.white_box import GIA_STEPS, curve, error_panel, gia, level
 from studies.rassouli.windowed import (
     DATASETS,
@@ -78,7 +79,7 @@ def starts_section(run: StudyRun, plan: _Plan | None = None) -> Section:
         summary=mean_errors(data, ["dataset"], "start_at"),
         plots=(_plot(data),),
         notes=(*skipped, *_notes(data, plan)),
-        statements=start_statements(data),
+        statements=judged_here(START_CLAIMS, data),
     )
 
 

@@ -28,10 +28,11 @@ from plumbline.simulation.informed import (
 )
 from plumbline.simulation.linear_models import TrainedModel
 from plumbline.simulation.score_measures import mean_divergence
+from studies.claims.claim import judged_here
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot, mean_curve
 from studies.page.section import Section
-from studies.rassouli.claims.defended import transform_statements
+from studies.rassouli.claims.defended import TRANSFORM_CLAIMS
 from studies.rassouli.windowed import (
     DATASETS,
     SYNTHETIC,
@@ -100,7 +101,7 @@ def transform_section(run: StudyRun) -> Section:
         summary=transform_summary(data),
         plots=transform_plots(data),
         notes=(*skipped, *transform_notes(data, plan.records)),
-        statements=transform_statements(data),
+        statements=judged_here(TRANSFORM_CLAIMS, data),
     )
 
 

@@ -10,12 +10,13 @@ from functools import partial
 import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice
+from studies.claims.claim import judged_here
 from studies.claims.statement import interval_over, interval_words
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import ATTACKS, LABELS
-from studies.rassouli.claims.reconstruction import reconstruction_statements
+from studies.rassouli.claims.reconstruction import RECONSTRUCTION_CLAIMS
 from studies.rassouli.windowed import (
     DATASETS,
     LEVELS,
@@ -125,7 +126,7 @@ def white_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
         summary=mean_errors(data, ["dataset", "trainer"], "attack"),
         plots=(_plot(data),),
         notes=(*skipped, *_notes(data, plan)),
-        statements=reconstruction_statements(data[data["trainer"] == "adam"]),
+        statements=judged_here(RECONSTRUCTION_CLAIMS, data[data["trainer"] == "adam"]),
     )
 
 

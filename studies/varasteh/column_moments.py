@@ -9,7 +9,7 @@ import pandas as pd
 from plumbline.cells import DataChoice, ModelChoice, TaskCell
 from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
 from studies.claims.kinds import among, equal
-from studies.claims.statement import Statement, interval_over, interval_words
+from studies.claims.statement import interval_over, interval_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -68,7 +68,7 @@ def moments_section(run: StudyRun) -> Section:
         summary=_summary(data),
         plots=tuple(_plots(data)),
         notes=missing,
-        statements=moment_statements(data),
+        statements=judged(MOMENT_CLAIMS, data),
     )
 
 
@@ -157,7 +157,7 @@ _CODES = {
     "adult": "It depends on how categories are numbered and on the column that the paper leaves out.",
     "bank": "It depends on what categories are replaced by.",
 }
-_CLAIMS = (
+MOMENT_CLAIMS = (
     *(
         one
         for name, counts in PAPER_SHAPES.items()
@@ -185,8 +185,3 @@ _CLAIMS = (
         _with("accuracy", _accurate),
     ).on(*PAPER_SHAPES),
 )
-
-
-def moment_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Table I, the least accuracy of section III, and the errors of 1/2 that the text gives."""
-    return judged(_CLAIMS, data)

@@ -5,9 +5,8 @@ Rows are as ``columns_section`` gives them: a row per data set, draw and column.
 
 import pandas as pd
 
-from studies.claims.claim import Claim, Finding, Test, judged
+from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import equal
-from studies.claims.statement import Statement
 from studies.page.elements import number_words
 
 _TABLE = {"bank": (41_188, 19, 2), "robot": (5_456, 24, 4), "satellite": (6_430, 36, 6), "synthetic": (50_000, 10, 2)}
@@ -35,7 +34,7 @@ def _nearer_than_robot(name: str) -> Test:
     return tested
 
 
-_CLAIMS = (
+COLUMN_CLAIMS = (
     *(
         one
         for name, counts in _TABLE.items()
@@ -61,8 +60,3 @@ _CLAIMS = (
         for name in ("bank", "satellite", "synthetic")
     ),
 )
-
-
-def column_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on the data."""
-    return judged(_CLAIMS, frame)

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.simulation.informed import KNOWING
-from studies.claims.claim import NOTHING, Claim, Finding, Test, judged_here
+from studies.claims.claim import NOTHING, Claim, Finding, Test
 from studies.claims.kinds import Curves, among, every, joined, paired
-from studies.claims.statement import Statement
 from studies.page.elements import number_words
 from studies.rassouli.claims.comparisons import DATASETS, hidden
 from vfl.arrays import FloatArray
@@ -91,7 +90,7 @@ def _most_divergence(own: pd.DataFrame) -> Finding:
     return Finding([largest < _SAME_SCORES], f"at most {number_words(largest)} nats")
 
 
-_TRANSFORM = (
+TRANSFORM_CLAIMS = (
     *(
         one
         for name, figure in _FIGURES.items()
@@ -123,11 +122,6 @@ _TRANSFORM = (
 )
 
 
-def transform_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on the transform."""
-    return judged_here(_TRANSFORM, frame)
-
-
 # --- schemes that keep decisions ----------------------------------------------------------------------------------
 
 
@@ -157,7 +151,7 @@ def _buys_error(frame: pd.DataFrame) -> Finding:
     )
 
 
-_SCHEMES = (
+SCHEME_CLAIMS = (
     *Claim(
         "Section VII-B, Figure 13",
         "Schemes 1 to 3 and the class label preserve the model's accuracy: scheme 2 with a lead that eq. 94 lacks.",
@@ -177,11 +171,6 @@ _SCHEMES = (
         subject="scheme 1, every strength",
     ),
 )
-
-
-def scheme_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on schemes that keep the decisions."""
-    return judged_here(_SCHEMES, frame)
 
 
 def designed_above_plain(part: pd.DataFrame) -> list[bool]:
