@@ -9,7 +9,7 @@ import platform
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
@@ -284,8 +284,6 @@ def _without_chatter() -> Iterator[None]:
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in _VERSIONS:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found

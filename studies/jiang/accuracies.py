@@ -8,7 +8,7 @@ import pandas as pd
 
 from plumbline.cells import Cell, DataChoice, ModelChoice, TaskCell, windows
 from studies.claims.claim import NOTHING, Claim, Finding, Test
-from studies.claims.statement import Statement, interval_over, interval_words
+from studies.claims.statement import interval_over, interval_words
 from studies.jiang.inversion.curve_tests import data_sets_of, of_each
 from studies.jiang.inversion.inversion_setting import (
     DATA_SETS,
@@ -100,11 +100,15 @@ def datasets(run: StudyRun, grid: Grid | None = None) -> Section:
             f"{CONVERGED!r} by L-BFGS without a penalty, to larger weights. Networks have two hidden layers of "
             "eight sigmoid units at either party, each with half of the columns. Values are scaled to [0, 1] over all "
             "records, as in the paper.",
-            *(f"{name}: {note}" for name in grid.datasets for note in _notes(name)),
+            *(
+                f"{name}: {note}"
+                for name in grid.datasets
+                for note in (*(f"SIMULATION. {one}" for one in dataset(name).simulation), *dataset(name).notes)
+            ),
             *_samples(results),
             *skipped,
         ),
-        statements=statements_on_table_1(results),
+        statements=of_each(TABLE_CLAIMS, results),
     )
 
 
@@ -118,11 +122,6 @@ def _models(name: str, seed: int, grid: Grid) -> dict[str, ModelChoice]:
         NETWORK: network_model(name, passive, seed, rows=grid.rows),
         CONVERGED: ModelChoice(DataChoice(name, grid.rows), seed=seed),
     }
-
-
-def _notes(name: str) -> tuple[str, ...]:
-    known = dataset(name)
-    return (*(f"SIMULATION. {sentence}" for sentence in known.simulation), *known.notes)
 
 
 def _samples(results: pd.DataFrame) -> tuple[str, ...]:
@@ -190,7 +189,7 @@ def _accurate(label: str) -> Test:
     return tested
 
 
-_CLAIMS = tuple(
+TABLE_CLAIMS = tuple(
     one
     for name, row in TABLE_1.items()
     for claim in (
@@ -212,8 +211,3 @@ _CLAIMS = tuple(
     )
     for one in claim.on(name)
 )
-
-
-def statements_on_table_1(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Table 1 on a frame: dataset, curve (LR, NN), seed, start, accuracy, features, records, status."""
-    return of_each(_CLAIMS, results, "Table 1")

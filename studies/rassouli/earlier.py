@@ -70,11 +70,16 @@ def earlier_section(run: StudyRun) -> Section:
     parts = {item: measured_on(run, names, partial(cells, run, plan)) for item, cells in items.items()}
     found = {item: part.assign(item=item) for item, part in parts.items() if len(part)}
     statements = _statements(found) if found else ()
+    rows = [
+        dict(zip(("item", "earlier", "later"), (one.subject, *_VERSIONS[one.subject]), strict=True))
+        | {"measured here": f"{one.verdict}: {one.measured}"}
+        for one in statements
+    ]
     return Section(
         name="earlier",
         title="The earlier version of the paper",
         data=_flat(found),
-        summary=pd.DataFrame([_row(one) for one in statements]),
+        summary=pd.DataFrame(rows),
         plots=(_plot(found["systems"]),) if "systems" in found else (),
         notes=(*skipped, *_NOTES),
         statements=statements,
@@ -205,13 +210,6 @@ _VERSIONS = {
         "several: one that doesn't alter the scores, others that keep the decisions only",
     ),
 }
-
-
-def _row(statement: Statement) -> dict[str, str]:
-    """The table: item, both versions, and what was measured."""
-    earlier, later = _VERSIONS[statement.subject]
-    measured = f"{statement.verdict}: {statement.measured}"
-    return {"item": statement.subject, "earlier": earlier, "later": later, "measured here": measured}
 
 
 def _statements(found: Mapping[str, pd.DataFrame]) -> tuple[Statement, ...]:

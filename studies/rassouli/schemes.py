@@ -248,9 +248,10 @@ def _against_divergence(data: pd.DataFrame, adversary: str) -> Plot:
             curves.append(Curve(str(name), tuple(means["kl"]), tuple(means["attack_error"]), ours=adversary == "aware"))
         ends = tuple(schemes.groupby(["defence", "strength"])["kl"].mean().agg(["min", "max"]))
         curves += [_level(own, "none", "no defence", ends), _level(own, "guess", "a guess of 1/2", ends)]
-        curves += [
-            _plugin(own, str(name)) for name in own.loc[own["option"] == "", "defence"].unique() if name != "none"
-        ]
+        for name in own.loc[own["option"] == "", "defence"].unique():
+            if name != "none":
+                means = own.loc[own["defence"] == name, ["kl", "attack_error"]].mean()
+                curves.append(Curve(str(name), (float(means["kl"]),), (float(means["attack_error"]),)))
         panels.append(Panel(title, "mean KL divergence, nats", "MSE per feature of half*", tuple(curves), log_x=True))
     who = "who takes the scores at their word" if adversary == "unaware" else "who knows the scheme and its options"
     return Plot(
@@ -264,12 +265,6 @@ def _against_divergence(data: pd.DataFrame, adversary: str) -> Plot:
 def _level(own: pd.DataFrame, defence: str, label: str, ends: tuple[float, ...]) -> Curve:
     level = float(own.loc[own["defence"] == defence, "attack_error"].mean())
     return Curve(label, ends, (level, level))
-
-
-def _plugin(own: pd.DataFrame, name: str) -> Curve:
-    """A defence of a plugin: one point."""
-    means = own.loc[own["defence"] == name, ["kl", "attack_error"]].mean()
-    return Curve(name, (float(means["kl"]),), (float(means["attack_error"]),))
 
 
 def _against_strength(data: pd.DataFrame) -> Plot:

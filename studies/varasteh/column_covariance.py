@@ -20,14 +20,15 @@ def covariance_section(run: StudyRun) -> Section:
     names, missing = run.available(plan.datasets)
     facts = run.measure([TaskCell.of(_TASK, DataChoice(name)) for name in names])
     seeds = range(run.seed, run.seed + plan.seeds)
-    at = [one for name in names for one in situations(name, _middle(name, plan), plan.windows, seeds)]
+    middle = {
+        name: sorted(sizes)[len(sizes) // 2] for name in names for sizes in [widths(columns_of(name), plan.sizes)]
+    }
+    at = [one for name in names for one in situations(name, [middle[name]], plan.windows, seeds)]
     attacked = errors(run, at, PUBLISHED[:3], plan.records)
     data = pd.concat([facts, attacked], ignore_index=True)
-    known = (
-        facts[facts["covariance"].notna()]
-        if "covariance" in facts
-        else pd.DataFrame(columns=["dataset", "off_diagonal"])
-    )
+    known = pd.DataFrame(columns=["dataset", "off_diagonal"])
+    if "covariance" in facts:
+        known = facts[facts["covariance"].notna()]
     return Section(
         name="covariance",
         title="How columns vary together (Figure 6)",
@@ -38,11 +39,6 @@ def covariance_section(run: StudyRun) -> Section:
         maps=tuple(heat_map(str(row["dataset"]), row["names"], row["covariance"]) for _, row in known.iterrows()),
         statements=covariance_statements(known, attacked),
     )
-
-
-def _middle(name: str, plan: WindowPlan) -> tuple[int, ...]:
-    sizes = widths(columns_of(name), plan.sizes)
-    return (sizes[len(sizes) // 2],)
 
 
 def heat_map(dataset: str, names: list[str], covariance: list[list[float]]) -> HeatMap:

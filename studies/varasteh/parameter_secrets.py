@@ -17,6 +17,7 @@ from studies.varasteh.rivals import paper_model
 from studies.varasteh.rotation import AS_DISCLOSED, HALF, REPEATS, RESCALES
 
 _TASK = "studies.varasteh.rotation:secret_errors"
+_SHOWN = ("dataset", "secret", AS_DISCLOSED, REPEATS, RESCALES, HALF)
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,11 @@ def secrets_section(run: StudyRun) -> Section:
         name="secrets",
         title="Secrets of the distortion (Remarks 10, 13 and 14)",
         data=data,
-        summary=_summary(data),
+        summary=data[[name for name in _SHOWN if name in data]],
         plots=(),
         notes=(*missing, *_rescaling(data)),
         statements=secret_statements(data),
     )
-
-
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    columns = ["dataset", "secret", AS_DISCLOSED, REPEATS, RESCALES, HALF]
-    return data[[name for name in columns if name in data]]
 
 
 def _rescaling(data: pd.DataFrame) -> tuple[str, ...]:

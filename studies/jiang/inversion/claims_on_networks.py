@@ -24,7 +24,7 @@ def _few(name: str) -> int:
     return size_of(name, _SMALL)
 
 
-_ON_FIGURE_7 = (
+NETWORK_CLAIMS = (
     Claim(
         _FIGURE_7,
         "The attack error is close to 0 for r <= 0.1.",
@@ -59,11 +59,6 @@ _ON_FIGURE_7 = (
 )
 
 
-def statements_on_networks(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge what is said of Figure 7, for each data set."""
-    return of_each(_ON_FIGURE_7, results, _FIGURE_7)
-
-
 def statements_on_sizes(results: pd.DataFrame, attacks: Sequence[str]) -> tuple[Statement, ...]:
     """Judge what is said of Figure 9; curves of the attack come in the order of the networks' depth."""
     claims = (
@@ -81,7 +76,7 @@ def statements_on_sizes(results: pd.DataFrame, attacks: Sequence[str]) -> tuple[
             "Where features lie far from the start at zero, the start alone errs more than a random guess.",
         ),
     )
-    return of_each(claims, results, _FIGURE_9)
+    return of_each(claims, results)
 
 
 def statements_on_activations(results: pd.DataFrame, attacks: Mapping[str, str]) -> tuple[Statement, ...]:
@@ -102,7 +97,7 @@ def statements_on_activations(results: pd.DataFrame, attacks: Mapping[str, str])
         "A relu unit that is off hides its input, one that is on hides nothing; sigmoid units hide by saturating. "
         "Which weighs more depends on the data and on the training.",
     )
-    return (*of_each([similar], results, _FIGURE_10), worse.judged(where(results)))
+    return (*of_each([similar], results), worse.judged(where(results)))
 
 
 def _mostly_worse(attack: str, others: Mapping[str, str]) -> Test:

@@ -10,7 +10,7 @@ from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import correlation_with_active
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import trend
-from studies.claims.statement import Statement, interval_words
+from studies.claims.statement import interval_words
 from studies.jiang.inversion.contenders import GIA, MOMENTS, bayesian, inversion
 from studies.jiang.inversion.curve_tests import data_sets_of, of_each
 from studies.jiang.inversion.inversion_setting import (
@@ -84,7 +84,7 @@ def correlation(run: StudyRun, plan: InversionPlan | None = None) -> Section:
             "from feature to feature by their spread alone.",
             *skipped,
         ),
-        statements=statements_on_correlation(results),
+        statements=of_each([CORRELATION_CLAIM], results, OF_PAPER),
     )
 
 
@@ -158,15 +158,10 @@ def _usually_lower(rows: pd.DataFrame) -> Finding:
     )
 
 
-_CLAIM = Claim(
+CORRELATION_CLAIM = Claim(
     "Figure 6, 5.2.1.1",
     "Features that correlate more with the active party's usually have a lower error.",
     _usually_lower,
     "The attack doesn't use these correlations: it sees the attacker's features through their share of the logits "
     "only. One window and eight features, as in the paper, can show either.",
 )
-
-
-def statements_on_correlation(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Figure 6 on a frame: dataset, curve, status, seed, start, correlation, error."""
-    return of_each([_CLAIM], results, _CLAIM.source, OF_PAPER)

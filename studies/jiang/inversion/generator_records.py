@@ -12,7 +12,7 @@ from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import joined, paired, trend, where
-from studies.claims.statement import Statement, interval_over, interval_words
+from studies.claims.statement import interval_over, interval_words
 from studies.jiang.inversion.contenders import GIA, GRN, bayesian, inversion, random_guess
 from studies.jiang.inversion.curve_tests import CURVES, below, data_sets_of, of_each
 from studies.jiang.inversion.inversion_plots import plots_of
@@ -116,7 +116,7 @@ def generative(run: StudyRun, plan: CountPlan | None = None) -> Section:
             "of a point: the same estimates as in batches.",
             *skipped,
         ),
-        statements=statements_on_counts(results),
+        statements=of_each(COUNT_CLAIMS, results, OF_PAPER),
     )
 
 
@@ -194,7 +194,7 @@ def _ahead_with_few(rows: pd.DataFrame) -> Finding:
     return joined(below(GIA, GRN, "attack_accuracy")(part) for _, part in few)
 
 
-_CLAIMS = (
+COUNT_CLAIMS = (
     Claim(
         _SOURCE,
         "The generative network has a lower attack accuracy with fewer predictions.",
@@ -215,8 +215,3 @@ _CLAIMS = (
         "From zeros the search ends far from the features; see Figure 7.",
     ),
 )
-
-
-def statements_on_counts(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Figure 8 on a frame: dataset, d, ratio, predictions, seed, start, curve, status, attack_accuracy."""
-    return of_each(_CLAIMS, results, _SOURCE, OF_PAPER)

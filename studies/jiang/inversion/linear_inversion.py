@@ -1,9 +1,6 @@
 """Figure 5: gradient inversion of logistic regressions, against equation solving and a random guess (Jiang 5.2.1)."""
 
-import pandas as pd
-
 from studies.claims.claim import Claim
-from studies.claims.statement import Statement
 from studies.jiang.inversion.contenders import CLAMPED, COMPLETE, ESA, GIA, GIA_KLD, HALF_STAR, RANDOM, on_linear_models
 from studies.jiang.inversion.curve_tests import (
     ALIKE,
@@ -66,7 +63,7 @@ def linear(run: StudyRun, plan: InversionPlan | None = None) -> Section:
             *left_on_the_table(results, (ESA, GIA, GIA_KLD)),
             *skipped,
         ),
-        statements=statements_on_linear(results),
+        statements=of_each(LINEAR_CLAIMS, results),
     )
 
 
@@ -101,7 +98,7 @@ def _determined(name: str) -> int:
     return dataset(name).classes - 1
 
 
-_CLAIMS = (
+LINEAR_CLAIMS = (
     Claim(_FIGURE, "The attack error of both attacks is 0 while d <= k - 1.", near(_ALL, _determined), _UNFINISHED),
     Claim(_FIGURE, "The attack error of both rises with d.", CURVES.grows(ESA, GIA), _COLUMNS),
     Claim(
@@ -144,8 +141,3 @@ _CLAIMS = (
         _STARTS,
     ).on("satellite", "drive"),
 )
-
-
-def statements_on_linear(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on a frame of Figure 5: dataset, d, ratio, seed, start, curve, status, mse, accuracy."""
-    return of_each(_CLAIMS, results, _FIGURE)

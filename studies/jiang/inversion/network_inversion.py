@@ -1,7 +1,8 @@
 """Figure 7: gradient inversion of networks, against the generative network and a random guess (Jiang 5.2.2)."""
 
-from studies.jiang.inversion.claims_on_networks import statements_on_networks
+from studies.jiang.inversion.claims_on_networks import NETWORK_CLAIMS
 from studies.jiang.inversion.contenders import COMPLETE, GIA, GRN, on_networks
+from studies.jiang.inversion.curve_tests import of_each
 from studies.jiang.inversion.inversion_plots import (
     errors_table,
     left_on_the_table,
@@ -48,7 +49,7 @@ def networks(run: StudyRun, plan: InversionPlan | None = None) -> Section:
             *left_on_the_table(results, (GRN, GIA)),
             *skipped,
         ),
-        statements=statements_on_networks(results),
+        statements=of_each(NETWORK_CLAIMS, results),
     )
 
 
