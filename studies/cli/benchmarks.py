@@ -52,19 +52,8 @@ def bench(
     from studies.speed.estimate import EstimateAsked, estimate
 
     with plain_errors():
-        asked = EstimateAsked(
-            *sizes,
-            one_hot=one_hot,
-            byte=byte,
-            parties=parties,
-            classes=classes,
-            batch=batch,
-            epochs=epochs,
-            key_bits=key_bits,
-            kernel=kernel,
-            workers=workers,
-        )
-        found = estimate(asked)
+        given = (one_hot, byte, parties, classes, batch, epochs, key_bits, kernel, workers)
+        found = estimate(EstimateAsked(*sizes, *given))
         if as_json:
             print_json(asdict(found))
         else:

@@ -20,10 +20,10 @@ def covariance_section(run: StudyRun) -> Section:
     names, missing = run.available(plan.datasets)
     facts = run.measure([TaskCell.of(_TASK, DataChoice(name)) for name in names])
     seeds = range(run.seed, run.seed + plan.seeds)
-    middle = {
-        name: sorted(sizes)[len(sizes) // 2] for name in names for sizes in [widths(columns_of(name), plan.sizes)]
-    }
-    at = [one for name in names for one in situations(name, [middle[name]], plan.windows, seeds)]
+    at = []
+    for name in names:
+        sizes = widths(columns_of(name), plan.sizes)
+        at += situations(name, [sizes[len(sizes) // 2]], plan.windows, seeds)
     attacked = errors(run, at, PUBLISHED[:3], plan.records)
     data = pd.concat([facts, attacked], ignore_index=True)
     known = pd.DataFrame(columns=["dataset", "off_diagonal"])
