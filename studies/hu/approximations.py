@@ -1,6 +1,7 @@
 """The section on other expansions of the sigmoid: which a federation can train, and what each lets the parties read."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from plumbline.cells import TaskCell
 from plumbline.judge.measures import Interval
-from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
+from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import among, listed, within
 from studies.claims.statement import Statement, interval_of, interval_over, interval_words
 from studies.hu.claims import SIMILAR
@@ -304,28 +305,25 @@ _OF_ALL = (
 )
 
 
-def _exact(approximation: str) -> Test:
-    def tested(features: pd.DataFrame) -> Finding:
-        runs = features[features["approximation"] == approximation]
-        if not len(runs):
-            return NOTHING
-        ready = runs[runs["sortable"].astype(bool)]
-        return Finding(
-            (ready["exact"] == 1).tolist(),
-            f"{len(ready)} of {len(runs)} trainings were sortable after {runs['epochs'].iloc[0]:.0f} epochs of "
-            f"{runs['batches'].iloc[0]:.0f} batches; share of values exact "
-            f"{interval_words(interval_over(runs, 'exact', ('seed',)), decimals=4)}, of those that were sortable "
-            f"{number_words(ready['exact'].mean()) if len(ready) else 'none'}.",
-        )
-
-    return tested
+def _exact(approximation: str, features: pd.DataFrame) -> Finding:
+    runs = features[features["approximation"] == approximation]
+    if not len(runs):
+        return NOTHING
+    ready = runs[runs["sortable"].astype(bool)]
+    return Finding(
+        (ready["exact"] == 1).tolist(),
+        f"{len(ready)} of {len(runs)} trainings were sortable after {runs['epochs'].iloc[0]:.0f} epochs of "
+        f"{runs['batches'].iloc[0]:.0f} batches; share of values exact "
+        f"{interval_words(interval_over(runs, 'exact', ('seed',)), decimals=4)}, of those that were sortable "
+        f"{number_words(ready['exact'].mean()) if len(ready) else 'none'}.",
+    )
 
 
 _SINGLE = tuple(
     Claim(
         theorem,
         "With d_B = 1 and s <= d_A, Party A learns the feature up to a sign, once its batches are sortable.",
-        _exact(approximation),
+        partial(_exact, approximation),
         subject="credit, rows of norm 1 at most",
     )
     for approximation, theorem in (

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from plumbline.cells import Cell, DataChoice, ModelChoice, TaskCell, windows
-from studies.claims.claim import NOTHING, Claim, Finding, Test
+from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.statement import interval_over, interval_words
 from studies.jiang.inversion.curve_tests import data_sets_of, of_each
 from studies.jiang.inversion.inversion_setting import (
@@ -175,18 +176,15 @@ def _is_sample(part: pd.DataFrame, row: Row) -> bool:
     return bool(part["records"].max() < row.records / 2)
 
 
-def _accurate(label: str) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        own = rows[rows["curve"] == label]
-        if not len(own):
-            return NOTHING
-        row = TABLE_1[str(own["dataset"].iloc[0])]
-        away = abs(own["accuracy"].mean() - _published(row, label))
-        sampled = _is_sample(own, row) and away > _SAME
-        reason = f"{_count(own)} of {row.records:,} records were used here." if sampled else ""
-        return Finding([away <= _SAME, away <= _NEAR], _words(own), reason)
-
-    return tested
+def _accurate(label: str, rows: pd.DataFrame) -> Finding:
+    own = rows[rows["curve"] == label]
+    if not len(own):
+        return NOTHING
+    row = TABLE_1[str(own["dataset"].iloc[0])]
+    away = abs(own["accuracy"].mean() - _published(row, label))
+    sampled = _is_sample(own, row) and away > _SAME
+    reason = f"{_count(own)} of {row.records:,} records were used here." if sampled else ""
+    return Finding([away <= _SAME, away <= _NEAR], _words(own), reason)
 
 
 TABLE_CLAIMS = tuple(
@@ -203,7 +201,7 @@ TABLE_CLAIMS = tuple(
             Claim(
                 "Table 1",
                 f"{label}: an accuracy of {_published(row, label):.4f}.",
-                _accurate(label),
+                partial(_accurate, label),
                 _REASONS.get((name, label), "The paper says neither how it trained nor how long."),
             )
             for label in (LINEAR, NETWORK)

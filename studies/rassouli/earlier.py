@@ -13,7 +13,7 @@ import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice, TaskCell
 from plumbline.simulation.linear_models import TrainedModel
-from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
+from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.statement import Statement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
@@ -223,15 +223,11 @@ def _statements(found: Mapping[str, pd.DataFrame]) -> tuple[Statement, ...]:
     )
 
 
-def _same(measure: str, words: str) -> Test:
+def _same(measure: str, words: str, systems: pd.DataFrame) -> Finding:
     """Whether what differs is rounding alone, in every window; ``words`` have room for the most and the count."""
-
-    def tested(systems: pd.DataFrame) -> Finding:
-        return Finding(
-            (systems[measure] < _EQUAL).tolist(), words.format(most=_largest(systems[measure]), count=len(systems))
-        )
-
-    return tested
+    return Finding(
+        (systems[measure] < _EQUAL).tolist(), words.format(most=_largest(systems[measure]), count=len(systems))
+    )
 
 
 def _as_remark_3(systems: pd.DataFrame) -> Finding:
@@ -289,13 +285,13 @@ _ON_SYSTEMS = (
     Claim(
         "Earlier version, eq. 3-4",
         "Both versions arrive at the same equations.",
-        _same("same_equations", "entries of A differ by at most {most}, {count} windows"),
+        partial(_same, "same_equations", "entries of A differ by at most {most}, {count} windows"),
         subject="Equations",
     ),
     Claim(
         "Remark 1",
         "Attacks estimate the same whatever the combination of the equations.",
-        _same("moved", "LS and Half* differ by at most {most} under a random R"),
+        partial(_same, "moved", "LS and Half* differ by at most {most} under a random R"),
         subject="Remark 1",
     ),
     Claim("Remark 3, Lemma 3", "(R A)^+ = A^+ R^-1.", _as_remark_3, subject="Remark 3"),

@@ -1,11 +1,12 @@
 """What Jiang 5.2.2 says of Figures 7, 9 and 10, and how a run is put to it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import pandas as pd
 
-from studies.claims.claim import Claim, Finding, Test
+from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import for_most, listed, where
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.jiang.inversion.contenders import GIA, GIA_HALF, GRN, MOMENTS, RANDOM, RANGES
@@ -93,21 +94,18 @@ def statements_on_activations(results: pd.DataFrame, attacks: Mapping[str, str])
     worse = Claim(
         _FIGURE_10,
         "For most data sets the error is slightly larger with relu than with sigmoid and tanh.",
-        _mostly_worse(relu, {"sigmoid": sigmoid, "tanh": tanh}),
+        partial(_mostly_worse, relu, {"sigmoid": sigmoid, "tanh": tanh}),
         "A relu unit that is off hides its input, one that is on hides nothing; sigmoid units hide by saturating. "
         "Which weighs more depends on the data and on the training.",
     )
     return (*of_each([similar], results), worse.judged(where(results)))
 
 
-def _mostly_worse(attack: str, others: Mapping[str, str]) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        found = {
-            f"{name}, {words}": interval_over(pairs, "difference")
-            for name, own in rows.groupby("dataset", sort=False)
-            for words, other in others.items()
-            if len(pairs := CURVES.pairs(own, attack, other))
-        }
-        return for_most(listed(f"{attack} errs more than under", found, lambda one: one.low > 0, interval_words))
-
-    return tested
+def _mostly_worse(attack: str, others: Mapping[str, str], rows: pd.DataFrame) -> Finding:
+    found = {
+        f"{name}, {words}": interval_over(pairs, "difference")
+        for name, own in rows.groupby("dataset", sort=False)
+        for words, other in others.items()
+        if len(pairs := CURVES.pairs(own, attack, other))
+    }
+    return for_most(listed(f"{attack} errs more than under", found, lambda one: one.low > 0, interval_words))

@@ -6,13 +6,14 @@ SIMULATION: models are trained in one place; auxiliary records are held-out ones
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
 from plumbline.cells.cells import ModelKind
-from studies.claims.claim import Claim, Finding, Test
+from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import where
 from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import QUICK_STEPS, RECORDS, STEPS, gradient_inversion
@@ -217,25 +218,21 @@ def _as_white_box(rows: pd.DataFrame) -> Finding:
     )
 
 
-def _early(few: int) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        held, said = [], []
-        for name, of in _shadows(rows):
-            attacked = where(of, share=_EARLY)
-            white, random = (where(rows, dataset=name, adversary=who) for who in ("white box", "random guess"))
-            change, gain = (difference(attacked, other, "mse") for other in (white, random))
-            if change is not None and gain is not None:
-                n = int(attacked["n"].max())
-                held += [n < few, change.share <= _SATISFACTORY, gain.is_below]
-                said.append(
-                    f"{name} {n} records, {change.share:+.0%} of the white box's error, {gain.words} from a random "
-                    "guess"
-                )
-        lead = f"Three conditions per data set (fewer than {few} records; at most {_SATISFACTORY:.0%} above the white "
-        lead += f"box's error; below a random guess's): {'; '.join(said)}."
-        return Finding(held, lead if held else "")
-
-    return tested
+def _early(few: int, rows: pd.DataFrame) -> Finding:
+    held, said = [], []
+    for name, of in _shadows(rows):
+        attacked = where(of, share=_EARLY)
+        white, random = (where(rows, dataset=name, adversary=who) for who in ("white box", "random guess"))
+        change, gain = (difference(attacked, other, "mse") for other in (white, random))
+        if change is not None and gain is not None:
+            n = int(attacked["n"].max())
+            held += [n < few, change.share <= _SATISFACTORY, gain.is_below]
+            said.append(
+                f"{name} {n} records, {change.share:+.0%} of the white box's error, {gain.words} from a random guess"
+            )
+    lead = f"Three conditions per data set (fewer than {few} records; at most {_SATISFACTORY:.0%} above the white "
+    lead += f"box's error; below a random guess's): {'; '.join(said)}."
+    return Finding(held, lead if held else "")
 
 
 def _claims(figure: str, few: int, reached: str) -> tuple[Claim, ...]:
@@ -250,7 +247,7 @@ def _claims(figure: str, few: int, reached: str) -> tuple[Claim, ...]:
         Claim(
             f"1 and 5.3, Figure {figure}",
             f"From n = {_EARLY:g} tau on, which is less than {few} records, the attack is {reached}.",
-            _early(few),
+            partial(_early, few),
             _START,
         ),
     )

@@ -3,9 +3,11 @@
 Rows are as ``columns_section`` gives them: a row per data set, draw and column.
 """
 
+from functools import partial
+
 import pandas as pd
 
-from studies.claims.claim import Claim, Finding, Test
+from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import equal
 from studies.page.elements import number_words
 
@@ -22,16 +24,13 @@ def _near_half(own: pd.DataFrame) -> Finding:
     )
 
 
-def _nearer_than_robot(name: str) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        own, robot = (rows[rows["dataset"] == one] for one in (name, "robot"))
-        if not (len(own) and len(robot)):
-            return Finding()
-        near, far = (float((one["mean"] - 0.5).abs().mean()) for one in (own, robot))
-        words = f"on average {number_words(near)} from 1/2, robot {number_words(far)}; their values vary by "
-        return Finding([near < far], words + number_words(float(own["variance"].mean())))
-
-    return tested
+def _nearer_than_robot(name: str, rows: pd.DataFrame) -> Finding:
+    own, robot = (rows[rows["dataset"] == one] for one in (name, "robot"))
+    if not (len(own) and len(robot)):
+        return Finding()
+    near, far = (float((one["mean"] - 0.5).abs().mean()) for one in (own, robot))
+    words = f"on average {number_words(near)} from 1/2, robot {number_words(far)}; their values vary by "
+    return Finding([near < far], words + number_words(float(own["variance"].mean())))
 
 
 COLUMN_CLAIMS = (
@@ -53,7 +52,7 @@ COLUMN_CLAIMS = (
         Claim(
             "Section VIII-E, Figure 6",
             "Features have a mean close to 1/2, robot's are relatively far from it.",
-            _nearer_than_robot(name),
+            partial(_nearer_than_robot, name),
             "Single columns lie far to both sides, and only the mean of the means is near 1/2.",
             name,
         )

@@ -3,11 +3,13 @@
 Rows are as ``transform_section`` and ``schemes_section`` give them.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
 from plumbline.simulation.informed import KNOWING
-from studies.claims.claim import NOTHING, Claim, Finding, Test
+from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import Curves, among, every, joined, paired
 from studies.page.elements import number_words
 from studies.rassouli.claims.comparisons import DATASETS, hidden
@@ -34,14 +36,11 @@ def _less_successful(own: pd.DataFrame) -> Finding:
     return joined(_CURVES.surely(one, f"{attack}'s errors rise by") for attack, one in moved.items())
 
 
-def _adds_the_gain(attack: str) -> Test:
-    def tested(frame: pd.DataFrame) -> Finding:
-        gains = frame.loc[(frame["adversary"] == attack) & (frame["defence"] == _PPS), [*_WINDOW, "gain"]]
-        moved = _moved(frame, attack).merge(gains, on=_WINDOW)
-        apart = (moved["difference"] / moved["gain"] - 1).abs()
-        return Finding((apart < _SAME).tolist(), f"at most {apart.max():.2%} from it, in {len(moved)} windows")
-
-    return tested
+def _adds_the_gain(attack: str, frame: pd.DataFrame) -> Finding:
+    gains = frame.loc[(frame["adversary"] == attack) & (frame["defence"] == _PPS), [*_WINDOW, "gain"]]
+    moved = _moved(frame, attack).merge(gains, on=_WINDOW)
+    apart = (moved["difference"] / moved["gain"] - 1).abs()
+    return Finding((apart < _SAME).tolist(), f"at most {apart.max():.2%} from it, in {len(moved)} windows")
 
 
 def _vanishing(own: pd.DataFrame) -> Finding:
@@ -107,7 +106,7 @@ TRANSFORM_CLAIMS = (
         Claim(
             "Section VIII-D",
             f"-I adds 4/d Tr(A^+ A K_1/2) to the error of {words}.",
-            _adds_the_gain(attack),
+            partial(_adds_the_gain, attack),
             subject="every window",
         )
         for attack, words in (("ls", "LS"), ("half_star", "Half*"))
