@@ -55,7 +55,8 @@ DEFENCES = {
     "random, disclosed": FeatureTransform("random", "disclosure"),
     "H*, disclosed": FeatureTransform("optimal", "disclosure"),
 }
-ATTACKS = ("ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
+_ATTACKS = {"ls": "LS", "clamped_ls": "Clamped LS", "cls": "CLS", "half_star": "Half*", "rcc1": "RCC1", "rcc2": "RCC2"}
+ATTACKS = tuple(_ATTACKS)
 # A closer optimum than scikit-learn's default: what moves scores then is the transform alone.
 _TOLERANCE, _ITERATIONS = 1e-8, 5000
 
@@ -214,7 +215,6 @@ def _defended(
         yield name, with_records(view, trained, passive, own)
 
 
-_ATTACKS = {"ls": "LS", "clamped_ls": "Clamped LS", "cls": "CLS", "half_star": "Half*", "rcc1": "RCC1", "rcc2": "RCC2"}
 _FIGURES = {"satellite": "8", "bank": "9", "robot": "10", "synthetic": "11"}
 # What a logarithmic axis shows of 0.
 _SMALLEST_KL = 1e-16

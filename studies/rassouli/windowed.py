@@ -11,8 +11,8 @@ from studies.brought_plugins import foreknowledge_of
 from studies.study import StudyRun
 from vfl.data.catalogue import dataset
 
-DATASETS = ("bank", "robot", "satellite", "synthetic")
 SYNTHETIC = "synthetic"
+DATASETS = ("bank", "robot", "satellite", SYNTHETIC)
 # scikit-learn's make_classification as the paper calls it (Table I): all other arguments at their defaults.
 _SYNTHETIC_ROWS, _SYNTHETIC_COLUMNS, _SYNTHETIC_CLASSES = 50_000, 10, 2
 
