@@ -52,7 +52,7 @@ def cells_of(choices: HuChoices) -> list[TaskCell]:
     for name in choices.datasets:
         common: dict[str, Any] = {"scaling": _SCALINGS[name], "seed": choices.seeds[0]}
         common["steps"] = _QUICK_STEPS[name] if choices.quick else None
-        own = [("zero", True, {}), ("zero", False, {})]
+        own: list[tuple[str, bool, dict[str, Any]]] = [("zero", True, {}), ("zero", False, {})]
         if name == "credit":
             own += [("xavier", True, {}), ("zero", True, {"slope": minimax_line().slope})]
         cells += [
