@@ -52,8 +52,8 @@ def bench(
     from studies.speed.estimate import EstimateAsked, estimate
 
     with plain_errors():
-        given = (one_hot, byte, parties, classes, batch, epochs, key_bits, kernel, workers)
-        found = estimate(EstimateAsked(*sizes, *given))
+        asked = EstimateAsked(*sizes, one_hot, byte, parties, classes, batch, epochs, key_bits, kernel, workers)
+        found = estimate(asked)
         if as_json:
             print_json(asdict(found))
         else:

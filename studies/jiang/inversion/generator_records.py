@@ -135,8 +135,8 @@ def _planned(run: StudyRun, plan: CountPlan, grid: Grid) -> list[Any]:
                 at_once = (count * batches, 1) if one in alone else (count, batches)
                 beside = target.described | {"curve": one.label, "ours": one.ours, "predictions": count}
                 beside |= {"d": len(target.passive), "start": target.passive[0], "seed": target.model.seed}
-                asked = {"passive": target.passive, "attack": one.attack.name, "options": one.attack.options}
-                asked |= {"together": at_once[0], "batches": at_once[1]}
+                asked: dict[str, Any] = {"attack": one.attack.name, "options": one.attack.options}
+                asked |= {"passive": target.passive, "together": at_once[0], "batches": at_once[1]}
                 planned.append((beside, TaskCell.of(f"{_HERE}:in_batches", target.model, **asked)))
     return planned
 
