@@ -251,8 +251,11 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
     for number, kind in enumerate(INITIALISATIONS):
         generator = np.random.default_rng((_WEIGHT_STREAM, problem.seed, number))
         start[kind] = initial_weights(kind, width, 1, total_features=width, generator=generator)
-    drawn = {"squared_norm": problem.squared_norm, "failure": FAILURE}
-    bounds = [initial_product_bound(column.initialisation, width, len(problem.features), **drawn) for column in columns]
+    rows, norm = len(problem.features), problem.squared_norm
+    bounds = [
+        initial_product_bound(column.initialisation, width, rows, squared_norm=norm, failure=FAILURE)
+        for column in columns
+    ]
     limits = [
         # With noise no step's labels are guaranteed.
         0 if column.noisy else guaranteed_steps(LEARNING_RATE, bound, squared_norm=problem.squared_norm)
