@@ -15,9 +15,9 @@ from typing import Any
 
 from defences.registry import candidates
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.plan import AuditPlan
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.plan import AuditPlan
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.audit.request import Verbosity
-from plumbline.federation_status import narrow_words
 from plumbline.judge.answer import (
     Answer,
     Light,
@@ -28,7 +27,7 @@ from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
-from plumbline.judge.summary import RunSummary, expectations
+from plumbline.judge.summary import RunSummary, expectations, narrow_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.terminal import shown_text
 from services.common.agreement import Agreement

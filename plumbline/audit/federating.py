@@ -12,9 +12,9 @@ import pandas as pd
 
 from attacks.known_moments import known_moments
 from defences.base import TrainingDefence
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.further_sessions import attack_at_the_limit
-from plumbline.audit.planning.plan import AuditPlan
-from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.plan import AuditPlan
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, RunProgress

@@ -17,8 +17,8 @@ import numpy as np
 import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
 from defences import NoiseSource, ScoreDefence
-from plumbline.audit.planning.plan import AuditPlan, labels_of
-from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.plan import AuditPlan, labels_of
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import RunProgress
 from services.adversary.knowledge import Knowledge

@@ -20,14 +20,14 @@ from plumbline.audit.candidates import most_trials, read_trials, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.plan import AuditPlan, candidates, labels_of, plan_audit
-from plumbline.audit.report.page import write_report
+from plumbline.audit.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
+from plumbline.audit.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
 from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
 from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
+from plumbline.report.page import write_report
 from services.common.durable import write_durably
 from services.common.settings import settings_of
 

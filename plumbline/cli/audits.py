@@ -172,9 +172,9 @@ def audit(
     given = {option: value for option, value in locals().items() if _is_given(context, option)}
     with plain_errors():
         from plumbline.audit.configuration import AuditOptions, read_configuration
-        from plumbline.audit.planning.plan import plan_facts
+        from plumbline.audit.folder import AuditFolder
+        from plumbline.audit.plan import plan_facts
         from plumbline.audit.run import prepare, run_audit
-        from plumbline.audit.runs.folder import AuditFolder
 
         asked = _on_the_command_line(given).over(read_configuration(config) if config else AuditOptions())
         request, wants_json = asked.request(), "json" in asked.said

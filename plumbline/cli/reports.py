@@ -32,7 +32,7 @@ def list_runs(context: typer.Context, runs: _Runs = _RUNS, as_json: AsJson = Fal
     """
     if context.invoked_subcommand is not None:
         return
-    from plumbline.audit.runs.past_runs import past_runs
+    from plumbline.audit.past_runs import past_runs
 
     with plain_errors():
         found = past_runs(runs)
@@ -63,7 +63,7 @@ def compare(
 
     Example: plumbline runs compare 20260101-120000-bank latest
     """
-    from plumbline.audit.runs.past_runs import compare_runs, find_run
+    from plumbline.audit.past_runs import compare_runs, find_run
 
     with plain_errors():
         folders = [find_run(name, runs).path for name in (first, second)]
@@ -100,8 +100,8 @@ def report(
         with plain_errors():
             _report_of_party(of_party, as_json=as_json)
         return
+    from plumbline.audit.past_runs import find_run, results_in
     from plumbline.audit.run import report_again
-    from plumbline.audit.runs.past_runs import find_run, results_in
 
     with plain_errors():
         folder = find_run(run, runs)
@@ -114,7 +114,7 @@ def report(
 
 
 def _report_of_party(folder: Path, *, as_json: bool) -> None:
-    from plumbline.audit.report.party_report import read_party, write_party_report
+    from plumbline.report.party_report import read_party, write_party_report
     from services.common.run_folder import RunFolder
 
     view, page = read_party(RunFolder(folder)), folder / "report.html"

@@ -11,6 +11,7 @@ from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES, ChannelRecord, DefencePrediction, EpochRecord, PartyRecord, StepRecord
+from vfl.data.faults import counted
 from vfl.learning.score_quality import accuracy, area_under_curve
 
 
@@ -177,3 +178,20 @@ def _timing(name: str, record: PartyRecord, steps: Sequence[StepRecord]) -> Part
     quarter = max(1, len(totals) // 4)
     pace = float(np.median(totals[-quarter:]) / np.median(totals[:quarter]))
     return PartyTiming(name, seconds, pace, record.peak_memory_bytes)
+
+
+def narrow_words(binary: int, byte: int) -> str:
+    """Say how many features take few digits: ``4 binary, 9 byte``; empty where none does."""
+    return ", ".join(f"{count} {name}" for count, name in ((binary, "binary"), (byte, "byte")) if count)
+
+
+def seen_words(party: PartyDescription) -> str:
+    """Say what every other party and the coordinator learn of a party's columns before training."""
+    count = counted(party.feature_count, "feature")
+    narrow = narrow_words(party.binary_features, party.byte_features)
+    if not narrow:
+        return f"all others see their number: {count}, of one width"
+    return (
+        f"all others see their number: {count}; and how many take 1 or 8 binary digits in place of all: {narrow}. "
+        "PLUMBLINE_PAD_WIDTHS=true keeps the latter"
+    )

@@ -16,9 +16,9 @@ from plumbline.audit.candidates import (
     read_trials,
     trial_of,
 )
-from plumbline.audit.planning.plan import plan_audit
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.plan import plan_audit
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from plumbline.audit.report.page import labels_by_epoch, ranked_levels, share_words
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
+from plumbline.report.page import labels_by_epoch, ranked_levels, share_words
 from tests.harness.findings import attack, column, findings, levels
 
 

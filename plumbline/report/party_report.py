@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from plumbline.html import template
 from plumbline.judge.summary import assumptions, expectations
+from plumbline.report.html import template
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.run_files import RunFolderError

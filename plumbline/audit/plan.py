@@ -10,7 +10,7 @@ import attacks
 from attacks import Extent, Level, Scenario, spec_of
 from attacks.base import FEW_SECONDS, AttackSpec
 from attacks.registry import OF_ALL_SESSIONS, REGISTRY
-from plumbline.audit.planning.forecast import Calibration, Forecast, Workload, calibrate, forecast, training_seconds
+from plumbline.audit.forecast import Calibration, Forecast, Workload, calibrate, forecast, training_seconds
 from plumbline.audit.request import AdversaryOptions, AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import duration_words

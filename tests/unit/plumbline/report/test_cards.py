@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from plumbline.audit.report.cards import ColumnEvidence, read_evidence
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.columns import SourceKind
+from plumbline.report.cards import ColumnEvidence, read_evidence
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, Estimates, PartyFeatures, PredictionAttackOutcome
 from vfl.arrays import FloatArray

@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 
 from attacks import LEVELS, Level
-from plumbline.audit.report.cards import ColumnEvidence, cards_of, read_evidence
 from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, percent_words, roc, share_bar, stacked
 from plumbline.charts.marks import Chart
-from plumbline.federation_status import seen_words
-from plumbline.html import template
 from plumbline.judge import answer
 from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, own
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.summary import RunSummary, assumptions, expectations
+from plumbline.judge.summary import RunSummary, assumptions, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
+from plumbline.report.cards import ColumnEvidence, cards_of, read_evidence
+from plumbline.report.html import template
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder

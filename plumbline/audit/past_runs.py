@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from plumbline.audit.configuration import FILE, NO_ATTACKS, read_options
-from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.folder import AuditFolder
 from plumbline.judge.federation_part import HEADLINE
 from services.common.run_files import parsed, read_json
 from vfl.suggestions import did_you_mean

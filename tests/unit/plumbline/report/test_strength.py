@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plumbline.audit.report.cards import ColumnEvidence
-from plumbline.audit.report.page import by_strength
 from plumbline.judge.answer import ColumnAnswer
+from plumbline.report.cards import ColumnEvidence
+from plumbline.report.page import by_strength
 from tests.harness.findings import attack, column, levels
 
 
