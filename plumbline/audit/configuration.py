@@ -15,6 +15,7 @@ from typing import Any
 import tomli_w
 
 from plumbline.audit.request import ALL, DEFAULTS, OPTIONS, AuditRequest
+from plumbline.training_terms import SETTINGS_AS_OPTIONS
 from services.common.durable import write_durably
 from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
@@ -25,8 +26,6 @@ from vfl.suggestions import did_you_mean
 FILE = "audit.toml"
 # Options whose name isn't that of the request's field.
 _FIELDS = {"id": "id_column", "yes": "assume_yes"}
-# Settings that are options of their own.
-SETTINGS_AS_OPTIONS = ("epochs", "batch-size", "learning-rate", "most-forms", "packing", "seed")
 # What has keys of its own.
 _TABLES = ("settings", "encode", "attack-options", "defence-options")
 _OF_REQUEST = {
@@ -39,7 +38,8 @@ _MOST_BYTES, _MOST_KEYS = 16 << 20, 100
 NO_ATTACKS = "none"
 # How the terminal is spoken to.
 _SAID = ("quiet", "verbose", "json")
-KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *SETTINGS_AS_OPTIONS, *_TABLES, *_SAID)
+_SETTINGS = tuple(name.replace("_", "-") for name in SETTINGS_AS_OPTIONS)
+KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *_SETTINGS, *_TABLES, *_SAID)
 _HEADER = """\
 # {run}: repeat it with
 #   plumbline audit --config {path}
@@ -256,7 +256,7 @@ def _settings_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
             hint = did_you_mean(name, Settings.model_fields) or " See `plumbline serve --help` for the list."
             raise place.error(name, f"there is no setting {name!r}.{hint}", "settings")
     settings = _rooted(settings, place.folder)
-    for key in (*SETTINGS_AS_OPTIONS, "attack-options", "defence-options"):
+    for key in (*_SETTINGS, "attack-options", "defence-options"):
         name = key.replace("-", "_")
         if key in given and name in settings:
             raise place.error(key, f"{key} stands here and in [settings]: drop one of them.")
