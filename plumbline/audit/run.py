@@ -24,7 +24,7 @@ from plumbline.audit.folder import AuditFolder, new_run, read_facts, run_at_work
 from plumbline.audit.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
-from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
+from plumbline.job_progress import RunProgress, duration_words, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
 from plumbline.report.page import write_report
@@ -99,7 +99,7 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
 
 def _shown(plan: AuditPlan, console: Console) -> AbstractContextManager[RunProgress]:
     if plan.request.output.verbosity == "quiet":
-        return nullcontext(NoProgress())
+        return nullcontext(RunProgress())
     return shown_progress(console, expected=plan.workload.attacks)
 
 

@@ -7,14 +7,13 @@ from functools import cached_property
 import numpy as np
 
 import attacks
-from attacks import LEVELS, Level
+from attacks import LEVELS, AuxiliaryRows, Level, PredictionView
 from plumbline.judge import Progress, silent
 from plumbline.judge.columns import TOLERANCE, Category, Source, few_valued, find_categories, sources_of
 from plumbline.judge.evidence import (
     CategoryVerdict,
     ColumnVerdict,
     Evidence,
-    Knowledge,
     Predictor,
     SourceVerdict,
     imputations,
@@ -130,16 +129,17 @@ class Truth:
         """What the declared complete records tell of the judged ones by the active party's columns and labels."""
         if not self.auxiliary_records or self._active.min() < 0 or self._active.max() > 1:
             return []  # views, and so attacks, are for columns in [0, 1]
-        return imputations(
-            Knowledge(
-                features_active=self._active[self._rows],
-                labels=self._labels[self._rows],
-                auxiliary_active=self._active[self._known],
-                auxiliary_passive=self._passive[self._known],
-                auxiliary_labels=self._labels[self._known],
-                groups=tuple(one.columns for one in self.told_categories if len(one.columns) > 1 and not one.is_open),
-            )
+        records = self._known
+        view = PredictionView(
+            features_active=self._active[self._rows],
+            record_labels=self._labels[self._rows],
+            passive_features=self._passive.shape[1],
+            auxiliary=AuxiliaryRows(
+                self._active[records], self._passive[records], np.empty((len(records), 0)), self._labels[records]
+            ),
         )
+        whole = [one.columns for one in self.told_categories if len(one.columns) > 1 and not one.is_open]
+        return imputations(view, tuple(whole))
 
 
 # Fewer records than this are too few to judge: half of them choose an attack, and what the others say is chance.

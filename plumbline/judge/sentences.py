@@ -1,7 +1,7 @@
 """From verdicts to the answer: one sentence about the federation, and what each party risks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from attacks.base import NEEDS
 from attacks.registry import REPLACING
@@ -24,7 +24,7 @@ from plumbline.judge.answer import (
     together,
     worst,
 )
-from plumbline.judge.evidence import SourceVerdict
+from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary
@@ -120,18 +120,8 @@ def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
 
 
 def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
-    return ColumnAnswer(
-        party=verdict.party,
-        column=verdict.column,
-        kind=verdict.kind,
-        light=light_of_column(verdict),
-        levels=verdict.levels,
-        sentence=column_sentence(verdict),
-        features=verdict.features,
-        known=verdict.known,
-        known_as=verdict.known_as,
-        one_session=verdict.one_session,
-    )
+    shared = {one.name: getattr(verdict, one.name) for one in fields(ColumnLevels)}
+    return ColumnAnswer(**shared, light=light_of_column(verdict), sentence=column_sentence(verdict))
 
 
 def _is_measured(columns: Sequence[ColumnAnswer]) -> bool:

@@ -150,7 +150,11 @@ def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         right += max(int((error < 1e-4).sum()) for error in errors)
         resolved += int(known.sum())
         total += len(values)
-    return {"success": right / total if total else 0.0, "resolved": resolved / total if total else 0.0}
+    return {"success": _share(right, total), "resolved": _share(resolved, total)}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
 
 
 def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
@@ -160,7 +164,7 @@ def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         right += int(_read_rightly(found.values, own, found.rows).sum())
         read += found.values.size
         total += own.features.size
-    return {"success": right / read if read else 0.0, "resolved": read / total if total else 0.0}
+    return {"success": _share(right, read), "resolved": _share(read, total)}
 
 
 def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray | None) -> BoolArray:
@@ -192,7 +196,7 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         whole += float(((truth - truth.mean(axis=0)) ** 2).sum()) if len(truth) else 0.0
         resolved += int(known.sum())
         total += len(known)
-    return {"success": max(0.0, 1 - left / whole) if whole else 0.0, "resolved": resolved / total if total else 0.0}
+    return {"success": max(0.0, 1 - left / whole) if whole else 0.0, "resolved": _share(resolved, total)}
 
 
 _JUDGES = {"labels": _labels, "features": _features, "readings": _readings, "products": _products}

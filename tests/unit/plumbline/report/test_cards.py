@@ -40,7 +40,7 @@ class Table:
 
 
 def answer(column: str, *features: int, kind: SourceKind = "number", party: str = "passive-1") -> ColumnAnswer:
-    return ColumnAnswer(party, column, kind, "grey", (), "", features)
+    return ColumnAnswer(party=party, column=column, kind=kind, light="grey", levels=(), features=features)
 
 
 def folder_of(path: Path, *tables: Table, estimate: FloatArray | None = None, described: bool = True) -> RunFolder:

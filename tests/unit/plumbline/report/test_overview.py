@@ -14,7 +14,17 @@ from tests.harness.findings import attack, column, findings, levels
 
 
 def answer(name: str, error: float, *, known: tuple[LevelVerdict, ...] = ()) -> ColumnAnswer:
-    return ColumnAnswer("passive", name, "number", "red", levels("half_star", error), "", (0,), known, "within 5")
+    told = levels("half_star", error)
+    return ColumnAnswer(
+        party="passive",
+        column=name,
+        kind="number",
+        light="red",
+        levels=told,
+        features=(0,),
+        known=known,
+        known_as="within 5",
+    )
 
 
 def found(*columns: ColumnAnswer) -> Findings:
