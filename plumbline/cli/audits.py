@@ -209,10 +209,6 @@ def _on_the_command_line(given: Mapping[str, Any]) -> AuditOptions:
     return asked_of(options, settings, said | ({"json"} if options.pop("as_json", False) else set()))
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(listed(text))
-
-
 def _encodings(entries: list[str]) -> dict[str, str]:
     """``age=number``, ``job=onehot``: a column of any name becomes one of the kinds there are."""
     pairs = [entry.rpartition("=") for text in entries for entry in text.split(",") if entry.strip()]
@@ -245,12 +241,9 @@ def _pairs(settings: list[str]) -> dict[str, Any]:
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "passive": tuple,
     "passive_columns": tuple,
-    "columns": _names,
-    "drop": _names,
-    "active_columns": _names,
+    **dict.fromkeys(("columns", "drop", "active_columns", "defences"), lambda text: tuple(listed(text))),
     "encode": _encodings,
     "attacks": lambda text: tuple(listed_labels(text)),
-    "defences": _names,
     "hidden": _layer_sizes,
 }
 

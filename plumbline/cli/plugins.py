@@ -120,16 +120,9 @@ def _defence_facts(name: str) -> dict[str, Any]:
     except ImportError:
         return {"name": name, "summary": _MISSING_LIBRARY}
     spec = defence_spec(name)
-    return {
-        "name": name,
-        "summary": _summary(spec, chosen),
-        "sits": list(spec.sits),
-        "stages": list(spec.stages),
-        "keeps": spec.keeps,
-        "needs": list(spec.needs),
-        "cost": spec.cost,
-        "source": spec.source,
-    }
+    told = {one: getattr(spec, one) for one in ("sits", "stages", "keeps", "needs", "cost", "source")}
+    listed = {one: list(value) if isinstance(value, tuple) else value for one, value in told.items()}
+    return {"name": name, "summary": _summary(spec, chosen), **listed}
 
 
 def _summary(spec: AttackSpec | DefenceSpec, chosen: Any) -> str:

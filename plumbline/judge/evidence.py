@@ -5,6 +5,7 @@ Guesses without a score are constants, imputations from complete records, and at
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -98,20 +99,12 @@ def missing_losses(truth: FloatArray, predictors: Sequence[Predictor], tolerance
 
 def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories: Sequence[Category]) -> list[Losses]:
     """1 where predictors of (n, d) cells name another value than the true one, else 0: (n, categories)."""
-    symbols = [one.symbols(truth) for one in categories]
-    return [
-        Losses(
-            predictor.name,
-            predictor.level,
-            _columns(
-                [
-                    one.is_wrong(one.symbols(predictor.estimate), true)
-                    for one, true in zip(categories, symbols, strict=True)
-                ]
-            ),
-        )
-        for predictor in predictors
-    ]
+    told = [(one, one.symbols(truth)) for one in categories]
+
+    def wrong(guess: FloatArray) -> FloatArray:
+        return _columns([one.is_wrong(one.symbols(guess), true) for one, true in told])
+
+    return [Losses(one.name, one.level, wrong(one.estimate)) for one in predictors]
 
 
 def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Losses]:
@@ -140,8 +133,8 @@ def constants(truth: FloatArray) -> list[Predictor]:
 
     The mean is that of the judged (n, d) cells themselves: no other constant has a smaller squared error on them.
     """
-    mean = Predictor("its mean", "marginals", np.broadcast_to(truth.mean(axis=0), truth.shape))
-    return [*_public_guesses(truth), mean]
+    public = [Predictor(name, "nothing", np.full_like(truth, value)) for name, value in _PUBLIC.items()]
+    return [*public, Predictor("its mean", "marginals", np.broadcast_to(truth.mean(axis=0), truth.shape))]
 
 
 def densest_constants(truth: FloatArray, tolerance: FloatArray) -> list[Predictor]:
@@ -152,10 +145,6 @@ def densest_constants(truth: FloatArray, tolerance: FloatArray) -> list[Predicto
     places = [_densest(column, width) for column, width in zip(truth.T, tolerance, strict=True)]
     densest = Predictor("its densest place", "marginals", np.broadcast_to(np.array(places), truth.shape))
     return [*constants(truth), densest]
-
-
-def _public_guesses(truth: FloatArray) -> list[Predictor]:
-    return [Predictor(name, "nothing", np.full_like(truth, value)) for name, value in _PUBLIC.items()]
 
 
 def _densest(column: FloatArray, tolerance: float) -> float:
@@ -303,10 +292,7 @@ class Evidence:
         """1 where a cell is off by more than the tolerance, on some records, likewise."""
         truth, attacks, score_free = self._of(rows)
         guesses = [*densest_constants(truth, self.tolerance), *score_free]
-        return (
-            missing_losses(truth, attacks, self.tolerance),
-            missing_losses(truth, guesses, self.tolerance),
-        )
+        return missing_losses(truth, attacks, self.tolerance), missing_losses(truth, guesses, self.tolerance)
 
     def wrong(self, rows: IntArray, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
         """1 where another value than the true one is named, on some records, likewise."""
@@ -337,12 +323,8 @@ class Evidence:
         """Judge every category likewise, by how often another value than the true one is named."""
         if not categories:
             return []
-        return choose_and_judge(
-            lambda rows: self.wrong(rows, categories),
-            len(self.truth),
-            generator=generator,
-            of_sessions=self.of_sessions,
-        )
+        count, measure = len(self.truth), partial(self.wrong, categories=categories)
+        return choose_and_judge(measure, count, generator=generator, of_sessions=self.of_sessions)
 
     def _of(self, rows: IntArray) -> tuple[FloatArray, list[Predictor], list[Predictor]]:
         return (

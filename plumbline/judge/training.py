@@ -85,9 +85,9 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
 
 
 def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFinding:
-    finding = TrainingFinding(
-        outcome.attack, outcome.party, outcome.reason or "", outcome.seconds, conduct=conduct_of(outcome)
-    )
+    # Older runs say it by the attack's name only.
+    conduct = outcome.conduct or ("replaces_messages" if outcome.attack.partition("(")[0] in REPLACING else "listens")
+    finding = TrainingFinding(outcome.attack, outcome.party, outcome.reason or "", outcome.seconds, conduct=conduct)
     if not outcome.is_done:
         return finding
     kind = outcome.kind or ""
@@ -100,11 +100,6 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
         reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
         return replace(finding, reason=reason)
-
-
-def conduct_of(outcome: TrainingAttackOutcome) -> Conduct:
-    """Whether a party followed the protocol; older runs say it by the attack's name only."""
-    return outcome.conduct or ("replaces_messages" if outcome.attack.partition("(")[0] in REPLACING else "listens")
 
 
 def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]:
