@@ -71,7 +71,11 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
         print_summary(console, findings.summary, elapsed)
         print_prediction_findings(console, findings.predictions)
         print_training_findings(console, list(findings.training))
-        print_predictions(console, findings.summary)
+        # What theory expects of each defence.
+        for party, predictions in findings.summary.predictions.items():
+            for one in predictions:
+                numbers = ", ".join(f"{what} {value}" for what, value in expectations(one))
+                console.print(shown_text(f"{one.defence} at {party} expects: {numbers}."), highlight=False)
 
 
 def print_verdict(console: Console, findings: Findings) -> None:
@@ -246,14 +250,6 @@ def _print_stages(console: Console, summary: RunSummary) -> None:
     stages.add_row("last quarter / first", *(f"{timing.pace:.2f}" for timing in summary.timings))
     stages.add_row("peak memory, MB", *(f"{timing.peak_memory_bytes / 1e6:.0f}" for timing in summary.timings))
     console.print(stages)
-
-
-def print_predictions(console: Console, summary: RunSummary) -> None:
-    """Show what theory expects of each defence, one line each."""
-    for party, predictions in summary.predictions.items():
-        for prediction in predictions:
-            numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
-            console.print(shown_text(f"{prediction.defence} at {party} expects: {numbers}."), highlight=False)
 
 
 def print_prediction_findings(console: Console, findings: PredictionFindings) -> None:

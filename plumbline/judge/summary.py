@@ -129,7 +129,12 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
         bytes_by_message={message: size for message, size in traffic.most_common() if size},
         agreement=active.agreement,
         class_names=active.class_names or (),
-        warnings=(*(active.warnings or ()), *_said_by_parties(records)),
+        # Also what answers have room for, and by the party that says it which of a defence's promises weren't kept.
+        warnings=(
+            *(active.warnings or ()),
+            *(text for record in records.values() for text in record.guard or ()),
+            *(f"{name}: {text}" for name, record in records.items() for text in record.remarks or ()),
+        ),
         simulation=active.simulation or (),
         transport=active.transport or "",
         defences=_defences(active.agreement, records),
@@ -157,12 +162,6 @@ def assumptions(prediction: DefencePrediction) -> list[str]:
     inner = [value for value in prediction.facts.values() if isinstance(value, dict)]
     notes = [prediction.facts["note"]] if prediction.facts.get("note") else []
     return [*notes, *(text for part in (prediction.facts, *inner) for text in part.get("assumptions", ()))]
-
-
-def _said_by_parties(records: dict[str, PartyRecord]) -> list[str]:
-    """What answers have room for; and, by the party that says it, which of a defence's promises weren't kept."""
-    guards = [text for record in records.values() for text in record.guard or ()]
-    return guards + [f"{name}: {text}" for name, record in records.items() for text in record.remarks or ()]
 
 
 def _defences(agreement: Agreement, records: dict[str, PartyRecord]) -> dict[str, tuple[str, ...]]:
