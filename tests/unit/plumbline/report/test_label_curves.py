@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from plumbline.audit.report.page import label_curves
 from plumbline.charts.marks import Trace
+from plumbline.report.page import label_curves
 from tests.harness.charts import marks_of
 from tests.harness.reported import findings_of, made_run
 
