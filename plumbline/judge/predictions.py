@@ -183,14 +183,6 @@ class ColumnLeakage:
     coverage: float | None = None
     levels: tuple[LevelVerdict, ...] = ()
 
-    @property
-    def gain_over_half(self) -> float:
-        """The part of the error of guessing one half that is gone, as papers count it: 0 is no better, 1 is exact.
-
-        No measure of a leak: knowing the column's mean gains as well.
-        """
-        return 1.0 - self.mse.mean / self.half if self.half > 0 else 0.0
-
 
 @dataclass(frozen=True)
 class AttackFinding:
