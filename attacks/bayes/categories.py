@@ -125,7 +125,7 @@ class Category:
         return indicators
 
 
-def told_categories(moments: PassiveMoments | None) -> tuple[Category, ...]:
+def published_categories(moments: PassiveMoments | None) -> tuple[Category, ...]:
     """Collect the categories that published statistics tell: one-hot groups, then columns with a support."""
     if moments is None:
         return ()
@@ -138,13 +138,13 @@ def told_categories(moments: PassiveMoments | None) -> tuple[Category, ...]:
     return tuple(found)
 
 
-def seen_categories(rows: FloatArray, told: Sequence[Category] = ()) -> tuple[Category, ...]:
+def seen_categories(rows: FloatArray, known: Sequence[Category] = ()) -> tuple[Category, ...]:
     """Collect the categories that records (t, d) show, beside those that are known without them.
 
     Frequencies are the records', every value counted half a time more.
     """
-    taken = {int(column) for category in told for column in category.columns}
-    found = list(told)
+    taken = {int(column) for category in known for column in category.columns}
+    found = list(known)
     for column in range(rows.shape[1]):
         support = np.unique(rows[:, column])
         if column not in taken and 1 < len(support) <= min(_MOST_VALUES, len(rows) // _RECORDS_PER_VALUE):

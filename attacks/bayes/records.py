@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from attacks.base import AttackSpec, require
-from attacks.bayes.categories import classify, seen_categories, told_categories
+from attacks.bayes.categories import classify, published_categories, seen_categories
 from attacks.bayes.prior import UNIFORM_VARIANCE, Belief, GaussianPrior, check_moments
 from attacks.views import AuxiliaryRows, PredictionView, ViewError
 from vfl.arrays import FloatArray, IntArray
@@ -38,7 +38,7 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
     known = _records(view, records)
     if view.moments is not None:
         check_moments(view.moments, view.d)
-    categories = seen_categories(known.features_passive, told_categories(view.moments))
+    categories = seen_categories(known.features_passive, published_categories(view.moments))
     one_hot = _one_hot(known.labels, view.record_labels)
     targets = [known.features_passive, *(category.indicators(known.features_passive) for category in categories)]
     predicted = predict(known.features_active, np.hstack(targets), view.features_active, one_hot)
