@@ -129,7 +129,8 @@ def published_categories(moments: PassiveMoments | None) -> tuple[Category, ...]
     """Collect the categories that published statistics tell: one-hot groups, then columns with a support."""
     if moments is None:
         return ()
-    found = [_group(columns, moments.mean) for columns in moments.groups if len(columns) > 1]
+    groups = [np.array(columns) for columns in moments.groups if len(columns) > 1]
+    found = [Category(group, np.eye(len(group)), _positive(moments.mean[group])) for group in groups]
     grouped = {int(column) for category in found for column in category.columns}
     supports = zip(moments.supports, moments.frequencies, strict=False)
     for column, (support, frequencies) in enumerate(supports):
@@ -214,10 +215,6 @@ def _fitted(strength: float, known: FloatArray, one_hot: FloatArray, asked: Floa
     elif len(asked):
         probabilities[:, present] = class_probabilities(known, classes, asked, strength)
     return probabilities
-
-
-def _group(columns: IntArray, mean: FloatArray) -> Category:
-    return Category(np.array(columns), np.eye(len(columns)), _positive(mean[columns]))
 
 
 def _positive(frequencies: FloatArray) -> FloatArray:

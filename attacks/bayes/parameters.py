@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attacks.adaptive import negated
 from attacks.bayes.logit_estimate import LogitEstimate, estimated_logits
 from attacks.bayes.observation import likelihood_of
 from attacks.bayes.prior import GaussianPrior
@@ -62,7 +63,7 @@ def find_parameters(
     distortion = view.disclosure
     if disclosed and isinstance(distortion, Distorted) and distortion.kind == "negated":
         note = "The disclosed parameters are those of -x: the adversary turned them back."
-        return ModelParameters(_negated(view, distortion.about), notes=(note,))
+        return ModelParameters(replace(negated(view, distortion.about), disclosure=None), notes=(note,))
     if records is not None:
         found = _regressed(view, prior, records, has_bias=own_bias and view.bias is not None and distortion is None)
         if found is not None:
@@ -143,16 +144,12 @@ def _weighted_fit(design: FloatArray, side: FloatArray, variance: FloatArray) ->
     flat = np.append(np.full(p - 1, 1.0 / usual), _FLAT)
     # Orthogonal, not normal, equations: exact scores have variances of rounding only.
     roots = 1.0 / np.sqrt(variance)
-    stacked = np.vstack([design * roots[:, None], np.diag(np.sqrt(flat * _ridge_scale(t, p)))])
+    stacked = np.vstack([design * roots[:, None], np.diag(np.sqrt(flat * (1.0 if t <= p else _RELATIVE_RIDGE)))])
     slope = np.linalg.lstsq(stacked, np.append(side * roots, np.zeros(p)), rcond=None)[0]
     residual = float((((side - design @ slope) * roots) ** 2).sum()) / max(1, t - p)
     _, values, right = np.linalg.svd(stacked, full_matrices=False)
     covariance = (right.T / np.maximum(values, 1e-12) ** 2) @ right
     return slope, covariance * (max(1.0, residual) if t > p else 1.0)
-
-
-def _ridge_scale(t: int, p: int) -> float:
-    return 1.0 if t <= p else _RELATIVE_RIDGE
 
 
 def _second_moment(columns: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -163,12 +160,6 @@ def _second_moment(columns: FloatArray, covariance: FloatArray) -> FloatArray:
 
 
 # --- without ------------------------------------------------------------------------------------------------------
-
-
-def _negated(view: PredictionView, about: float) -> PredictionView:
-    """The view of who takes x for 2 c - x: W (2 c - x) = -W x + 2 c W 1."""
-    weights, bias = np.asarray(view.weights_passive), np.asarray(view.bias)
-    return replace(view, weights_passive=-weights, bias=bias + 2 * about * weights.sum(axis=1), disclosure=None)
 
 
 def _likeliest(view: PredictionView, prior: GaussianPrior) -> ModelParameters:
@@ -184,7 +175,7 @@ def _likeliest(view: PredictionView, prior: GaussianPrior) -> ModelParameters:
         return alone
     candidates = {"The disclosed parameters explain the scores best as they are.": replace(view, disclosure=None)}
     if isinstance(view.disclosure, Distorted) and view.disclosure.sign_is_guess:
-        turned = _negated(view, view.disclosure.about)
+        turned = replace(negated(view, view.disclosure.about), disclosure=None)
         candidates["The disclosed parameters explain the scores best with their sign turned."] = turned
     evidence = {note: _evidence(candidate, prior, estimate) for note, candidate in candidates.items()}
     best = max(evidence, key=lambda note: evidence[note])

@@ -238,17 +238,13 @@ def _sights(
     known: FloatArray, labels: tuple[FloatArray, FloatArray] | None
 ) -> list[tuple[_Sight, tuple[FloatArray, FloatArray] | None]]:
     """The ways of seeing the known columns, without labels and with them."""
-    sights: list[_Sight] = [_as_they_are]
+    sights: list[_Sight] = [lambda columns: columns]
     landmarks = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _LANDMARKS)).astype(np.int64))]
     distances = cdist(landmarks, landmarks, "sqeuclidean")
     if distances.any():
         median = float(np.median(distances[distances > 0]))
         sights += [_through_kernel(landmarks, distances, width * median) for width in _WIDTHS]
     return [(sight, label) for sight in sights for label in ((None, labels) if labels is not None else (None,))]
-
-
-def _as_they_are(columns: FloatArray) -> FloatArray:
-    return columns
 
 
 def _through_kernel(landmarks: FloatArray, distances: FloatArray, width: float) -> _Sight:

@@ -6,53 +6,14 @@ all of them. Random numbers are raw output of the Philox generator, which no num
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from vfl.arrays import IntArray
 from vfl.data.datasets import RegistryTable
 from vfl.data.tables import Table
 
 
 class SplitError(ValueError):
     """A data set cannot be dealt out as asked; the message says what to change."""
-
-
-def vertical_split(
-    table: RegistryTable,
-    parties: int,
-    *,
-    seed: int,
-    missing_fraction: float = 0.02,
-    active_features: int | None = None,
-) -> list[Table]:
-    """Split a data set into one Table per party; party 0 is active and alone holds the labels.
-
-    Columns go in contiguous blocks (`column_blocks`). Each party lacks some rows of its own and holds the others in its
-    own order, so that aligning them is really needed. Ids are `row_ids`.
-
-    Args:
-        table: the data set.
-        parties: at least 2.
-        seed: 0 to 2**64 - 1.
-        missing_fraction: of the rows that each party lacks, in [0, 1).
-        active_features: columns of the active party; None shares all columns evenly.
-
-    Raises:
-        SplitError: for an argument out of range, or too few columns.
-    """
-    return [
-        party_share(
-            table,
-            share,
-            parties,
-            seed=seed,
-            missing_fraction=missing_fraction,
-            active_features=active_features,
-        )
-        for share in range(parties)
-    ]
 
 
 def party_share(
@@ -64,10 +25,21 @@ def party_share(
     missing_fraction: float = 0.02,
     active_features: int | None = None,
 ) -> Table:
-    """Cut the Table of one party (0 is active), the same as from `vertical_split`.
+    """Cut the Table of one party; party 0 is active and alone holds the labels.
+
+    Columns go in contiguous blocks (`column_blocks`). Each party lacks some rows of its own and holds the others in its
+    own order, so that aligning them is really needed. Ids are `row_ids`.
+
+    Args:
+        table: the data set.
+        share_index: of the party.
+        parties: at least 2.
+        seed: 0 to 2**64 - 1.
+        missing_fraction: of the rows that each party lacks, in [0, 1).
+        active_features: columns of the active party; None shares all columns evenly.
 
     Raises:
-        SplitError: as `vertical_split`, and for a share_index of no party.
+        SplitError: for an argument out of range, or too few columns.
     """
     blocks = column_blocks(table.features.shape[1], parties, active_features)
     if not 0 <= share_index < parties:
@@ -122,17 +94,3 @@ def column_blocks(columns: int, parties: int, active_features: int | None = None
 def row_ids(count: int) -> list[str]:
     """Name rows 0 to count - 1 of a data set: `r000000` and so on."""
     return [f"r{row:06d}" for row in range(count)]
-
-
-def row_numbers(ids: Iterable[str]) -> IntArray:
-    """Find the rows (m,) of the data set behind ids of `row_ids`: an auditor looks up a record's truth so.
-
-    Raises:
-        SplitError: for other ids.
-    """
-    numbers = []
-    for value in ids:
-        if not (value[:1] == "r" and value[1:].isascii() and value[1:].isdigit()):
-            raise SplitError("An id was not made by row_ids: only tables of vertical_split can be traced back.")
-        numbers.append(int(value[1:]))
-    return np.array(numbers, dtype=np.int64)
