@@ -23,7 +23,6 @@ def party_share(
     *,
     seed: int,
     missing_fraction: float = 0.02,
-    active_features: int | None = None,
 ) -> Table:
     """Cut the Table of one party; party 0 is active and alone holds the labels.
 
@@ -36,12 +35,11 @@ def party_share(
         parties: at least 2.
         seed: 0 to 2**64 - 1.
         missing_fraction: of the rows that each party lacks, in [0, 1).
-        active_features: columns of the active party; None shares all columns evenly.
 
     Raises:
         SplitError: for an argument out of range, or too few columns.
     """
-    blocks = column_blocks(table.features.shape[1], parties, active_features)
+    blocks = column_blocks(table.features.shape[1], parties)
     if not 0 <= share_index < parties:
         raise SplitError(f"Expected share_index from 0 to {parties - 1}, got {share_index}.")
     if not 0 <= missing_fraction < 1:
@@ -62,7 +60,7 @@ def party_share(
     )
 
 
-def column_blocks(columns: int, parties: int, active_features: int | None = None) -> list[range]:
+def column_blocks(columns: int, parties: int) -> list[range]:
     """Divide columns among parties: contiguous blocks in order, every column in exactly one.
 
     Sizes differ by at most one, the first blocks being the larger ones (two parties: Hu's halves).
@@ -70,23 +68,18 @@ def column_blocks(columns: int, parties: int, active_features: int | None = None
     Args:
         columns: how many there are.
         parties: at least 2.
-        active_features: gives the active party (block 0) that many columns, and shares the rest among the others.
 
     Raises:
         SplitError: for fewer than two parties, or when someone would hold no column.
     """
     if parties < 2:
         raise SplitError(f"Expected at least 2 parties, got {parties}.")
-    head = [] if active_features is None else [active_features]
-    sharing = parties - len(head)
-    rest = columns - sum(head)
-    if any(size < 1 for size in head) or rest < sharing:
+    if columns < parties:
         raise SplitError(
-            f"{columns} columns cannot give each of {parties} parties at least one"
-            + (f" with active_features = {active_features}" if head else "")
-            + ": use fewer parties or another data set."
+            f"{columns} columns cannot give each of {parties} parties at least one: use fewer parties or another data "
+            "set."
         )
-    sizes = head + [rest // sharing + (index < rest % sharing) for index in range(sharing)]
+    sizes = [columns // parties + (index < columns % parties) for index in range(parties)]
     ends = np.cumsum(sizes).tolist()
     return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 

@@ -41,26 +41,22 @@ def rows_of(share: Table) -> list[int]:
 @given(st.integers(2, 12), st.data())
 def test_column_blocks_cover_every_column_once(parties: int, data: st.DataObject) -> None:
     columns = data.draw(st.integers(parties, 60))
-    active = data.draw(st.none() | st.integers(1, columns - parties + 1))
-    blocks = column_blocks(columns, parties, active)
+    blocks = column_blocks(columns, parties)
     assert [column for block in blocks for column in block] == list(range(columns))
-    assert len(blocks) == parties
-    sizes = [len(block) for block in (blocks if active is None else blocks[1:])]
+    sizes = [len(block) for block in blocks]
+    assert len(sizes) == parties
     assert min(sizes) >= 1
     assert max(sizes) - min(sizes) <= 1
-    assert active is None or len(blocks[0]) == active
 
 
 def test_two_parties_get_halves() -> None:
     assert column_blocks(784, 2) == [range(392), range(392, 784)]
 
 
-@pytest.mark.parametrize(
-    ("columns", "parties", "active"), [(5, 1, None), (5, 6, None), (5, 2, 5), (5, 2, 0), (5, 3, 4), (5, 2, -1)]
-)
-def test_blocks_that_cannot_be(columns: int, parties: int, active: int | None) -> None:
+@pytest.mark.parametrize(("columns", "parties"), [(5, 1), (5, 6)])
+def test_blocks_that_cannot_be(columns: int, parties: int) -> None:
     with pytest.raises(SplitError):
-        column_blocks(columns, parties, active)
+        column_blocks(columns, parties)
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(2, 5), st.floats(0, 0.5))
@@ -112,10 +108,10 @@ def digest(share: Table) -> str:
 
 def test_a_share_is_the_same_in_another_process() -> None:
     table = load_dataset("wine", None)
-    expected = digest(party_share(table, 1, 3, seed=42, active_features=5))
+    expected = digest(party_share(table, 1, 3, seed=42))
     program = (
         "import hashlib; from vfl.data import load_dataset, party_share\n"
-        "share = party_share(load_dataset('wine', None), 1, 3, seed=42, active_features=5)\n"
+        "share = party_share(load_dataset('wine', None), 1, 3, seed=42)\n"
         "print(hashlib.sha256(share.features.tobytes() + ','.join(share.ids).encode()).hexdigest())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

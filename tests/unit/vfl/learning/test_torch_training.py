@@ -78,15 +78,6 @@ def test_train_network_learns_what_both_parties_are_needed_for(hidden: tuple[int
     np.testing.assert_array_equal(again.passive.weights[0], network.passive.weights[0])
 
 
-def test_scores_are_softmax_of_the_summed_shares() -> None:
-    active, passive, labels = labelled()
-    network = AdamTraining(epochs=1).train_network(active, passive, labels)
-    expected = confidence_scores(network.active.partial_scores(active) + network.passive.partial_scores(passive))
-    np.testing.assert_array_equal(
-        confidence_scores(network.active.partial_scores(active) + network.passive.partial_scores(passive)), expected
-    )
-
-
 def test_early_stopping_keeps_the_best_epoch_and_ends_early() -> None:
     generator = np.random.default_rng(0)
     # Labels that features say nothing about: every epoch overfits more.
