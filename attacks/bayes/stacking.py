@@ -6,7 +6,7 @@ which only independent ones are kept; what others tell is a likelihood each.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ def stacked(observations: Sequence[Observation]) -> Observation:
     others = [one for one in observations if not one.is_linear]
     if not others:
         return _independent(exact)
-    return _side_by_side([*([_independent(exact)] if exact else []), *others])
+    return _side_by_side([*([_narrow(_independent(exact))] if exact else []), *others])
 
 
 # --- equations ----------------------------------------------------------------------------------------------------
@@ -127,8 +127,12 @@ def _independent(exact: Sequence[Observation]) -> Observation:
     return Observation(np.zeros_like(logits), model, ExactLogits(logits))
 
 
+def _narrow(exact: Observation) -> Observation:
+    """The same with intervals, as narrow as float64 tells, for standing beside likelihoods."""
+    return replace(exact, likelihood=_as_intervals(exact.likelihood))
+
+
 def _as_intervals(likelihood: Likelihood | ExactLogits) -> Likelihood:
-    """The same; exact logits as intervals, as narrow as float64 tells, for standing beside likelihoods."""
     if not isinstance(likelihood, ExactLogits):
         return likelihood
     lead = likelihood.logits - likelihood.logits[:, :1]
