@@ -95,7 +95,9 @@ def _of_objects(column: pd.Series[Any]) -> Cells:
     cells = column.tolist()
     # A float may be a gap, which says nothing of the others.
     present = set(map(type, cells)) if column.notna().all() else {type(one) for one in cells if not is_missing(one)}
-    kinds = {next((name for name, types in _KINDS if issubclass(one, types)), "other") for one in present}
+    kinds: set[CellKind] = {
+        next((name for name, types in _KINDS if issubclass(one, types)), "other") for one in present
+    }
     if "other" in kinds:
         return Cells("other")
     if kinds == {"boolean"} or kinds == {"number"}:
