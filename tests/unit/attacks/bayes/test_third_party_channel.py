@@ -12,7 +12,7 @@ from attacks.bayes.posterior import BayesianAdversary, ManySessions
 from defences import DefenceSpec, NoiseSource, ScoreContext
 from defences.base import channel_of
 from vfl.arrays import FloatArray, IntArray
-from vfl.channels import Delivered, Likelihood, Rounding, ScoreChannel, Temperature
+from vfl.channels import Delivered, Likelihood, RepeatableChannel, Rounding, ScoreChannel, Temperature
 from vfl.learning import confidence_scores
 
 
@@ -54,6 +54,15 @@ class MultiplicativeNoise:
 
     def channel(self, classes: int) -> LaplaceFactors:
         return LaplaceFactors(self.scale)
+
+
+@dataclass(frozen=True)
+class Mixing(RepeatableChannel):
+    """A tenth of each row is spread over all classes: nothing is secret, and no inverse is given."""
+
+    def passed(self, log_scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
+        mixed: FloatArray = np.log(0.9 * np.exp(log_scores) + 0.1 / log_scores.shape[1])
+        return mixed
 
 
 def defended(defence: MultiplicativeNoise, n: int = 60, seed: int = 3) -> tuple[PredictionView, FloatArray]:
@@ -117,3 +126,13 @@ def test_sessions_with_it_are_put_together() -> None:
     second = replace(first, weights_passive=weights, scores=protected)
     alone = ManySessions(draws=60).reconstruct(first)
     assert error(ManySessions(draws=60).reconstruct(replace(first, earlier=(second,))), truth) < error(alone, truth)
+
+
+def test_what_nobody_draws_is_repeated_forwards() -> None:
+    view, truth = defended(MultiplicativeNoise(1e-9))
+    assert view.scores is not None
+    mixed = replace(view, scores=0.9 * view.scores + 0.1 / 4, channel=(Mixing(),))
+    adversary = BayesianAdversary(draws=60)
+    informed = error(adversary.reconstruct(mixed), truth)
+    assert informed < 0.5 * error(adversary.without_scores(view), truth)
+    assert informed < 0.9 * error(adversary.reconstruct(replace(mixed, channel=())), truth)
