@@ -13,9 +13,9 @@ from rich.console import Console
 
 from defences import DefenceError, TrainingTerms
 from defences.dp_noise import DpNoise
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
-from plumbline.audit.runs.folder import AuditFolder
 from plumbline.judge.summary import read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder

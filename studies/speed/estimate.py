@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from plumbline.audit.planning.forecast import (
+from plumbline.audit.forecast import (
     Calibration,
     Workload,
     alignment_seconds,

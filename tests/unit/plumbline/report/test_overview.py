@@ -4,17 +4,27 @@ from dataclasses import replace
 
 import pytest
 
-from plumbline.audit.report.page import labels_by_epoch, ranked_levels, share_words
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
+from plumbline.report.page import labels_by_epoch, ranked_levels, share_words
 from tests.harness.findings import attack, column, findings, levels
 
 
 def answer(name: str, error: float, *, known: tuple[LevelVerdict, ...] = ()) -> ColumnAnswer:
-    return ColumnAnswer("passive", name, "number", "red", levels("half_star", error), "", (0,), known, "within 5")
+    told = levels("half_star", error)
+    return ColumnAnswer(
+        party="passive",
+        column=name,
+        kind="number",
+        light="red",
+        levels=told,
+        features=(0,),
+        known=known,
+        known_as="within 5",
+    )
 
 
 def found(*columns: ColumnAnswer) -> Findings:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from plumbline.audit.report.page import label_curves
+from plumbline.report.page import label_curves
 from tests.harness.reported import findings_of, made_run
 
 
