@@ -4,7 +4,6 @@ So an attack that knows of no defence meets scores and parameters as if fewer we
 (rounding, noise, a bare decision, a purifier) stays in the view's channel.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,9 +14,9 @@ from attacks.equation_solving import HalfStar
 from attacks.linear_system import linear_system
 from attacks.views import PredictionView
 from vfl.arrays import FloatArray
-from vfl.channels import Distorted, ScoreChannel, StrongestDirection, Temperature, Undeclared
+from vfl.channels import Distorted, Undeclared
 from vfl.learning import confidence_scores
-from vfl.theory.logit_schemes import logits_of, without_shift, without_temperature
+from vfl.theory.logit_schemes import logits_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,26 +70,21 @@ def highest(one: Level, other: Level) -> Level:
 
 def _with_plain_scores(view: PredictionView) -> tuple[PredictionView, int]:
     """The view without its last channels, and how many they were."""
-    taken = 0
-    while view.channel and (take_off := _inverse(view, view.channel[-1])) is not None:
-        view = replace(_with_logits(view, take_off), channel=view.channel[:-1])
+    taken, gram = 0, _parameter_gram(view)
+    while view.channel and view.scores is not None:
+        last, known = view.channel[-1], view.auxiliary
+        plain = last.inverse(logits_of(view.scores), gram)
+        if plain is None:
+            break
+        if known is not None and len(known.scores):
+            of_records = last.inverse(logits_of(known.scores), gram)
+            known = replace(known, scores=confidence_scores(np.asarray(of_records)))
+        view = replace(view, scores=confidence_scores(plain), auxiliary=known, channel=view.channel[:-1])
         taken += 1
     shift = view.own_shift
     if shift is not None and view.scores is not None and not view.channel:
         view = replace(view, scores=confidence_scores(logits_of(view.scores) - shift), own_shift=None)
     return view, taken
-
-
-def _inverse(view: PredictionView, channel: ScoreChannel) -> Callable[[FloatArray], FloatArray] | None:
-    """What takes a channel off logits; None for one that nothing takes off, or not with this view."""
-    if view.scores is None:
-        return None
-    if isinstance(channel, Temperature):
-        return lambda logits: without_temperature(logits, channel)
-    gram = _parameter_gram(view)
-    if isinstance(channel, StrongestDirection) and gram is not None:
-        return lambda logits: without_shift(logits, channel, gram).logits
-    return None
 
 
 def _parameter_gram(view: PredictionView) -> FloatArray | None:
@@ -103,18 +97,6 @@ def _parameter_gram(view: PredictionView) -> FloatArray | None:
         return None
     gram: FloatArray = weights @ weights.T
     return gram
-
-
-def _with_logits(view: PredictionView, take_off: Callable[[FloatArray], FloatArray]) -> PredictionView:
-    def plain(scores: FloatArray) -> FloatArray:
-        return confidence_scores(take_off(logits_of(scores)))
-
-    if view.scores is None:
-        raise AssertionError  # an inverse is of scores
-    known = view.auxiliary
-    if known is not None and len(known.scores):
-        view = replace(view, auxiliary=replace(known, scores=plain(known.scores)))
-    return replace(view, scores=plain(np.asarray(view.scores)))
 
 
 # --- parameters ---------------------------------------------------------------------------------------------------

@@ -174,7 +174,8 @@ class ChannelMessages:
             rows[peer] = np.array(sorted(known), dtype=np.int64)
             integers = np.array([known[row] for row in sorted(known)], dtype=np.int64).reshape(len(known), features)
             values[peer] = integers * self._steps(peer, integers)
-        return RecoveredReadings(rows, values, self._answers, self._credible_answers, self._guessed_steps)
+        guessed_steps = sum(widths.binary + widths.byte for widths in self._terms.formats.peer_widths.values())
+        return RecoveredReadings(rows, values, self._answers, self._credible_answers, guessed_steps)
 
     def _steps(self, peer: str, integers: IntArray) -> FloatArray:
         """What one step of each of a peer's columns is thought to be worth."""
@@ -182,10 +183,6 @@ class ChannelMessages:
         full = formats.peer_widths[peer].full
         narrow = 1.0 / np.maximum(integers.max(axis=0, initial=1)[: integers.shape[1] - full], 1)
         return np.concatenate([narrow, np.full(full, 2.0**-formats.feature.fraction_bits)])
-
-    @property
-    def _guessed_steps(self) -> int:
-        return sum(widths.binary + widths.byte for widths in self._terms.formats.peer_widths.values())
 
 
 @dataclass(frozen=True, eq=False)

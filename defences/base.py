@@ -287,7 +287,7 @@ def channel_of(defence: Defence, classes: int) -> ScoreChannel:
         return Undeclared(defence.name)
     declared = defence.channel(classes)
     if not isinstance(declared, ScoreChannel):
-        raise _unknown(defence, declared, ScoreChannel)
+        raise _unknown(defence, declared, "a channel of vfl.channels, such as Rounding, or another ScoreChannel")
     return declared
 
 
@@ -299,10 +299,9 @@ def disclosure_of(defence: Defence) -> ParameterChannel | None:
         return Undeclared(defence.name)
     declared = defence.disclosure()
     if not isinstance(declared, ParameterChannel | None):
-        raise _unknown(defence, declared, ParameterChannel)
+        raise _unknown(defence, declared, "one of Distorted, Undeclared")
     return declared
 
 
-def _unknown(defence: Defence, declared: object, known: Any) -> DefenceError:
-    words = ", ".join(kind.__name__ for kind in get_args(known))
-    return DefenceError(f"{defence.name} declares {declared!r}, which no adversary knows: expected one of {words}.")
+def _unknown(defence: Defence, declared: object, expected: str) -> DefenceError:
+    return DefenceError(f"{defence.name} declares {declared!r}, which no adversary knows: expected {expected}.")

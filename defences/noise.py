@@ -32,7 +32,7 @@ class NoiseSource:
         ``key`` is the secret behind all that repeats. Without one it is drawn here, and ends with this object.
         """
         if stream is None:
-            stream = _system if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
+            stream = secrets.token_bytes if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
         self._stream = stream
         self._key = stream(32) if key is None else key
 
@@ -70,10 +70,6 @@ def on_grid(records: FloatArray) -> FloatArray:
     """Round records to multiples of 2^-24, which ``NoiseSource.gaussian_per_record`` tells apart."""
     rounded: FloatArray = np.rint(records / _RECORD_GRID) * _RECORD_GRID
     return rounded
-
-
-def _system(size: int) -> bytes:
-    return secrets.token_bytes(size)
 
 
 def _repeating_stream(key: bytes, label: str) -> ByteStream:

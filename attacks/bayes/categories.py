@@ -125,11 +125,12 @@ class Category:
         return indicators
 
 
-def told_categories(moments: PassiveMoments | None) -> tuple[Category, ...]:
+def published_categories(moments: PassiveMoments | None) -> tuple[Category, ...]:
     """Collect the categories that published statistics tell: one-hot groups, then columns with a support."""
     if moments is None:
         return ()
-    found = [_group(columns, moments.mean) for columns in moments.groups if len(columns) > 1]
+    groups = [np.array(columns) for columns in moments.groups if len(columns) > 1]
+    found = [Category(group, np.eye(len(group)), _positive(moments.mean[group])) for group in groups]
     grouped = {int(column) for category in found for column in category.columns}
     supports = zip(moments.supports, moments.frequencies, strict=False)
     for column, (support, frequencies) in enumerate(supports):
@@ -138,13 +139,13 @@ def told_categories(moments: PassiveMoments | None) -> tuple[Category, ...]:
     return tuple(found)
 
 
-def seen_categories(rows: FloatArray, told: Sequence[Category] = ()) -> tuple[Category, ...]:
+def seen_categories(rows: FloatArray, known: Sequence[Category] = ()) -> tuple[Category, ...]:
     """Collect the categories that records (t, d) show, beside those that are known without them.
 
     Frequencies are the records', every value counted half a time more.
     """
-    taken = {int(column) for category in told for column in category.columns}
-    found = list(told)
+    taken = {int(column) for category in known for column in category.columns}
+    found = list(known)
     for column in range(rows.shape[1]):
         support = np.unique(rows[:, column])
         if column not in taken and 1 < len(support) <= min(_MOST_VALUES, len(rows) // _RECORDS_PER_VALUE):
@@ -214,10 +215,6 @@ def _fitted(strength: float, known: FloatArray, one_hot: FloatArray, asked: Floa
     elif len(asked):
         probabilities[:, present] = class_probabilities(known, classes, asked, strength)
     return probabilities
-
-
-def _group(columns: IntArray, mean: FloatArray) -> Category:
-    return Category(np.array(columns), np.eye(len(columns)), _positive(mean[columns]))
 
 
 def _positive(frequencies: FloatArray) -> FloatArray:

@@ -32,14 +32,14 @@ class Conditioning:
     Attributes:
         matrix: A, (m, d).
         root: (d, r), of the covariance.
-        told: (r, q), orthonormal directions of z that the equations tell.
+        informed: (r, q), orthonormal directions of z that the equations tell.
         gain: (q, m), what the equations' sides say about them.
         outside: (d, m), the step outside the covariance's range, for what the gain leaves.
     """
 
     matrix: FloatArray
     root: FloatArray
-    told: FloatArray
+    informed: FloatArray
     gain: FloatArray
     outside: FloatArray
 
@@ -51,20 +51,20 @@ class Conditioning:
             sides: b, (n, m).
         """
         steps, coordinates = self._steps(mean, sides)
-        middle = mean + steps + coordinates @ (self.root @ self.told).T
-        free = self.root - self.root @ self.told @ self.told.T
+        middle = mean + steps + coordinates @ (self.root @ self.informed).T
+        free = self.root - self.root @ self.informed @ self.informed.T
         spread = np.broadcast_to(np.sqrt((free**2).sum(axis=1)), middle.shape)
         return Posterior(middle, middle - REACH * spread, middle + REACH * spread, spread)
 
     def contradicts(self, mean: FloatArray, sides: FloatArray) -> BoolArray:
         """Tell for which records the answers are all but impossible beforehand: (n,). Arguments as ``posterior``."""
         steps, coordinates = self._steps(mean, sides)
-        surprising = chi2.sf((coordinates**2).sum(axis=1), max(1, self.told.shape[1])) < _UNLIKELY
+        surprising = chi2.sf((coordinates**2).sum(axis=1), max(1, self.informed.shape[1])) < _UNLIKELY
         found: BoolArray = surprising | (np.abs(steps).max(axis=1, initial=0.0) > _STEP)
         return found
 
     def _steps(self, mean: FloatArray, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Steps outside the covariance's range, (n, d), and told coordinates of z within it, (n, q)."""
+        """Steps outside the covariance's range, (n, d), and informed coordinates of z within it, (n, q)."""
         asked = sides - mean @ self.matrix.T
         steps = asked @ self.outside.T
         return steps, (asked - steps @ self.matrix.T) @ self.gain.T

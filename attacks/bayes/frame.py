@@ -26,8 +26,8 @@ class Frame:
 
     Attributes:
         centre: (n, d + e), m; e columns of errors follow the features where an observation has an error.
-        told: (d + e, r), T.
-        untold: (d + e, q), S.
+        informed: (d + e, r), T.
+        uninformed: (d + e, q), S.
         known: (n, k), logits at a = 0; for a network the part without the passive features.
         effect: (k, r), how logits depend on a; None for a network.
         network: the passive part of the model where that is a network.
@@ -35,8 +35,8 @@ class Frame:
     """
 
     centre: FloatArray
-    told: FloatArray
-    untold: FloatArray
+    informed: FloatArray
+    uninformed: FloatArray
     known: FloatArray
     effect: FloatArray | None
     network: DenseNetwork | None
@@ -47,7 +47,7 @@ class Frame:
         if self.effect is not None:
             return self.known[rows] + coordinates @ self.effect.T
         assert self.network is not None  # noqa: S101 - for the type checker
-        return self.known[rows] + self.network.partial_scores(self.centre[rows] + coordinates @ self.told.T)
+        return self.known[rows] + self.network.partial_scores(self.centre[rows] + coordinates @ self.informed.T)
 
     def slopes(self, coordinates: FloatArray, rows: IntArray) -> FloatArray:
         """Derivatives of logits by a: (m, k, r)."""
@@ -60,9 +60,9 @@ class Frame:
         ]
         return np.stack(columns, axis=2)
 
-    def points(self, told: FloatArray, untold: FloatArray, rows: IntArray) -> FloatArray:
+    def points(self, informed: FloatArray, uninformed: FloatArray, rows: IntArray) -> FloatArray:
         """Features at a and w, (m, d)."""
-        columns: FloatArray = self.centre[rows] + told @ self.told.T + untold @ self.untold.T
+        columns: FloatArray = self.centre[rows] + informed @ self.informed.T + uninformed @ self.uninformed.T
         return columns[:, : self.features]
 
 
@@ -82,9 +82,9 @@ def frame_of(prior: GaussianPrior, observation: Observation) -> Frame:
     effect = rows @ root
     _, values, right = np.linalg.svd(effect - effect.mean(axis=0))
     rank = int((values > _RANK * max(values.max(initial=0.0), 1e-12)).sum())
-    told, untold = right[:rank].T, right[rank:].T
+    informed, uninformed = right[:rank].T, right[rank:].T
     known = observation.known + centre @ rows.T
-    return Frame(centre, root @ told, root @ untold, known, effect @ told, None, d)
+    return Frame(centre, root @ informed, root @ uninformed, known, effect @ informed, None, d)
 
 
 def square_root(covariance: FloatArray) -> FloatArray:

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from attacks.bayes.frame import Frame
-from attacks.bayes.observation import Observation
+from attacks.bayes.observation import ExactLogits, Observation
 from attacks.bayes.stacking import StackedSessions
-from attacks.bayes.told import Exactly
 from vfl.arrays import FloatArray, IntArray
 
 # The first bracket of a slice, in standard deviations.
@@ -30,25 +29,27 @@ class Walkers:
 
     Attributes:
         rows: (m,), which records.
-        told: (m, r), a.
-        untold: (m, q), w.
+        informed: (m, r), a.
+        uninformed: (m, q), w.
         slack: (m,), by how much each record's region is softened.
         scale: (m, r, r), a root of the covariance that directions are drawn with.
     """
 
     rows: IntArray
-    told: FloatArray
-    untold: FloatArray
+    informed: FloatArray
+    uninformed: FloatArray
     slack: FloatArray
     scale: FloatArray
 
     def some(self, which: IntArray) -> "Walkers":
         """Copies of some of them."""
-        return Walkers(self.rows[which], self.told[which], self.untold[which], self.slack[which], self.scale[which])
+        return Walkers(
+            self.rows[which], self.informed[which], self.uninformed[which], self.slack[which], self.scale[which]
+        )
 
     def put(self, which: IntArray, moved: "Walkers") -> None:
         """Put copies back in their places."""
-        for name in ("told", "untold", "slack", "scale"):
+        for name in ("informed", "uninformed", "slack", "scale"):
             getattr(self, name)[which] = getattr(moved, name)
 
 
@@ -59,33 +60,33 @@ class Target:
     frame: Frame
     observation: Observation
 
-    def log_density(self, told: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+    def log_density(self, informed: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """Prior and likelihood of a, without the box: (m,)."""
-        density: FloatArray = -0.5 * (told**2).sum(axis=1)
-        if isinstance(self.observation.told, Exactly):
+        density: FloatArray = -0.5 * (informed**2).sum(axis=1)
+        if isinstance(self.observation.likelihood, ExactLogits):
             return density
-        return density + self.observation.told.log_density(self.log_scores(told, rows), rows, slack)
+        return density + self.observation.likelihood.log_density(self.log_scores(informed, rows), rows, slack)
 
-    def log_scores(self, told: FloatArray, rows: IntArray) -> FloatArray:
+    def log_scores(self, informed: FloatArray, rows: IntArray) -> FloatArray:
         """What comes into the stage that can't be undone, (m, k)."""
-        return self.observation.forward.log_scores(self.frame.logits(told, rows))
+        return self.observation.forward.log_scores(self.frame.logits(informed, rows))
 
-    def distance(self, told: FloatArray, rows: IntArray) -> FloatArray:
+    def distance(self, informed: FloatArray, rows: IntArray) -> FloatArray:
         """How far from where the delivered rows are possible: (m,)."""
-        if isinstance(self.observation.told, Exactly):
+        if isinstance(self.observation.likelihood, ExactLogits):
             return np.zeros(len(rows))
-        return self.observation.told.distance(self.log_scores(told, rows), rows)
+        return self.observation.likelihood.distance(self.log_scores(informed, rows), rows)
 
-    def scale(self, told: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+    def scale(self, informed: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """A root of the posterior covariance of a, were the likelihood the Gaussian of the same width: (m, r, r)."""
-        r = told.shape[1]
-        if isinstance(self.observation.told, Exactly):
+        r = informed.shape[1]
+        if isinstance(self.observation.likelihood, ExactLogits):
             return np.zeros((len(rows), r, r))
-        logits, slopes = self.frame.logits(told, rows), self.frame.slopes(told, rows)
-        if isinstance(self.observation.told, StackedSessions):
-            posterior = np.eye(r) + self.observation.told.precision_along(logits, slopes, rows, slack)
+        logits, slopes = self.frame.logits(informed, rows), self.frame.slopes(informed, rows)
+        if isinstance(self.observation.likelihood, StackedSessions):
+            posterior = np.eye(r) + self.observation.likelihood.precision_along(logits, slopes, rows, slack)
         else:
-            precision = self.observation.told.precision(self.log_scores(told, rows), rows, slack)
+            precision = self.observation.likelihood.precision(self.log_scores(informed, rows), rows, slack)
             slopes = self.observation.forward.jacobian(logits) @ slopes
             posterior = np.eye(r) + np.swapaxes(slopes, 1, 2) @ precision @ slopes
         values, vectors = np.linalg.eigh((posterior + np.swapaxes(posterior, 1, 2)) / 2)
@@ -101,8 +102,8 @@ def slice_moves(
     homewards: along the scale's own axes instead, each as far as where the prior is densest: for walkers that may have
         started hundreds of standard deviations from there, in a direction in which scores tell next to nothing.
     """
-    m, r = walkers.told.shape
-    if isinstance(target.observation.told, Exactly):
+    m, r = walkers.informed.shape
+    if isinstance(target.observation.likelihood, ExactLogits):
         return
     axes = np.eye(r) if homewards else np.linalg.qr(generator.standard_normal((r, r)))[0]
     for axis in axes:
@@ -111,15 +112,15 @@ def slice_moves(
         left = -_BRACKET * generator.random(m)
         right = left + _BRACKET
         if homewards:
-            home = -(walkers.told * direction).sum(axis=1) / (direction**2).sum(axis=1)
+            home = -(walkers.informed * direction).sum(axis=1) / (direction**2).sum(axis=1)
             left, right = np.minimum(left, home - _BRACKET / 2), np.maximum(right, home + _BRACKET / 2)
         _slice(walkers, target, generator, (direction, np.maximum(left, least), np.minimum(right, most)))
 
 
 def _reach(walkers: Walkers, frame: Frame, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
     """How far the box lets a record go along a direction of a, backwards and forwards: both (m,)."""
-    points = frame.points(walkers.told, walkers.untold, walkers.rows)
-    return interval(points.T, (direction @ frame.told.T).T[: frame.features])
+    points = frame.points(walkers.informed, walkers.uninformed, walkers.rows)
+    return interval(points.T, (direction @ frame.informed.T).T[: frame.features])
 
 
 def interval(points: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -139,15 +140,15 @@ def _slice(
     """A line has directions (m, r) and the first bracket's ends, (m,) each, with 0 between them."""
     direction, left, right = line
     m = len(direction)
-    level = target.log_density(walkers.told, walkers.rows, walkers.slack) - generator.exponential(size=m)
+    level = target.log_density(walkers.informed, walkers.rows, walkers.slack) - generator.exponential(size=m)
     left_over = np.arange(m)
     for _ in range(_MOST_SHRINKS):
         low, high = left[left_over], right[left_over]
         step = low + (high - low) * generator.random(len(left_over))
-        proposed = walkers.told[left_over] + step[:, None] * direction[left_over]
+        proposed = walkers.informed[left_over] + step[:, None] * direction[left_over]
         density = target.log_density(proposed, walkers.rows[left_over], walkers.slack[left_over])
         taken = density >= level[left_over]
-        walkers.told[left_over[taken]] = proposed[taken]
+        walkers.informed[left_over[taken]] = proposed[taken]
         left_over, step = left_over[~taken], step[~taken]
         if not len(left_over):
             return
@@ -157,16 +158,16 @@ def _slice(
 
 def box_moves(walkers: Walkers, frame: Frame, generator: np.random.Generator) -> None:
     """Move w of every record within the box, one coordinate after the other."""
-    if not walkers.untold.shape[1]:
+    if not walkers.uninformed.shape[1]:
         return
     # Columns by records: what is taken over columns then runs along the records.
-    points = np.ascontiguousarray(frame.points(walkers.told, walkers.untold, walkers.rows).T)
-    uniform = generator.random(walkers.untold.shape[::-1])
-    for column, step in enumerate(frame.untold[: frame.features].T[:, :, None]):
-        value = walkers.untold[:, column].copy()
+    points = np.ascontiguousarray(frame.points(walkers.informed, walkers.uninformed, walkers.rows).T)
+    uniform = generator.random(walkers.uninformed.shape[::-1])
+    for column, step in enumerate(frame.uninformed[: frame.features].T[:, :, None]):
+        value = walkers.uninformed[:, column].copy()
         low, high = interval(points, step)
         moved = truncated_normal(value + low, value + high, uniform[column])
-        walkers.untold[:, column] = moved
+        walkers.uninformed[:, column] = moved
         points += (moved - value) * step
 
 

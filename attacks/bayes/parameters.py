@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attacks.bayes.observation import told_by
+from attacks.adaptive import negated
+from attacks.bayes.logit_estimate import LogitEstimate, estimated_logits
+from attacks.bayes.observation import likelihood_of
 from attacks.bayes.prior import GaussianPrior
-from attacks.bayes.soft_logits import SoftLogits, soft_logits
 from attacks.views import AuxiliaryRows, PredictionView, ViewError
 from vfl.arrays import FloatArray
-from vfl.channels import Distorted, StrongestDirection
+from vfl.channels import Distorted
 
 # A regression whose error of logits stays below this is as good as exact.
 _EXACT = 1e-9
@@ -62,7 +63,7 @@ def find_parameters(
     distortion = view.disclosure
     if disclosed and isinstance(distortion, Distorted) and distortion.kind == "negated":
         note = "The disclosed parameters are those of -x: the adversary turned them back."
-        return ModelParameters(_negated(view, distortion.about), notes=(note,))
+        return ModelParameters(replace(negated(view, distortion.about), disclosure=None), notes=(note,))
     if records is not None:
         found = _regressed(view, prior, records, has_bias=own_bias and view.bias is not None and distortion is None)
         if found is not None:
@@ -86,13 +87,13 @@ def _regressed(
     if view.weights_passive is not None:
         gram = view.weights_passive @ view.weights_passive.T
     else:
-        channel = tuple(stage for stage in channel if not isinstance(stage, StrongestDirection))
+        channel = tuple(stage for stage in channel if not stage.needs_parameter_gram)
     found, error = view, np.zeros((0, 0))
-    for _ in range(_ROUNDS if any(isinstance(stage, StrongestDirection) for stage in view.channel) else 1):
-        soft = soft_logits(*told_by(records.scores, channel, gram))
-        if soft is None:
+    for _ in range(_ROUNDS if any(stage.needs_parameter_gram for stage in view.channel) else 1):
+        estimate = estimated_logits(*likelihood_of(records.scores, channel, gram))
+        if estimate is None:
             return None
-        found, error = _with_class_rows(view, prior, records, soft, None if not has_bias else view.bias)
+        found, error = _with_class_rows(view, prior, records, estimate, None if not has_bias else view.bias)
         weights = np.asarray(found.weights_passive)
         gram, channel = weights @ weights.T, view.channel
     note = f"The class rows were regressed from {len(records.scores)} complete records with their scores."
@@ -100,20 +101,20 @@ def _regressed(
 
 
 def _with_class_rows(
-    view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows, soft: SoftLogits, bias: FloatArray | None
+    view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows, estimate: LogitEstimate, bias: FloatArray | None
 ) -> tuple[PredictionView, FloatArray]:
     """A view with class rows that fit the records, the first one 0, and the covariance of logits' errors, (k, k).
 
     Where no bias is given it is a column of ones' weight; else that column is 0.
     """
-    constant, given = (1.0, np.zeros(soft.middle.shape[1])) if bias is None else (0.0, bias)
-    ones, sides = np.full((len(records.scores), 1), constant), np.diff(soft.middle - given, axis=1)
+    constant, given = (1.0, np.zeros(estimate.middle.shape[1])) if bias is None else (0.0, bias)
+    ones, sides = np.full((len(records.scores), 1), constant), np.diff(estimate.middle - given, axis=1)
     columns, attacked = [records.features_passive], [prior.mean]
     if view.weights_active is None:  # black box: its own class rows are unknown to it as well
         columns, attacked = [*columns, records.features_active], [*attacked, view.features_active]
     else:
         sides = sides - records.features_active @ np.diff(view.weights_active, axis=0).T
-    variances = soft.variance[:, 1:] + soft.variance[:, :-1]
+    variances = estimate.variance[:, 1:] + estimate.variance[:, :-1]
     design = np.hstack([*columns, ones])
     fits = [_weighted_fit(design, side, variance) for side, variance in zip(sides.T, variances.T, strict=True)]
     moment = _second_moment(np.hstack([*attacked, np.full((view.n, 1), constant)]), prior.covariance)
@@ -143,16 +144,12 @@ def _weighted_fit(design: FloatArray, side: FloatArray, variance: FloatArray) ->
     flat = np.append(np.full(p - 1, 1.0 / usual), _FLAT)
     # Orthogonal, not normal, equations: exact scores have variances of rounding only.
     roots = 1.0 / np.sqrt(variance)
-    stacked = np.vstack([design * roots[:, None], np.diag(np.sqrt(flat * _ridge_scale(t, p)))])
+    stacked = np.vstack([design * roots[:, None], np.diag(np.sqrt(flat * (1.0 if t <= p else _RELATIVE_RIDGE)))])
     slope = np.linalg.lstsq(stacked, np.append(side * roots, np.zeros(p)), rcond=None)[0]
     residual = float((((side - design @ slope) * roots) ** 2).sum()) / max(1, t - p)
     _, values, right = np.linalg.svd(stacked, full_matrices=False)
     covariance = (right.T / np.maximum(values, 1e-12) ** 2) @ right
     return slope, covariance * (max(1.0, residual) if t > p else 1.0)
-
-
-def _ridge_scale(t: int, p: int) -> float:
-    return 1.0 if t <= p else _RELATIVE_RIDGE
 
 
 def _second_moment(columns: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -165,63 +162,57 @@ def _second_moment(columns: FloatArray, covariance: FloatArray) -> FloatArray:
 # --- without ------------------------------------------------------------------------------------------------------
 
 
-def _negated(view: PredictionView, about: float) -> PredictionView:
-    """The view of who takes x for 2 c - x: W (2 c - x) = -W x + 2 c W 1."""
-    weights, bias = np.asarray(view.weights_passive), np.asarray(view.bias)
-    return replace(view, weights_passive=-weights, bias=bias + 2 * about * weights.sum(axis=1), disclosure=None)
-
-
 def _likeliest(view: PredictionView, prior: GaussianPrior) -> ModelParameters:
     """What was disclosed, its negative where that is worth a try, or nothing."""
     if view.scores is None:
         raise ViewError("posterior needs scores, which this view lacks: run predictions first.")
     weights = np.asarray(view.weights_passive)
-    soft = soft_logits(*told_by(view.scores, view.channel, weights @ weights.T))
+    estimate = estimated_logits(*likelihood_of(view.scores, view.channel, weights @ weights.T))
     alone = ModelParameters(
         None, notes=("What was disclosed explains the scores no better than chance: the prior stands.",)
     )
-    if soft is None:
+    if estimate is None:
         return alone
     candidates = {"The disclosed parameters explain the scores best as they are.": replace(view, disclosure=None)}
     if isinstance(view.disclosure, Distorted) and view.disclosure.sign_is_guess:
-        turned = _negated(view, view.disclosure.about)
+        turned = replace(negated(view, view.disclosure.about), disclosure=None)
         candidates["The disclosed parameters explain the scores best with their sign turned."] = turned
-    evidence = {note: _evidence(candidate, prior, soft) for note, candidate in candidates.items()}
+    evidence = {note: _evidence(candidate, prior, estimate) for note, candidate in candidates.items()}
     best = max(evidence, key=lambda note: evidence[note])
-    if evidence[best] <= _unrelated(view, prior, soft):
+    if evidence[best] <= _unrelated(view, prior, estimate):
         return alone
     return ModelParameters(candidates[best], notes=(best,))
 
 
-def _sides(view: PredictionView, soft: SoftLogits) -> FloatArray:
+def _sides(view: PredictionView, estimate: LogitEstimate) -> FloatArray:
     """b of A x = b, (n, k - 1), as far as scores tell it."""
     known = view.features_active @ np.asarray(view.weights_active).T + np.asarray(view.bias)
     shift = 0.0 if view.own_shift is None else view.own_shift
-    return np.diff(soft.middle - known - shift, axis=1)
+    return np.diff(estimate.middle - known - shift, axis=1)
 
 
-def _evidence(view: PredictionView, prior: GaussianPrior, soft: SoftLogits) -> float:
+def _evidence(view: PredictionView, prior: GaussianPrior, estimate: LogitEstimate) -> float:
     """Log likelihood of all records' sides under the prior and a view's parameters."""
     matrix = np.diff(np.asarray(view.weights_passive), axis=0)
-    deviations = _sides(view, soft) - prior.mean @ matrix.T
-    return _log_likelihood(deviations, matrix @ prior.covariance @ matrix.T, soft)
+    deviations = _sides(view, estimate) - prior.mean @ matrix.T
+    return _log_likelihood(deviations, matrix @ prior.covariance @ matrix.T, estimate)
 
 
-def _unrelated(view: PredictionView, prior: GaussianPrior, soft: SoftLogits) -> float:
+def _unrelated(view: PredictionView, prior: GaussianPrior, estimate: LogitEstimate) -> float:
     """The same where H is any rotation: sides about their own mean, as wide as W W^T and the features' spread say."""
-    sides, told = _sides(view, soft), 1.0 / (soft.variance[:, 1:] + soft.variance[:, :-1])
+    sides, precision = _sides(view, estimate), 1.0 / (estimate.variance[:, 1:] + estimate.variance[:, :-1])
     matrix = np.diff(np.asarray(view.weights_passive), axis=0)
     spread = prior.covariance.trace() + prior.mean.var(axis=0).sum()
-    middle = (sides * told).sum(axis=0) / told.sum(axis=0)
+    middle = (sides * precision).sum(axis=0) / precision.sum(axis=0)
     # Each mean that was fitted costs half a log of the records (Schwarz).
     fitted = 0.5 * len(middle) * np.log(max(len(sides), 1))
-    return _log_likelihood(sides - middle, matrix @ matrix.T * spread / matrix.shape[1], soft) - float(fitted)
+    return _log_likelihood(sides - middle, matrix @ matrix.T * spread / matrix.shape[1], estimate) - float(fitted)
 
 
-def _log_likelihood(deviations: FloatArray, covariance: FloatArray, soft: SoftLogits) -> float:
-    """Of Gaussian rows with a covariance and the errors of soft logits besides."""
+def _log_likelihood(deviations: FloatArray, covariance: FloatArray, estimate: LogitEstimate) -> float:
+    """Of Gaussian rows with a covariance and the errors of estimated logits besides."""
     floor = 1e-9 * max(float(covariance.trace()), 1e-9) * np.eye(len(covariance))
-    root = np.linalg.cholesky(covariance + floor + soft.covariance())
+    root = np.linalg.cholesky(covariance + floor + estimate.covariance())
     whitened = np.linalg.solve(root, deviations[:, :, None])[:, :, 0]
     logarithms = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
     return float(-(0.5 * (whitened**2).sum(axis=1) + logarithms).sum())

@@ -16,7 +16,7 @@ from attacks.bayes.sampling import SampledPosterior, sampled_posterior
 from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
 from attacks.linear_system import check_option
-from attacks.views import AuxiliaryRows, PredictionView, ViewError
+from attacks.views import AuxiliaryRows, PredictionView
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -35,35 +35,22 @@ class Equations:
     sides: FloatArray
 
 
-def exact_equations(view: PredictionView) -> Iterator[Equations]:
-    """Form the equations of a view's records, a block for each set of classes whose scores are positive.
+def exact_equations(scores: FloatArray, known: FloatArray, class_rows: FloatArray) -> Iterator[Equations]:
+    """Form the equations of (n, k) scores, a block for each set of classes whose scores are positive.
 
     A score of 0 has no logarithm: its class tells an inequality of hundreds, and no equation.
 
-    Raises:
-        ViewError: when the view lacks scores or parameters.
+    Args:
+        scores: as delivered.
+        known: the part of the logits that the adversary knows, (n, k).
+        class_rows: the passive ones, (k, d).
     """
-    scores, weights_active, weights_passive, bias = _pieces(view)
-    own = view.features_active @ weights_active.T + bias
-    if view.own_shift is not None:
-        own = own + view.own_shift
     patterns, which = np.unique(scores > 0, axis=0, return_inverse=True)
     for index, positive in enumerate(patterns):
         records = np.flatnonzero(which.ravel() == index)
         classes = np.flatnonzero(positive)
-        logits = np.log(scores[np.ix_(records, classes)]) - own[np.ix_(records, classes)]
-        yield Equations(records, np.diff(weights_passive[classes], axis=0), np.diff(logits, axis=1))
-
-
-def _pieces(view: PredictionView) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    if view.scores is None:
-        raise ViewError("posterior needs scores, which this view lacks: run predictions first.")
-    if view.weights_active is None or view.weights_passive is None or view.bias is None:
-        raise ViewError(
-            "posterior needs the model's parameters, which this view lacks: disclose them; without them the answer is "
-            "that of its prior, which imputation gives from auxiliary records."
-        )
-    return view.scores, view.weights_active, view.weights_passive, view.bias
+        logits = np.log(scores[np.ix_(records, classes)]) - known[np.ix_(records, classes)]
+        yield Equations(records, np.diff(class_rows[classes], axis=0), np.diff(logits, axis=1))
 
 
 _LEVELS: Mapping[str, Level] = {
@@ -210,7 +197,8 @@ class BayesianAdversary:
         determined = len(seen) > 1 and observation.is_linear and len(np.asarray(observation.model)) > view.d
         if linear and (belief.categories or not self.box or determined):
             if len(seen) == 1 and not view.channel and view.network is None:
-                return _in_closed_form(belief, list(exact_equations(view)))
+                scores, class_rows = np.asarray(view.scores), np.asarray(observation.model)
+                return _in_closed_form(belief, list(exact_equations(scores, observation.known, class_rows)))
             if observation.is_linear:
                 return _in_closed_form(belief, [Equations(np.arange(view.n), *observation.linear_equations())])
         sampled = sampled_posterior(belief.gaussian, observation, box=self.box, seed=self.seed, draws=self.draws)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.bayes.categories import Category, told_categories
+from attacks.bayes.categories import Category, published_categories
 from attacks.views import PassiveMoments, PredictionView, ViewError
 from vfl.arrays import FloatArray
 
@@ -89,7 +89,7 @@ def from_covariance(view: PredictionView) -> Belief:
 
 
 def _believed(view: PredictionView, moments: PassiveMoments, covariance: FloatArray) -> Belief:
-    return Belief(GaussianPrior(np.tile(moments.mean, (view.n, 1)), covariance), told_categories(moments))
+    return Belief(GaussianPrior(np.tile(moments.mean, (view.n, 1)), covariance), published_categories(moments))
 
 
 def _moments(view: PredictionView, prior: str) -> PassiveMoments:

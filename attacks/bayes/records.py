@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from attacks.base import AttackSpec, require
-from attacks.bayes.categories import classify, seen_categories, told_categories
+from attacks.bayes.categories import classify, published_categories, seen_categories
 from attacks.bayes.prior import UNIFORM_VARIANCE, Belief, GaussianPrior, check_moments
 from attacks.views import AuxiliaryRows, PredictionView, ViewError
 from vfl.arrays import FloatArray, IntArray
@@ -38,7 +38,7 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
     known = _records(view, records)
     if view.moments is not None:
         check_moments(view.moments, view.d)
-    categories = seen_categories(known.features_passive, told_categories(view.moments))
+    categories = seen_categories(known.features_passive, published_categories(view.moments))
     one_hot = _one_hot(known.labels, view.record_labels)
     targets = [known.features_passive, *(category.indicators(known.features_passive) for category in categories)]
     predicted = predict(known.features_active, np.hstack(targets), view.features_active, one_hot)
@@ -238,17 +238,13 @@ def _sights(
     known: FloatArray, labels: tuple[FloatArray, FloatArray] | None
 ) -> list[tuple[_Sight, tuple[FloatArray, FloatArray] | None]]:
     """The ways of seeing the known columns, without labels and with them."""
-    sights: list[_Sight] = [_as_they_are]
+    sights: list[_Sight] = [lambda columns: columns]
     landmarks = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _LANDMARKS)).astype(np.int64))]
     distances = cdist(landmarks, landmarks, "sqeuclidean")
     if distances.any():
         median = float(np.median(distances[distances > 0]))
         sights += [_through_kernel(landmarks, distances, width * median) for width in _WIDTHS]
     return [(sight, label) for sight in sights for label in ((None, labels) if labels is not None else (None,))]
-
-
-def _as_they_are(columns: FloatArray) -> FloatArray:
-    return columns
 
 
 def _through_kernel(landmarks: FloatArray, distances: FloatArray, width: float) -> _Sight:

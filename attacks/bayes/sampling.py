@@ -16,10 +16,9 @@ from scipy.stats import chi2
 
 from attacks.bayes.frame import Frame, frame_of
 from attacks.bayes.moves import Target, Walkers, box_moves, slice_moves
-from attacks.bayes.observation import Observation
+from attacks.bayes.observation import ExactLogits, Observation
 from attacks.bayes.prior import GaussianPrior, Posterior
 from attacks.bayes.stacking import StackedSessions
-from attacks.bayes.told import Differences, Exactly, Intervals
 from attacks.box_projection import project_onto_solutions
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.prediction import equations, row_space
@@ -87,17 +86,17 @@ def _of_group(
     walkers, contradicted = _started(target, rows, box=box)
     contradicted |= _led_inside(walkers, target, generator, box=box)
     warm_up = max(20, draws // 3)
-    seen = np.empty((warm_up, *walkers.told.shape))
+    seen = np.empty((warm_up, *walkers.informed.shape))
     for sweep in range(warm_up):
         _sweep(walkers, target, generator, box=box)
-        seen[sweep] = walkers.told
+        seen[sweep] = walkers.informed
     _adapt(walkers, seen[warm_up // 4 :])
-    kept, told = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.told)
+    kept, informed = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.informed)
     for draw in range(draws):
         _sweep(walkers, target, generator, box=box)
-        told += walkers.told / draws
-        kept[draw] = target.frame.points(walkers.told, walkers.untold, walkers.rows)
-    contradicted |= chi2.sf((told**2).sum(axis=1), max(1, told.shape[1])) < _UNLIKELY
+        informed += walkers.informed / draws
+        kept[draw] = target.frame.points(walkers.informed, walkers.uninformed, walkers.rows)
+    contradicted |= chi2.sf((informed**2).sum(axis=1), max(1, informed.shape[1])) < _UNLIKELY
     return (*_summary(kept, target.frame, generator, box=box), contradicted)
 
 
@@ -114,7 +113,7 @@ def _summary(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     mean, variance, effective = kept.mean(axis=0), kept.var(axis=0), effective_samples(kept)
     if not box:  # what scores don't tell of is drawn afresh for each draw, and its moments are known
-        beside = frame.untold[: frame.features]
+        beside = frame.uninformed[: frame.features]
         kept += generator.standard_normal((*kept.shape[:2], beside.shape[1])) @ beside.T
         variance = variance + (beside**2).sum(axis=1)
     low, high = np.quantile(kept, _levels(float(np.median(effective))), axis=0)
@@ -153,37 +152,38 @@ def effective_samples(draws: FloatArray) -> FloatArray:
 
 def _started(target: Target, rows: IntArray, *, box: bool) -> tuple[Walkers, BoolArray]:
     """Walkers near the prior's mean, on solutions of what is known exactly; and those for which there is none."""
-    frame, told = target.frame, target.observation.told
-    r, q = frame.told.shape[1], frame.untold.shape[1]
+    frame, likelihood = target.frame, target.observation.likelihood
+    r, q = frame.informed.shape[1], frame.uninformed.shape[1]
     coordinates: FloatArray = np.zeros((len(rows), r + q))
     unsolved: BoolArray = np.zeros(len(rows), dtype=np.bool_)
-    if isinstance(told, Exactly):
-        coordinates, unsolved = _solved(target, rows, coordinates, told.logits[rows], box=box)
-    elif isinstance(told, StackedSessions):
-        coordinates[:, :r] = _guessed(frame, rows, told)
-    elif isinstance(told, Intervals | Differences):
+    if isinstance(likelihood, ExactLogits):
+        coordinates, unsolved = _solved(target, rows, coordinates, likelihood.logits[rows], box=box)
+    elif isinstance(likelihood, StackedSessions):
+        coordinates[:, :r] = _guessed(frame, rows, likelihood)
+    elif frame.effect is not None:
         for _ in range(_PROJECTIONS):
             log_scores = target.log_scores(coordinates[:, :r], rows)
-            outside = told.distance(log_scores, rows) > 0
-            sought = target.observation.forward.undone(told.nearest(log_scores, rows))
-            if sought is None or frame.effect is None or not outside.any():
+            outside = likelihood.distance(log_scores, rows) > 0
+            nearest = likelihood.nearest(log_scores, rows)
+            sought = None if nearest is None else target.observation.forward.undone(nearest)
+            if sought is None or not outside.any():
                 break
             coordinates[outside] = _solved(target, rows[outside], coordinates[outside], sought[outside], box=box)[0]
     if box:
         columns = _columns(frame, rows, coordinates)
         columns[:, : frame.features] = np.clip(columns[:, : frame.features], _MARGIN, 1 - _MARGIN)
         coordinates = _coordinates(frame, rows, columns)
-    told_part, untold_part = coordinates[:, :r].copy(), coordinates[:, r:].copy()
-    return Walkers(rows, told_part, untold_part, np.zeros(len(rows)), np.zeros((len(rows), r, r))), unsolved
+    informed, uninformed = coordinates[:, :r].copy(), coordinates[:, r:].copy()
+    return Walkers(rows, informed, uninformed, np.zeros(len(rows)), np.zeros((len(rows), r, r))), unsolved
 
 
-def _guessed(frame: Frame, rows: IntArray, told: StackedSessions) -> FloatArray:
+def _guessed(frame: Frame, rows: IntArray, sessions: StackedSessions) -> FloatArray:
     """The posterior mean of a, were logits Gaussian about where several sessions put them: (m, r)."""
     assert frame.effect is not None  # noqa: S101 - for the type checker
     slopes = frame.effect - frame.effect[:1]
-    weighted = slopes.T * told.certainty[rows][:, None, :]
+    weighted = slopes.T * sessions.certainty[rows][:, None, :]
     known = frame.known[rows] - frame.known[rows, :1]
-    sides = weighted @ (told.guess[rows] - known)[:, :, None]
+    sides = weighted @ (sessions.guess[rows] - known)[:, :, None]
     return np.asarray(np.linalg.solve(np.eye(slopes.shape[1]) + weighted @ slopes, sides)[:, :, 0], dtype=np.float64)
 
 
@@ -211,12 +211,12 @@ def _solved(
 
 
 def _columns(frame: Frame, rows: IntArray, coordinates: FloatArray) -> FloatArray:
-    columns: FloatArray = frame.centre[rows] + coordinates @ np.hstack([frame.told, frame.untold]).T
+    columns: FloatArray = frame.centre[rows] + coordinates @ np.hstack([frame.informed, frame.uninformed]).T
     return columns
 
 
 def _coordinates(frame: Frame, rows: IntArray, columns: FloatArray) -> FloatArray:
-    basis = np.hstack([frame.told, frame.untold])
+    basis = np.hstack([frame.informed, frame.uninformed])
     return np.asarray(np.linalg.lstsq(basis, (columns - frame.centre[rows]).T, rcond=None)[0].T, dtype=np.float64)
 
 
@@ -225,19 +225,19 @@ def _led_inside(walkers: Walkers, target: Target, generator: np.random.Generator
     moving = np.arange(len(walkers.rows))
     for stage in range(_STAGES):
         some = walkers.some(moving)
-        outside = target.distance(some.told, some.rows)
+        outside = target.distance(some.informed, some.rows)
         some.slack = outside * (_COOLING if stage else 1.0)
-        some.scale = target.scale(some.told, some.rows, some.slack)
+        some.scale = target.scale(some.informed, some.rows, some.slack)
         for _ in range(2):
             _sweep(some, target, generator, box=box, homewards=True)
         walkers.put(moving, some)
         if stage >= _LEAST_STAGES:
-            moving = moving[target.distance(some.told, some.rows) > 0]
+            moving = moving[target.distance(some.informed, some.rows) > 0]
         if not len(moving):
             break
-    outside = target.distance(walkers.told, walkers.rows)
+    outside = target.distance(walkers.informed, walkers.rows)
     walkers.slack = outside
-    walkers.scale = target.scale(walkers.told, walkers.rows, walkers.slack)
+    walkers.scale = target.scale(walkers.informed, walkers.rows, walkers.slack)
     contradicted: BoolArray = outside > _STRAY
     return contradicted
 

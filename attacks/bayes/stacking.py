@@ -1,4 +1,4 @@
-"""Puts what several sessions told of the same records together: more classes of one model, as far as a prior sees it.
+"""Puts what several sessions tell of the same records together: more classes of one model, as far as a prior sees it.
 
 Each session's logits count from its first class, and these differences stand side by side behind a class whose logit is
 0. So m sessions of k classes look like one of 1 + m (k - 1) classes. Exact sessions of linear models are equations, of
@@ -13,12 +13,12 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from attacks.bayes.forward import Forward
-from attacks.bayes.observation import Observation
-from attacks.bayes.soft_logits import soft_logits
-from attacks.bayes.told import NARROWEST, Differences, Exactly, Told
+from attacks.bayes.logit_estimate import estimated_logits
+from attacks.bayes.observation import ExactLogits, Observation
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
-from vfl.channels import StrongestDirection
+from vfl.channels import Likelihood
+from vfl.channels.likelihoods import NARROWEST, DifferenceIntervals
 
 # Directions with less than this part of the largest weight drown in float64's own error of the scores.
 _LEAST_WEIGHT = 1e-13
@@ -29,12 +29,12 @@ class SessionGroup:
     """Sessions whose answers are read in the same way, all at once: a row for each session and record.
 
     Attributes:
-        told: what the delivered rows tell, s n rows of s sessions and n records.
-        forward: what stands between the logits and ``told``.
+        likelihood: of the delivered rows, s n rows of s sessions and n records.
+        forward: what stands between the logits and ``likelihood``.
         columns: (s, k), where each session's logits stand among all.
     """
 
-    told: Told
+    likelihood: Likelihood
     forward: Forward
     columns: IntArray
 
@@ -49,8 +49,8 @@ class SessionGroup:
 
 
 @dataclass(frozen=True, eq=False)
-class StackedSessions:
-    """What several sessions tell of their logits side by side; ``Told`` of these.
+class StackedSessions(Likelihood):
+    """The likelihood of what several sessions delivered, given their logits side by side.
 
     Attributes:
         parts: sessions that are read alike.
@@ -68,24 +68,26 @@ class StackedSessions:
         """Sessions are independent given the record."""
         total: FloatArray = np.zeros(len(rows))
         for part, each, scores in self._each(logits, rows):
-            total += part.told.log_density(scores, each, _repeated(slack, part)).reshape(-1, len(rows)).sum(axis=0)
+            total += (
+                part.likelihood.log_density(scores, each, _repeated(slack, part)).reshape(-1, len(rows)).sum(axis=0)
+            )
         return total
 
     def distance(self, logits: FloatArray, rows: IntArray) -> FloatArray:
         """From where the session furthest away is possible."""
         furthest: FloatArray = np.zeros(len(rows))
         for part, each, scores in self._each(logits, rows):
-            furthest = np.maximum(furthest, part.told.distance(scores, each).reshape(-1, len(rows)).max(axis=0))
+            furthest = np.maximum(furthest, part.likelihood.distance(scores, each).reshape(-1, len(rows)).max(axis=0))
         return furthest
 
     def precision_along(self, logits: FloatArray, slopes: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """Roughly what is told, as an inverse covariance of coordinates that logits have (m, all, r) slopes by."""
+        """Roughly what is informed, as an inverse covariance of coordinates that logits have (m, all, r) slopes by."""
         total = np.zeros((len(rows), slopes.shape[2], slopes.shape[2]))
         for part, each, scores in self._each(logits, rows):
-            precision = part.told.precision(scores, each, _repeated(slack, part))
+            precision = part.likelihood.precision(scores, each, _repeated(slack, part))
             own = part.forward.jacobian(part.own(logits)) @ part.own(slopes)
-            told = np.swapaxes(own, 1, 2) @ precision @ own
-            total += told.reshape(-1, len(rows), *told.shape[1:]).sum(axis=0)
+            along = np.swapaxes(own, 1, 2) @ precision @ own
+            total += along.reshape(-1, len(rows), *along.shape[1:]).sum(axis=0)
         return total
 
     def precision(self, logits: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
@@ -122,19 +124,19 @@ def _independent(exact: Sequence[Observation]) -> Observation:
     coordinates = sides @ (left[:, kept] / values[kept])
     model = np.vstack([np.zeros(matrix.shape[1]), right[kept]])
     logits = np.hstack([np.zeros((len(sides), 1)), coordinates])
-    return Observation(np.zeros_like(logits), model, Exactly(logits))
+    return Observation(np.zeros_like(logits), model, ExactLogits(logits))
 
 
 def _narrow(exact: Observation) -> Observation:
     """The same with intervals, as narrow as float64 tells, for standing beside likelihoods."""
-    return replace(exact, told=_as_intervals(exact.told))
+    return replace(exact, likelihood=_as_intervals(exact.likelihood))
 
 
-def _as_intervals(told: Told | Exactly) -> Told:
-    if not isinstance(told, Exactly):
-        return told
-    lead = told.logits - told.logits[:, :1]
-    return Differences(np.zeros(len(lead), dtype=np.int64), lead - NARROWEST, lead + NARROWEST)
+def _as_intervals(likelihood: Likelihood | ExactLogits) -> Likelihood:
+    if not isinstance(likelihood, ExactLogits):
+        return likelihood
+    lead = likelihood.logits - likelihood.logits[:, :1]
+    return DifferenceIntervals(np.zeros(len(lead), dtype=np.int64), lead - NARROWEST, lead + NARROWEST)
 
 
 # --- likelihoods --------------------------------------------------------------------------------------------------
@@ -155,34 +157,35 @@ def _side_by_side(sessions: Sequence[Observation]) -> Observation:
         end += k - 1
     model = np.vstack([np.zeros((1, models[0].shape[1])), *models])
     error = None if all(one.error is None for one in sessions) else block_diag(0.0, *errors)
-    told = _stacked(sessions, columns, end)
-    return Observation(np.hstack(known), model, told, Forward(), error)
+    return Observation(np.hstack(known), model, _stacked(sessions, columns, end), Forward(), error)
 
 
 def _stacked(sessions: Sequence[Observation], columns: Sequence[IntArray], count: int) -> StackedSessions:
     n = len(sessions[0].known)
     guess, certainty = np.zeros((n, count)), np.zeros((n, count))
-    alike: dict[Hashable, list[tuple[Told, Forward, IntArray]]] = {}
+    alike: dict[Hashable, list[tuple[Likelihood, Forward, IntArray]]] = {}
     for place, (one, own) in enumerate(zip(sessions, columns, strict=True)):
-        if (soft := soft_logits(one.forward, one.told)) is not None:
-            guess[:, own[1:]] = soft.middle[:, 1:] - soft.middle[:, :1]
-            certainty[:, own[1:]] = 1.0 / (soft.variance[:, 1:] + soft.variance[:, :1])
-        told = _as_intervals(one.told)
+        if (estimate := estimated_logits(one.forward, one.likelihood)) is not None:
+            guess[:, own[1:]] = estimate.middle[:, 1:] - estimate.middle[:, :1]
+            certainty[:, own[1:]] = 1.0 / (estimate.variance[:, 1:] + estimate.variance[:, :1])
+        likelihood = _as_intervals(one.likelihood)
         # v_1 is each model's own.
-        turned = any(isinstance(stage, StrongestDirection) for stage in one.forward.stages)
-        key = (place if turned else None, type(told), one.forward.stages, len(own), *_scalars(told))
-        alike.setdefault(key, []).append((told, one.forward, own))
+        turned = any(stage.needs_parameter_gram for stage in one.forward.stages)
+        key = (place if turned else None, type(likelihood), one.forward.stages, len(own), *_scalars(likelihood))
+        alike.setdefault(key, []).append((likelihood, one.forward, own))
     parts = [
-        SessionGroup(_joined([told for told, _, _ in group]), group[0][1], np.array([own for _, _, own in group]))
+        SessionGroup(
+            _joined([likelihood for likelihood, _, _ in group]), group[0][1], np.array([own for _, _, own in group])
+        )
         for group in alike.values()
     ]
     return StackedSessions(tuple(parts), n, guess, certainty)
 
 
-def _joined(kinds: Sequence[Any]) -> Told:
-    """Told of one kind, below each other."""
+def _joined(kinds: Sequence[Any]) -> Likelihood:
+    """Likelihoods of one kind, below each other."""
     values = {field.name: [getattr(one, field.name) for one in kinds] for field in fields(kinds[0])}
-    joined: Told = type(kinds[0])(
+    joined: Likelihood = type(kinds[0])(
         **{
             name: np.concatenate(column) if isinstance(column[0], np.ndarray) else column[0]
             for name, column in values.items()
@@ -191,8 +194,8 @@ def _joined(kinds: Sequence[Any]) -> Told:
     return joined
 
 
-def _scalars(told: Any) -> tuple[Hashable, ...]:
-    values = (getattr(told, field.name) for field in fields(told))
+def _scalars(likelihood: Any) -> tuple[Hashable, ...]:
+    values = (getattr(likelihood, field.name) for field in fields(likelihood))
     return tuple(value for value in values if not isinstance(value, np.ndarray))
 
 

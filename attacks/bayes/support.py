@@ -159,7 +159,7 @@ def _search(
     categories: Sequence[Category], split: _Split, rows: IntArray, complete: bool
 ) -> tuple[IntArray, FloatArray]:
     """Combinations of the records in rows, as indices of values (r, w, categories), and their log-weights (r, w)."""
-    order = sorted(range(len(categories)), key=lambda one: -_told(categories[one], split.steps[one]))
+    order = sorted(range(len(categories)), key=lambda one: -_variance_of(categories[one], split.steps[one]))
     choices = np.zeros((len(rows), 1, len(categories)), dtype=np.int64)
     logs: FloatArray = np.zeros((len(rows), 1))
     left: FloatArray = split.asked[rows][:, None]
@@ -180,7 +180,7 @@ def _search(
     return choices, logs - 0.5 * (left**2).sum(axis=2)
 
 
-def _told(category: Category, steps: FloatArray) -> float:
+def _variance_of(category: Category, steps: FloatArray) -> float:
     """How much of the whitened sides' variance a category makes."""
     frequencies = np.atleast_2d(category.frequencies).mean(axis=0)
     return float(frequencies @ ((steps - frequencies @ steps) ** 2).sum(axis=1))

@@ -47,8 +47,6 @@ from vfl.data.split import (
     column_blocks,
     party_share,
     row_ids,
-    row_numbers,
-    vertical_split,
 )
 from vfl.data.tables import Table, table_from_frame
 from vfl.data.typed_tables import TypedTable, read_table, typed_table_of
@@ -104,7 +102,6 @@ __all__ = [
     "put_on_grids",
     "read_table",
     "row_ids",
-    "row_numbers",
     "rows_in_common_order",
     "rows_of",
     "rows_to_unit_norm",
@@ -112,6 +109,5 @@ __all__ = [
     "snap_to_grid",
     "table_from_frame",
     "typed_table_of",
-    "vertical_split",
     "width_of",
 ]

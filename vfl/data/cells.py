@@ -31,10 +31,6 @@ _KINDS: tuple[tuple[CellKind, _Kinds], ...] = (
 _PART = 4096
 
 
-def _no_codes() -> IntArray:
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Cells:
     """A column's cells, before it is decided what they mean.
@@ -49,7 +45,7 @@ class Cells:
     kind: CellKind
     values: FloatArray = field(default_factory=lambda: np.empty(0))
     texts: tuple[str, ...] = ()
-    codes: IntArray = field(default_factory=_no_codes)
+    codes: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def weights(self) -> IntArray:
@@ -99,7 +95,9 @@ def _of_objects(column: pd.Series[Any]) -> Cells:
     cells = column.tolist()
     # A float may be a gap, which says nothing of the others.
     present = set(map(type, cells)) if column.notna().all() else {type(one) for one in cells if not is_missing(one)}
-    kinds = {_kind_of(one) for one in present}
+    kinds: set[CellKind] = {
+        next((name for name, types in _KINDS if issubclass(one, types)), "other") for one in present
+    }
     if "other" in kinds:
         return Cells("other")
     if kinds == {"boolean"} or kinds == {"number"}:
@@ -116,10 +114,6 @@ def _of_strings(column: pd.Series[Any]) -> Cells:
 
     codes, distinct = pd.factorize(column)
     return _texts([str(value) for value in distinct], codes.astype(np.int64))
-
-
-def _kind_of(kind: type) -> CellKind:
-    return next((name for name, types in _KINDS if issubclass(kind, types)), "other")
 
 
 def _texts(names: Sequence[str], codes: NDArray[np.int64]) -> Cells:

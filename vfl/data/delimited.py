@@ -73,7 +73,7 @@ def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.Da
             f"The first line of {quoted_path(path)} is too long for a header: put the columns' names there, a line end "
             "behind them, and check that quotes are closed."
         )
-    header = _names(rows[0])
+    header = [name.strip() or f"Unnamed: {at}" for at, name in enumerate(rows[0])]
     if max(map(len, header)) > _MOST_OF_A_NAME:
         raise TableError(
             f"A name in the first line of {quoted_path(path)} has more than {_MOST_OF_A_NAME:,} letters: check that "
@@ -260,7 +260,3 @@ def _cells(content: bytes | bytearray, start: int, separator: str, columns: int,
     # Spreadsheets write rows of separators below the table.
     frame: pd.DataFrame = pa.table(cells, names=names).slice(0, filled).to_pandas(self_destruct=True)
     return frame
-
-
-def _names(header: list[str]) -> list[str]:
-    return [name.strip() or f"Unnamed: {at}" for at, name in enumerate(header)]

@@ -76,7 +76,7 @@ def load_table(
 
     with in_memory():
         frame = read_raw(source, choose, limits).frame
-        if _is_text_file(source):
+        if "://" not in source and source.lower().endswith(_TEXT_ENDINGS):
             for name in frame.columns.difference(selection.exact):
                 frame[name] = _plain_numbers(frame[name])
         return table_from_frame(frame, id_column=id_column, label_column=label_column, columns=columns)
@@ -102,10 +102,6 @@ def read_raw(source: str, choose: Chooser, limits: TableLimits | None = None) ->
         return reader(path, choose, limits)
     except OSError as error:
         raise TableError(f"Cannot read {shown} ({error.strerror or type(error).__name__}): check its rights.") from None
-
-
-def _is_text_file(source: str) -> bool:
-    return "://" not in source and source.lower().endswith(_TEXT_ENDINGS)
 
 
 def _read_text(path: Path, choose: Chooser, limits: TableLimits) -> Raw:

@@ -6,53 +6,14 @@ all of them. Random numbers are raw output of the Philox generator, which no num
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from vfl.arrays import IntArray
 from vfl.data.datasets import RegistryTable
 from vfl.data.tables import Table
 
 
 class SplitError(ValueError):
     """A data set cannot be dealt out as asked; the message says what to change."""
-
-
-def vertical_split(
-    table: RegistryTable,
-    parties: int,
-    *,
-    seed: int,
-    missing_fraction: float = 0.02,
-    active_features: int | None = None,
-) -> list[Table]:
-    """Split a data set into one Table per party; party 0 is active and alone holds the labels.
-
-    Columns go in contiguous blocks (`column_blocks`). Each party lacks some rows of its own and holds the others in its
-    own order, so that aligning them is really needed. Ids are `row_ids`.
-
-    Args:
-        table: the data set.
-        parties: at least 2.
-        seed: 0 to 2**64 - 1.
-        missing_fraction: of the rows that each party lacks, in [0, 1).
-        active_features: columns of the active party; None shares all columns evenly.
-
-    Raises:
-        SplitError: for an argument out of range, or too few columns.
-    """
-    return [
-        party_share(
-            table,
-            share,
-            parties,
-            seed=seed,
-            missing_fraction=missing_fraction,
-            active_features=active_features,
-        )
-        for share in range(parties)
-    ]
 
 
 def party_share(
@@ -62,14 +23,23 @@ def party_share(
     *,
     seed: int,
     missing_fraction: float = 0.02,
-    active_features: int | None = None,
 ) -> Table:
-    """Cut the Table of one party (0 is active), the same as from `vertical_split`.
+    """Cut the Table of one party; party 0 is active and alone holds the labels.
+
+    Columns go in contiguous blocks (`column_blocks`). Each party lacks some rows of its own and holds the others in its
+    own order, so that aligning them is really needed. Ids are `row_ids`.
+
+    Args:
+        table: the data set.
+        share_index: of the party.
+        parties: at least 2.
+        seed: 0 to 2**64 - 1.
+        missing_fraction: of the rows that each party lacks, in [0, 1).
 
     Raises:
-        SplitError: as `vertical_split`, and for a share_index of no party.
+        SplitError: for an argument out of range, or too few columns.
     """
-    blocks = column_blocks(table.features.shape[1], parties, active_features)
+    blocks = column_blocks(table.features.shape[1], parties)
     if not 0 <= share_index < parties:
         raise SplitError(f"Expected share_index from 0 to {parties - 1}, got {share_index}.")
     if not 0 <= missing_fraction < 1:
@@ -90,7 +60,7 @@ def party_share(
     )
 
 
-def column_blocks(columns: int, parties: int, active_features: int | None = None) -> list[range]:
+def column_blocks(columns: int, parties: int) -> list[range]:
     """Divide columns among parties: contiguous blocks in order, every column in exactly one.
 
     Sizes differ by at most one, the first blocks being the larger ones (two parties: Hu's halves).
@@ -98,23 +68,18 @@ def column_blocks(columns: int, parties: int, active_features: int | None = None
     Args:
         columns: how many there are.
         parties: at least 2.
-        active_features: gives the active party (block 0) that many columns, and shares the rest among the others.
 
     Raises:
         SplitError: for fewer than two parties, or when someone would hold no column.
     """
     if parties < 2:
         raise SplitError(f"Expected at least 2 parties, got {parties}.")
-    head = [] if active_features is None else [active_features]
-    sharing = parties - len(head)
-    rest = columns - sum(head)
-    if any(size < 1 for size in head) or rest < sharing:
+    if columns < parties:
         raise SplitError(
-            f"{columns} columns cannot give each of {parties} parties at least one"
-            + (f" with active_features = {active_features}" if head else "")
-            + ": use fewer parties or another data set."
+            f"{columns} columns cannot give each of {parties} parties at least one: use fewer parties or another data "
+            "set."
         )
-    sizes = head + [rest // sharing + (index < rest % sharing) for index in range(sharing)]
+    sizes = [columns // parties + (index < columns % parties) for index in range(parties)]
     ends = np.cumsum(sizes).tolist()
     return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
@@ -122,17 +87,3 @@ def column_blocks(columns: int, parties: int, active_features: int | None = None
 def row_ids(count: int) -> list[str]:
     """Name rows 0 to count - 1 of a data set: `r000000` and so on."""
     return [f"r{row:06d}" for row in range(count)]
-
-
-def row_numbers(ids: Iterable[str]) -> IntArray:
-    """Find the rows (m,) of the data set behind ids of `row_ids`: an auditor looks up a record's truth so.
-
-    Raises:
-        SplitError: for other ids.
-    """
-    numbers = []
-    for value in ids:
-        if not (value[:1] == "r" and value[1:].isascii() and value[1:].isdigit()):
-            raise SplitError("An id was not made by row_ids: only tables of vertical_split can be traced back.")
-        numbers.append(int(value[1:]))
-    return np.array(numbers, dtype=np.int64)

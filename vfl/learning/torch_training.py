@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.confidence import confidence_scores
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
@@ -57,13 +56,6 @@ def initial_layers(sizes: Sequence[int], generator: torch.Generator) -> Layers:
         drawn = torch.rand((inputs + 1, outputs), generator=generator, dtype=torch.float64) * 2 * bound - bound
         layers.append((drawn[:-1].clone(), drawn[-1].clone()))
     return layers
-
-
-def scores_of(network: VerticalNetwork, features_active: FloatArray, features_passive: FloatArray) -> FloatArray:
-    """Compute a network's confidence scores (Jiang eq. 9): (n, d_a) and (n, d) in, (n, k) out; rows sum to 1."""
-    return confidence_scores(
-        network.active.partial_scores(features_active) + network.passive.partial_scores(features_passive)
-    )
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray
-from vfl.channels import StrongestDirection, Temperature
-from vfl.theory.score_noise import strongest_noise
 
 # A score of 0 stays below every other.
 _SCORE_FLOOR = 1e-300
@@ -20,7 +18,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class ClearedLogits:
+class BoundedLogits:
     """Logits with a scheme taken off: exact, but for the decision's entry where it was raised over an overtaker.
 
     Attributes:
@@ -68,39 +66,19 @@ def scheme1_noise(decided: BoolArray, direction: FloatArray, alpha: float) -> Fl
     return noise
 
 
-def without_temperature(logits: FloatArray, channel: Temperature) -> FloatArray:
-    """Take a temperature (scheme 3) off (n, k) logits: exact, up to a constant per record."""
-    return logits / channel.factor
-
-
-def without_shift(logits: FloatArray, channel: StrongestDirection, parameter_gram: FloatArray) -> ClearedLogits:
-    """Take scheme 1 or 2 off delivered (n, k) logits.
-
-    Args:
-        logits: of the scores as the scheme delivered them.
-        channel: the scheme's options.
-        parameter_gram: (k, k), W W^T of all passive class rows together, which tells v_1.
-
-    Raises:
-        ValueError: for a Gram matrix of another size than the logits'.
-    """
-    if parameter_gram.shape != (logits.shape[1],) * 2:
-        raise ValueError(f"Expected a Gram matrix of {logits.shape[1]} classes, got shape {parameter_gram.shape}.")
-    direction = channel.sign * strongest_noise(parameter_gram).direction
-    if channel.scheme == 1:
-        return _without_scheme1(logits, direction, channel.alpha)
-    return _without_scheme2(logits, math.sqrt(channel.alpha) * direction, channel.delta)
-
-
-def _without_scheme1(logits: FloatArray, direction: FloatArray, alpha: float) -> ClearedLogits:
+def without_scheme1(logits: FloatArray, direction: FloatArray, alpha: float) -> BoundedLogits:
+    """Take scheme 1 off delivered (n, k) logits: exact. Arguments are those of ``scheme1_noise``."""
     decided = maximisers(logits, _SAME)
     plain = logits - scheme1_noise(decided, direction, alpha)
     own = plain.max(axis=1, where=decided, initial=-np.inf)
-    return ClearedLogits(plain, decided, own, own)
+    return BoundedLogits(plain, decided, own, own)
 
 
-def _without_scheme2(logits: FloatArray, noise: FloatArray, delta: float) -> ClearedLogits:
-    """A lead of exactly delta says that the decision was raised: then it lies between the others and what was sent."""
+def without_scheme2(logits: FloatArray, noise: FloatArray, delta: float) -> BoundedLogits:
+    """Take scheme 2, a shift by ``noise``, (k,), and decisions raised to a lead of delta, off delivered (n, k) logits.
+
+    A lead of exactly delta says that the decision was raised: then it lies between the others and what was sent.
+    """
     decided = maximisers(logits, min(_SAME, delta / 2))
     plain = logits - noise
     # Entries that tie are the same before the shift, and afterwards all have what the shift left the largest of them.
@@ -110,4 +88,4 @@ def _without_scheme2(logits: FloatArray, noise: FloatArray, delta: float) -> Cle
     others = np.where(decided, -np.inf, plain).max(axis=1)
     lowest = np.where(np.abs(lead - delta) < _SAME, np.minimum(others, highest), highest)
     middle = ((lowest + highest) / 2)[:, None]
-    return ClearedLogits(np.where(decided, middle, plain), decided, lowest, highest)
+    return BoundedLogits(np.where(decided, middle, plain), decided, lowest, highest)

@@ -5,7 +5,6 @@ part of the gradient carries the other's noise. `vfl.theory.dp_noise` computes b
 """
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -44,38 +43,6 @@ def error_bound(sigma: float, rows: int, steps: int, failure: float, *, constant
     return math.sqrt(k / rows) * sigma
 
 
-def noise_covariance(
-    batches: Iterable[FloatArray],
-    active: BoolArray,
-    *,
-    learning_rate: float,
-    sigma_active: float,
-    sigma_passive: float,
-) -> FloatArray:
-    """Compute the covariance (d, d) of what the noise has added to theta after these batches, each (s, d). Exact.
-
-    Training is linear in theta (43), so the noisy theta is the one without noise plus a Gaussian of this covariance:
-    C <- M C M + N with M = I - eta X^T X / (4 s) and N the covariance of eta e_t. It takes d^3 per batch:
-    ``mean_noise_covariance`` is for wide data.
-
-    Args:
-        batches: features of each step, (s, d).
-        active: (d,), the label party's columns.
-        learning_rate: eta.
-        sigma_active: of A's noise.
-        sigma_passive: of B's noise.
-    """
-    width = len(active)
-    covariance = np.zeros((width, width))
-    for batch in batches:
-        rows = len(batch)
-        products = batch.T @ batch / rows
-        keep = np.eye(width) - learning_rate / 4 * products
-        added = _step_covariance(products, active, rows, learning_rate, sigma_active, sigma_passive)
-        covariance = keep @ covariance @ keep + added
-    return covariance
-
-
 def mean_noise_covariance(
     second_moment: FloatArray,
     active: BoolArray,
@@ -86,9 +53,11 @@ def mean_noise_covariance(
     sigma_active: float,
     sigma_passive: float,
 ) -> FloatArray:
-    """Compute ``noise_covariance`` with every batch's X^T X / s replaced by its mean: closed form in its eigenbasis.
+    """Compute the covariance (d, d) of what the noise has added to theta after T steps, in the eigenbasis of S.
 
-    What it leaves out is of second order in the learning rate.
+    Training is linear in theta (43), so the noisy theta is the one without noise plus a Gaussian of this covariance:
+    C <- M C M + N with M = I - eta X^T X / (4 s) and N the covariance of eta e_t. Here every batch's X^T X / s is
+    replaced by its mean, which leaves out what is of second order in the learning rate.
 
     Args:
         second_moment: S, (d, d), the mean of X^T X / s.

@@ -68,11 +68,6 @@ def equations(weights_passive: FloatArray) -> FloatArray:
     return np.diff(weights_passive, axis=0)
 
 
-def mean_squared_error(truth: FloatArray, estimate: FloatArray) -> float:
-    """Compute the MSE per feature (Rassouli eq. 7): the mean over records and features of (n, d) squared errors."""
-    return float(np.mean((truth - estimate) ** 2))
-
-
 @dataclass(frozen=True, eq=False)
 class SampleOrdering:
     """Theorem 1 record by record, each (n,): squared errors ||x - estimate||^2, summed over the features.

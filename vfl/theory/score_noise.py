@@ -72,32 +72,17 @@ def strongest_noise(parameter_gram: FloatArray) -> StrongestNoise:
     return StrongestNoise(direction, strongest / unit)
 
 
-def noisy_error(weights_passive: FloatArray, moment: FloatArray, noise_correlation: FloatArray) -> float:
-    """Compute the MSE per feature of unclamped least squares when the logits carry noise (Rassouli eq. 86).
+def largest_noisy_error(weights_passive: FloatArray, moment: FloatArray, budget: float) -> float:
+    """Compute the largest MSE per feature that noise on the logits gives unclamped least squares (Theorem 4, eq. 88).
 
-    Exact for every joint distribution of noise and features, since A^+ J n and what A doesn't see of x are orthogonal.
+    Of all S = E[n n^T] with Tr(S) <= budget, S* = budget v_1 v_1^T attains it. It is exact for every joint distribution
+    of noise and features, since A^+ J n and what A doesn't see of x are orthogonal.
 
     Args:
         weights_passive: W, (k, d) class rows.
         moment: (d, d), E[X X^T] for ls; E[(X - 1/2)(X - 1/2)^T] gives half* instead, whose error splits in the same
             way.
-        noise_correlation: S = E[n n^T], (k, k).
-
-    Raises:
-        ValueError: when shapes don't fit.
-    """
-    k = len(weights_passive)
-    if noise_correlation.shape != (k, k):
-        raise ValueError(f"Expected a noise correlation of shape {(k, k)}, got {noise_correlation.shape}.")
-    space, J = _space_and_differences(weights_passive, moment)
-    amplifier = space.pseudoinverse @ J
-    unseen = float(np.sum(space.null_projector * moment))
-    return (unseen + float(np.sum((amplifier @ noise_correlation) * amplifier))) / len(moment)
-
-
-def largest_noisy_error(weights_passive: FloatArray, moment: FloatArray, budget: float) -> float:
-    """Compute the largest ``noisy_error`` of all S with Tr(S) <= budget: S* = budget v_1 v_1^T attains it (Theorem 4,
-    eq. 88).
+        budget: of the noise.
 
     Raises:
         ValueError: when shapes don't fit or the budget is negative or not finite.

@@ -12,10 +12,11 @@ import torch
 
 import attacks
 from attacks import PredictionView, ViewError
+from tests.harness.networks import scores_of
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.learning.networks import Activation, VerticalNetwork
-from vfl.learning.torch_training import dense_network, initial_layers, scores_of
+from vfl.learning.torch_training import dense_network, initial_layers
 
 torch.set_num_threads(1)
 

@@ -13,10 +13,11 @@ import torch
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError
 from attacks.shadow import synthetic_features
+from tests.harness.networks import scores_of
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.learning.networks import VerticalNetwork
-from vfl.learning.torch_training import dense_network, initial_layers, scores_of
+from vfl.learning.torch_training import dense_network, initial_layers
 from vfl.theory.inversion import auxiliary_threshold
 
 torch.set_num_threads(1)

@@ -9,15 +9,20 @@ from scipy.optimize import NonlinearConstraint, minimize
 
 import defences
 from defences.distortion import Case, distort
-from tests.harness.distortions import CASES, SEEDS, attacked, model, rotation, rotations
-from vfl.arrays import FloatArray
-from vfl.theory.distortion import (
+from tests.harness.distortions import (
+    CASES,
+    SEEDS,
+    attacked,
     binary_error,
     half_star_error_rotated,
     interpretability_rotated,
     ls_error_rotated,
+    model,
+    rotation,
+    rotations,
     single_feature_error,
 )
+from vfl.arrays import FloatArray
 from vfl.theory.prediction import equations, moments
 
 # --- what every case promises -------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ import torch
 
 import defences
 from defences.dp_sgd import DpSgd
+from tests.harness.networks import scores_of
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import Activation
-from vfl.learning.torch_training import initial_layers, scores_of
+from vfl.learning.torch_training import initial_layers
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 torch.set_num_threads(1)

@@ -78,10 +78,9 @@ def test_the_system_is_asked_and_no_generator(monkeypatch: pytest.MonkeyPatch) -
         asked.append(count)
         return bytes(range(256)) * (count // 256 + 1)
 
-    source = NoiseSource()
     monkeypatch.setattr("secrets.token_bytes", lambda count: counting(count)[:count])
-    source.gaussian((5, 2))
-    assert asked == [80], "eight bytes per number"
+    NoiseSource().gaussian((5, 2))
+    assert asked == [32, 80], "a key, and eight bytes per number"
 
 
 @given(st.integers(0, 2**32))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attacks.bayes import categories
-from attacks.bayes.categories import Category, classify, seen_categories, told_categories
+from attacks.bayes.categories import Category, classify, published_categories, seen_categories
 from attacks.views import PassiveMoments
 
 
@@ -17,14 +17,14 @@ def test_statistics_tell_groups_and_supports() -> None:
         frequencies=(None, np.array([0.75, 0.25]), np.array([0.3, 0.7]), np.array([0.7, 0.3]), np.array([1.0])),
         groups=(np.array([2, 3, 4]),),
     )
-    group, pair = told_categories(moments)
+    group, pair = published_categories(moments)
     assert group.columns.tolist() == [2, 3, 4]
     np.testing.assert_array_equal(group.values, np.eye(3))
     np.testing.assert_allclose(group.frequencies, [0.7, 0.3, 0.0], atol=1e-5)
     assert (group.frequencies > 0).all()
     assert pair.columns.tolist() == [1]
     np.testing.assert_allclose(pair.mean, [0.25])
-    assert told_categories(None) == ()
+    assert published_categories(None) == ()
 
 
 def test_records_show_columns_of_few_values_only_where_there_are_records_enough() -> None:

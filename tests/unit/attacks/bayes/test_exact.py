@@ -65,7 +65,7 @@ def test_solvable_equations_hold_whatever_the_prior(
     found = conditioning.posterior(prior.mean, sides)
     scale = 1 + np.abs(found.mean).max()
     np.testing.assert_allclose(found.mean @ matrix.T, sides, atol=1e-6 * scale)
-    free = conditioning.root - conditioning.root @ conditioning.told @ conditioning.told.T
+    free = conditioning.root - conditioning.root @ conditioning.informed @ conditioning.informed.T
     np.testing.assert_allclose(matrix @ free, 0, atol=1e-9)
     np.testing.assert_allclose(np.sqrt((free**2).sum(axis=1)), found.spread[0], atol=1e-12)
     assert (found.spread[0] ** 2 <= np.diag(prior.covariance) + 1e-9).all()

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from attacks import PredictionView, ViewError
-from attacks.bayes.observation import observe
-from attacks.bayes.told import Differences, Exactly, Intervals, Near, Told, Winner
-from attacks.bayes.told_by_noise import NoisyIntervals, NoisyRow, NoisyWinner
+from attacks.bayes.observation import ExactLogits, observe
 from defences import load
 from defences.base import ScoreContext
 from defences.noise import NoiseSource
 from vfl.channels import Decision, Noise, Purifier, Rounding, ScoreChannel, StrongestDirection, Temperature, Undeclared
+from vfl.channels.likelihoods import ArgMax, DifferenceIntervals, Intervals, Likelihood, NearEquality
+from vfl.channels.noise_likelihoods import NoisyArgMax, NoisyIntervals, NoisyRow
 from vfl.learning import confidence_scores
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
@@ -52,8 +52,8 @@ def defended(view: PredictionView, *names: tuple[str, dict[str, object]]) -> Pre
 def possible(view: PredictionView, logits: np.ndarray) -> bool:
     """Whether the true logits are where the observation says that they are."""
     found = observe(view)
-    assert not isinstance(found.told, Exactly)
-    return bool((found.told.distance(found.forward.log_scores(logits), ROWS) == 0).all())
+    assert not isinstance(found.likelihood, ExactLogits)
+    return bool((found.likelihood.distance(found.forward.log_scores(logits), ROWS) == 0).all())
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def possible(view: PredictionView, logits: np.ndarray) -> bool:
 )
 def test_schemes_are_undone_exactly_in_any_order(defences: list[tuple[str, dict[str, object]]]) -> None:
     view, logits = federation()
-    told = observe(defended(view, *defences)).told
-    assert isinstance(told, Exactly)
-    np.testing.assert_allclose(np.diff(told.logits, axis=1), np.diff(logits, axis=1), atol=1e-9)
+    likelihood = observe(defended(view, *defences)).likelihood
+    assert isinstance(likelihood, ExactLogits)
+    np.testing.assert_allclose(np.diff(likelihood.logits, axis=1), np.diff(logits, axis=1), atol=1e-9)
 
 
 def test_what_the_adversary_added_is_part_of_what_it_knows() -> None:
@@ -90,20 +90,22 @@ def test_what_the_adversary_added_is_part_of_what_it_knows() -> None:
         ([("score_scheme1", {}), ("score_rounding", {"decimals": 1})], Intervals),
         ([("score_rounding", {"decimals": 2}), ("score_scheme3", {})], Intervals),
         ([("score_rounding", {"decimals": 2}), ("score_rounding", {"decimals": 1})], Intervals),
-        ([("class_label", {})], Winner),
-        ([("class_label", {"remainder": 0.1}), ("score_scheme3", {})], Winner),
-        ([("score_rounding", {"decimals": 1}), ("class_label", {})], Winner),
+        ([("class_label", {})], ArgMax),
+        ([("class_label", {"remainder": 0.1}), ("score_scheme3", {})], ArgMax),
+        ([("score_rounding", {"decimals": 1}), ("class_label", {})], ArgMax),
         ([("score_noise", {"sigma": 0.1})], NoisyRow),
         ([("score_noise", {"sigma": 0.1}), ("score_scheme1", {})], NoisyRow),
         ([("score_noise", {"sigma": 0.1}), ("score_rounding", {"decimals": 2})], NoisyIntervals),
-        ([("score_noise", {"sigma": 0.1}), ("class_label", {})], NoisyWinner),
-        ([("score_scheme2", {"alpha": 9.0})], Differences),
+        ([("score_noise", {"sigma": 0.1}), ("class_label", {})], NoisyArgMax),
+        ([("score_scheme2", {"alpha": 9.0})], DifferenceIntervals),
     ],
 )
-def test_the_true_scores_are_always_possible(defences: list[tuple[str, dict[str, object]]], kind: type[Told]) -> None:
+def test_the_true_scores_are_always_possible(
+    defences: list[tuple[str, dict[str, object]]], kind: type[Likelihood]
+) -> None:
     view, logits = federation()
     changed = defended(view, *defences)
-    assert isinstance(observe(changed).told, kind)
+    assert isinstance(observe(changed).likelihood, kind)
     assert possible(changed, logits)
 
 
@@ -122,7 +124,7 @@ def test_a_purifier_is_gone_through() -> None:
     purifier = Purifier(DenseNetwork(*layers, "tanh"))
     assert view.scores is not None
     changed = replace(view, scores=purifier.purify(view.scores), channel=(purifier,))
-    assert isinstance(observe(changed).told, Near)
+    assert isinstance(observe(changed).likelihood, NearEquality)
     assert possible(changed, logits)
     assert not possible(changed, logits * 1.5)
 
@@ -132,7 +134,7 @@ def test_a_score_of_zero_is_smaller_than_any_number_and_the_others_are_exact() -
     scores = confidence_scores(logits + np.array([0, 0, 0, -5000.0]))
     shift = np.tile([0, 0, 0, -5000.0], (len(logits), 1))
     changed = replace(view, scores=scores, own_shift=shift)
-    assert isinstance(observe(changed).told, Differences)
+    assert isinstance(observe(changed).likelihood, DifferenceIntervals)
     assert possible(changed, logits + shift)
     assert not possible(changed, logits)
 
@@ -171,9 +173,9 @@ def test_the_density_of_a_noisy_row_is_that_of_simulated_rows() -> None:
     inner = rows[(rows[:, 0] > 0) & (rows[:, 0] < 1), 0]
     frequencies = np.histogram(inner, edges)[0] / len(rows)
     points = np.vstack([np.column_stack([middle, 1 - middle]), [[1.0, 0.0]], [[0.0, 1.0]]])
-    told = NoisyRow(points, sigma)
+    likelihood = NoisyRow(points, sigma)
     every = np.arange(len(points))
-    density = np.exp(told.log_density(np.tile(np.log(before), (len(points), 1)), every, np.zeros(len(points))))
+    density = np.exp(likelihood.log_density(np.tile(np.log(before), (len(points), 1)), every, np.zeros(len(points))))
     np.testing.assert_allclose(density[:-2] * 0.05, frequencies, atol=0.003)
     np.testing.assert_allclose(density[-2], (rows[:, 1] == 0).mean(), atol=0.003)
     np.testing.assert_allclose(density[-1], (rows[:, 0] == 0).mean(), atol=0.003)
@@ -184,8 +186,8 @@ def test_the_probabilities_of_a_noisy_decision_are_those_of_simulated_rows() -> 
     clipped = np.clip(before + sigma * generator.standard_normal((400_000, 3)), 0, 1)
     clipped[clipped.sum(axis=1) == 0] = 1
     frequencies = np.bincount(clipped.argmax(axis=1), minlength=3) / len(clipped)
-    told = NoisyWinner(np.arange(3), sigma)
-    found = np.exp(told.log_density(np.tile(np.log(before), (3, 1)), np.arange(3), np.zeros(3)))
+    likelihood = NoisyArgMax(np.arange(3), sigma)
+    found = np.exp(likelihood.log_density(np.tile(np.log(before), (3, 1)), np.arange(3), np.zeros(3)))
     np.testing.assert_allclose(found, frequencies, atol=0.004)
 
 
@@ -209,8 +211,8 @@ def test_noise_of_any_width_is_read_as_far_as_float64_tells_it(sigma: float, aft
     """A coordinator may announce any: squares of such widths are 0 or infinite."""
     view, logits = federation()
     found = observe(replace(view, channel=(Noise(sigma), *after)))
-    assert not isinstance(found.told, Exactly)
-    density = found.told.log_density(found.forward.log_scores(logits), ROWS, np.zeros(len(ROWS)))
+    assert not isinstance(found.likelihood, ExactLogits)
+    density = found.likelihood.log_density(found.forward.log_scores(logits), ROWS, np.zeros(len(ROWS)))
     assert not np.isnan(density).any()
-    assert isinstance(found.told, NoisyRow | NoisyIntervals | NoisyWinner)
-    assert 1e-9 <= found.told.sigma <= 1e3
+    assert isinstance(found.likelihood, NoisyRow | NoisyIntervals | NoisyArgMax)
+    assert 1e-9 <= found.likelihood.sigma <= 1e3

@@ -18,7 +18,6 @@ from vfl.learning.torch_training import (
     as_tensor,
     dense_network,
     initial_layers,
-    scores_of,
     torch_layers,
     torch_partial_scores,
 )
@@ -72,18 +71,11 @@ def test_train_network_learns_what_both_parties_are_needed_for(hidden: tuple[int
     network = AdamTraining(epochs=80).train_network(active, passive, labels, hidden=hidden, activation="tanh")
     assert [len(part.weights) for part in (network.active, network.passive)] == [len(hidden) + 1] * 2
     assert (network.active.inputs, network.passive.inputs, network.passive.outputs) == (2, 3, 3)
-    scores = scores_of(network, active, passive)
+    scores = confidence_scores(network.active.partial_scores(active) + network.passive.partial_scores(passive))
     np.testing.assert_allclose(scores.sum(axis=1), 1.0)
     assert (scores.argmax(axis=1) == labels).mean() > 0.85
     again = AdamTraining(epochs=80).train_network(active, passive, labels, hidden=hidden, activation="tanh")
     np.testing.assert_array_equal(again.passive.weights[0], network.passive.weights[0])
-
-
-def test_scores_are_softmax_of_the_summed_shares() -> None:
-    active, passive, labels = labelled()
-    network = AdamTraining(epochs=1).train_network(active, passive, labels)
-    expected = confidence_scores(network.active.partial_scores(active) + network.passive.partial_scores(passive))
-    np.testing.assert_array_equal(scores_of(network, active, passive), expected)
 
 
 def test_early_stopping_keeps_the_best_epoch_and_ends_early() -> None:

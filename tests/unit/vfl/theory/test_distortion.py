@@ -6,21 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attacks
-from vfl.arrays import FloatArray
-from vfl.learning.confidence import confidence_scores
-from vfl.theory.distortion import (
+from tests.harness.distortions import (
     binary_error,
-    disclosed_errors,
-    greatest_ls_error,
     half_star_error_rotated,
-    interpretability,
     interpretability_rotated,
     ls_error_rotated,
     ls_error_transformed,
+    mean_squared_error,
     single_feature_error,
-    worst_transform,
 )
-from vfl.theory.prediction import Moments, equations, mean_squared_error, moments, prediction_errors
+from vfl.arrays import FloatArray
+from vfl.learning.confidence import confidence_scores
+from vfl.theory.distortion import disclosed_errors, greatest_ls_error, interpretability, worst_transform
+from vfl.theory.prediction import Moments, equations, moments, prediction_errors
 
 SEEDS = st.integers(0, 2**32 - 1)
 CLASSES, FEATURES = st.integers(2, 6), st.integers(1, 8)

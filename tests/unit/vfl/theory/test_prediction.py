@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attacks
+from tests.harness.distortions import mean_squared_error
 from vfl.arrays import FloatArray
 from vfl.learning.confidence import confidence_scores
 from vfl.theory.prediction import (
     equations,
-    mean_squared_error,
     moments,
     prediction_errors,
     preflight_bounds,

@@ -8,7 +8,7 @@ from defences import NoiseSource, ScoreContext
 from vfl.arrays import FloatArray
 from vfl.channels import StrongestDirection, Temperature
 from vfl.learning import confidence_scores
-from vfl.theory.logit_schemes import logits_of, without_shift, without_temperature
+from vfl.theory.logit_schemes import logits_of
 
 CASES = pytest.mark.parametrize(("k", "d"), [(2, 3), (4, 2), (4, 9), (6, 5)])
 SIGNS = pytest.mark.parametrize("sign", [1, -1])
@@ -39,7 +39,7 @@ def test_scheme_1_comes_off_exactly(k: int, d: int, sign: int) -> None:
     logits, gram = made(k, d)
     sent = delivered("score_scheme1", logits, gram, alpha=3.0, sign=sign)
     assert np.abs(centred(sent) - centred(logits)).max() > 0.5
-    cleared = without_shift(sent, StrongestDirection(1, 3.0, sign), gram)  # type: ignore[arg-type]
+    cleared = StrongestDirection(1, 3.0, sign).cleared(sent, gram)  # type: ignore[arg-type]
     np.testing.assert_allclose(centred(cleared.logits), centred(logits), atol=1e-9)
     assert not cleared.raised.any()
 
@@ -49,7 +49,7 @@ def test_scheme_1_comes_off_exactly(k: int, d: int, sign: int) -> None:
 def test_scheme_2_comes_off_but_for_decisions_that_were_overtaken(k: int, d: int, sign: int) -> None:
     logits, gram = made(k, d)
     sent = delivered("score_scheme2", logits, gram, alpha=3.0, delta=0.2, sign=sign)
-    cleared = without_shift(sent, StrongestDirection(2, 3.0, sign, 0.2), gram)  # type: ignore[arg-type]
+    cleared = StrongestDirection(2, 3.0, sign, 0.2).cleared(sent, gram)  # type: ignore[arg-type]
     exact = ~cleared.raised
     assert 0 < exact.sum() < len(logits)
     np.testing.assert_allclose(centred(cleared.logits[exact]), centred(logits[exact]), atol=1e-9)
@@ -66,7 +66,7 @@ def test_scheme_2_comes_off_but_for_decisions_that_were_overtaken(k: int, d: int
 def test_scheme_2_where_all_classes_tie_leaves_nothing_open() -> None:
     _, gram = made(4, 9)
     sent = delivered("score_scheme2", np.zeros((1, 4)), gram, alpha=3.0, delta=0.2)
-    cleared = without_shift(sent, StrongestDirection(2, 3.0, delta=0.2), gram)
+    cleared = StrongestDirection(2, 3.0, delta=0.2).cleared(sent, gram)
     np.testing.assert_allclose(centred(cleared.logits), 0, atol=1e-9)
     assert not cleared.raised.any()
 
@@ -74,16 +74,16 @@ def test_scheme_2_where_all_classes_tie_leaves_nothing_open() -> None:
 def test_a_temperature_comes_off_exactly() -> None:
     logits, gram = made(5, 3)
     sent = delivered("score_scheme3", logits, gram, alpha=0.75)
-    np.testing.assert_allclose(centred(without_temperature(sent, Temperature(0.25))), centred(logits), atol=1e-9)
+    np.testing.assert_allclose(centred(Temperature(0.25).inverse(sent, None)), centred(logits), atol=1e-9)
 
 
 def test_a_score_of_0_stays_finite_and_below_the_others() -> None:
     logits = logits_of(np.array([[1.0, 0.0, 1e-200]]))
-    cleared = without_shift(logits, StrongestDirection(2, 4.0, delta=0.01), np.eye(3))
+    cleared = StrongestDirection(2, 4.0, delta=0.01).cleared(logits, np.eye(3))
     assert np.isfinite(cleared.logits).all()
     assert cleared.logits[0].argmax() == 0
 
 
 def test_a_gram_matrix_of_other_classes_is_refused() -> None:
     with pytest.raises(ValueError, match="Gram matrix of 3 classes"):
-        without_shift(np.zeros((1, 3)), StrongestDirection(1, 4.0), np.eye(2))
+        StrongestDirection(1, 4.0).cleared(np.zeros((1, 3)), np.eye(2))

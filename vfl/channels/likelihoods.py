@@ -1,47 +1,57 @@
-"""What a delivered row tells of the log scores that a lossy stage was given: intervals, a decision, differences.
+"""Likelihoods of delivered rows, given the log scores that a channel was given: intervals, a decision, differences.
 
-All kinds answer the same three questions, for some rows of the records at once. Inside a region the log density is 0.
-Outside it is minus infinity, or falls off with the distance where ``slack`` is positive: that is how a sampler finds
-the region, and what it stays with where there is none to be found.
+Inside a region the log density is 0. Outside it is minus infinity, or falls off with the distance where ``slack`` is
+positive: that is how a sampler finds the region, and what it stays with where there is none to be found.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
+from vfl.theory.logit_schemes import logits_of
 
 # Half of the narrowest interval of a log score: what float64 tells of one, with a margin.
 NARROWEST = 1e-9
+# Of logits that are known exactly: float64's own error.
+EXACT_VARIANCE = 1e-18
+# Of differences of which nothing is known.
+_UNKNOWN_VARIANCE = 1e4
 
 
-class Told(Protocol):
-    """The likelihood of delivered rows, given (m, k) log scores of the records ``rows``."""
+class Likelihood(ABC):
+    """The likelihood of delivered rows, given (m, k) log scores of the records ``rows``: indices of the rows, (m,).
 
+    A frozen dataclass, whose arrays have a row per record. All but ``log_density`` helps a sampler to be quick.
+    """
+
+    @abstractmethod
     def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """The log likelihood up to a constant per record, (m,); ``slack`` (m,) softens it, 0 does not."""
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
         """How far from where the delivered row is possible, in log scores: (m,), 0 inside and for every density."""
+        return np.zeros(len(rows))
+
+    def nearest(self, log_scores: FloatArray, rows: IntArray) -> FloatArray | None:
+        """Possible log scores near these, (m, k); None where that is no simple question."""
+        return None
 
     def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """Roughly the inverse covariance of the log scores that the row tells, (m, k, k)."""
+        """Roughly the inverse covariance of the log scores that the row tells, (m, k, k); 0 where it has no width."""
+        return np.zeros((*log_scores.shape, log_scores.shape[1]))
+
+    def moments(self) -> tuple[FloatArray, FloatArray] | None:
+        """A single guess at the log scores of all records, with its variance, both (n, k); None where there is none.
+
+        As if errors were Gaussian and those of classes independent: to fit parameters to, never to sample from.
+        """
+        return None
 
 
 @dataclass(frozen=True, eq=False)
-class Exactly:
-    """All differences of the logits are known.
-
-    Attributes:
-        logits: (n, k), up to a constant per record.
-    """
-
-    logits: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(Likelihood):
     """Each log score lies in an interval, as rounding tells.
 
     Attributes:
@@ -69,9 +79,13 @@ class Intervals:
         """That of independent uniform errors."""
         return diagonal(12.0 / ((self.high[rows] - self.low[rows]) ** 2 + slack[:, None] ** 2))
 
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Those of uniform scores."""
+        return moments_of_scores(np.exp(self.low), np.minimum(np.exp(self.high), 1.0))
+
 
 @dataclass(frozen=True, eq=False)
-class Differences:
+class DifferenceIntervals(Likelihood):
     """Each log score lies in an interval above that of a reference class, as scheme 2 tells where it raised a decision.
 
     Attributes:
@@ -103,13 +117,20 @@ class Differences:
         """That of independent uniform errors of the differences."""
         k = self.low.shape[1]
         lead = np.eye(k)[None] - np.eye(k)[self.reference[rows]][:, None, :]
-        told = 12.0 / ((self.high[rows] - self.low[rows]) ** 2 + slack[:, None] ** 2 + NARROWEST**2)
-        precise: FloatArray = np.swapaxes(lead, 1, 2) @ (told[:, :, None] * lead)
+        precision = 12.0 / ((self.high[rows] - self.low[rows]) ** 2 + slack[:, None] ** 2 + NARROWEST**2)
+        precise: FloatArray = np.swapaxes(lead, 1, 2) @ (precision[:, :, None] * lead)
         return precise
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Those of uniform differences."""
+        bounded = np.isfinite(self.low)
+        width = np.where(bounded, self.high - np.where(bounded, self.low, 0.0), 0.0)
+        variance = np.where(bounded, width**2 / 12 + EXACT_VARIANCE, _UNKNOWN_VARIANCE)
+        return np.where(bounded, self.high - width / 2, self.high), variance
 
 
 @dataclass(frozen=True, eq=False)
-class Winner:
+class ArgMax(Likelihood):
     """One class has the largest score, the first of several that tie.
 
     Attributes:
@@ -130,13 +151,9 @@ class Winner:
         ahead: FloatArray = np.where(np.where(earlier, lead >= 0.0, lead > 0.0), lead + NARROWEST, 0.0).max(axis=1)
         return ahead
 
-    def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """0: half-spaces have no width."""
-        return np.zeros((*log_scores.shape, log_scores.shape[1]))
-
 
 @dataclass(frozen=True, eq=False)
-class Near:
+class NearEquality(Likelihood):
     """Log scores are what was delivered, but for a Gaussian error: the stand-in for equality where none can be solved.
 
     Attributes:
@@ -182,3 +199,14 @@ def diagonal(values: FloatArray) -> FloatArray:
     """(m, k) values on the diagonals of (m, k, k) matrices."""
     matrices: FloatArray = values[:, :, None] * np.eye(values.shape[1])
     return matrices
+
+
+def moments_of_scores(low: FloatArray, high: FloatArray, sigma: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """Middle and variance of the logarithms of scores in [low, high] with noise, all (n, k).
+
+    By the width of scores: one that may be 0 as well tells next to nothing of its logarithm.
+    """
+    variance, middle = (high - low) ** 2 / 12 + sigma**2, (low + high) / 2
+    safe = np.maximum(middle, np.sqrt(variance))
+    unknown = (low <= 0.0) | (middle < 2 * sigma)
+    return logits_of(safe), np.where(unknown, _UNKNOWN_VARIANCE, variance / safe**2 + EXACT_VARIANCE)

@@ -1,4 +1,4 @@
-"""What rows tell that Gaussian noise was added to: clipped to [0, 1] and divided by their sum (Jiang 6.1.3.2).
+"""Likelihoods of rows that Gaussian noise was added to: clipped to [0, 1] and divided by their sum (Jiang 6.1.3.2).
 
 Noise makes y = clip(p + sigma e, 0, 1) of scores p, and q = y / s with s = sum(y) is delivered. Entries of 0 tell only
 p_i + sigma e_i <= 0. s isn't delivered: all y = s q below 1 are possible, and s = 1 / max(q) where the largest was
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from attacks.bayes.told import diagonal
 from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.channels.likelihoods import Likelihood, diagonal, moments_of_scores
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _DEVIATIONS = 5.0
@@ -23,7 +23,7 @@ _TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyRow:
+class NoisyRow(Likelihood):
     """The delivered row, noise and all.
 
     Attributes:
@@ -59,9 +59,13 @@ class NoisyRow:
         sigma = np.maximum(self.sigma, slack)[:, None]
         return diagonal(np.where(row > _NOTHING, (np.exp(log_scores) / sigma) ** 2, 0.0))
 
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Those of the noise alone."""
+        return moments_of_scores(self.delivered, self.delivered, self.sigma)
+
 
 @dataclass(frozen=True, eq=False)
-class NoisyIntervals:
+class NoisyIntervals(Likelihood):
     """A row that was rounded after noise: what ``NoisyRow`` tells, of intervals in place of numbers.
 
     The entries of a row are taken as if they needn't sum to 1, which is right as long as the interval is narrow beside
@@ -105,9 +109,13 @@ class NoisyIntervals:
         wide = (np.maximum(self.sigma, slack)[:, None]) ** 2 + (self.high[rows] - self.low[rows]) ** 2 / 12
         return diagonal(np.where(self.low[rows] > 0.0, np.exp(2 * log_scores) / wide, 0.0))
 
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Those of the noise alone."""
+        return moments_of_scores(self.low, self.high, self.sigma)
+
 
 @dataclass(frozen=True, eq=False)
-class NoisyWinner:
+class NoisyArgMax(Likelihood):
     """The decision of a row with noise, the first of several that tie.
 
     Attributes:
@@ -133,14 +141,6 @@ class NoisyWinner:
         nothing = np.where(chosen[:, 0] == 0, log_ndtr(-before / self.sigma).sum(axis=1), -np.inf)
         density: FloatArray = np.logaddexp(np.logaddexp(inside, at_one), nothing)
         return density
-
-    def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """0: every class may win."""
-        return np.zeros(len(rows))
-
-    def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """0: half-spaces have no width."""
-        return np.zeros((*log_scores.shape, log_scores.shape[1]))
 
 
 def _clipped_at_one(before: FloatArray, row: FloatArray, full: BoolArray, sigma: FloatArray) -> FloatArray:
