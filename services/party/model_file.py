@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.learner_calls import LearnerCalls
 from services.common.run_records import content_of
 from services.common.state_folder import StateError
 from services.party.features import PartyData
@@ -235,4 +236,4 @@ def _arrays_of(name: str, part: Part) -> dict[str, NDArray[Any]]:
 def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:
     start = f"{name}_"
     own = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
-    return agreement.plan.family.spec.part.of(own)
+    return LearnerCalls(agreement.plan.family).read_part(own)
