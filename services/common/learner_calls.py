@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.errors import OutOfOrder
+from services.common.scores import SLACK
 from vfl.arrays import FloatArray
 from vfl.learning import Ask, EquationLeakage, Forward, Half, Learner, LearnerError, OwnData, Part, Send, registry
 from vfl.learning.learner import Request, Step
@@ -163,7 +164,13 @@ class LearnerCalls:
 
     def link(self, joined: FloatArray, classes: int) -> FloatArray:
         """Confidence scores of what ``join`` gave, (n, classes)."""
-        return self.checked(self(lambda: self.learner.link(joined)), (len(joined), classes), "confidence scores")
+        scores = self.checked(self(lambda: self.learner.link(joined)), (len(joined), classes), "confidence scores")
+        # As the active party checks them, which would take the coordinator for a liar.
+        if not self._is_ours and not (
+            scores.min(initial=0) >= -SLACK and np.allclose(scores.sum(axis=1), 1, atol=SLACK)
+        ):
+            raise self.refused("gives confidence scores that aren't shares of 1")
+        return scores
 
     def checked(self, values: FloatArray, shape: tuple[int | None, ...], what: str) -> FloatArray:
         """The learner's values, once they are what the contract says; None stands for any length.

@@ -86,7 +86,7 @@ ELSEWHERE = {
     "Own.shares": ("np.full((len(args[1]), 1), np.nan)", "gives shares that aren't finite"),
     "Own.arrays": ("{'weights': 'secret'}", "has a part that isn't made of named arrays"),
     "Bad.join": ("args[1][0][:1]", "gives joined shares of shape"),
-    "Bad.link": ("np.full((len(args[1]), 2), np.nan)", "gives confidence scores that aren't finite"),
+    "Bad.link": ("np.full((len(args[1]), 2), 0.7)", "gives confidence scores that aren't shares of 1"),
 }
 _WRONG = {
     "fails": ("fail", "learner bad failed with RuntimeError."),
