@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -140,6 +141,12 @@ class TrainingPlan:
         renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
         kept = {"learner_options": self.learner_options, **{f"{plugin}_options": {} for plugin in renamed}}
         return replace(self, **{**kept, "learner_options": {**kept["learner_options"], **options}, **own})
+
+    def of_size(self, batch_size: int) -> "TrainingPlan":
+        """The plan with another batch size, and with the plugins that are made: they aren't made again."""
+        sized = copy(self)
+        object.__setattr__(sized, "batch_size", batch_size)
+        return sized
 
     @classmethod
     def what_is_expected_of(cls, name: str, value: Any) -> str:
