@@ -9,10 +9,10 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from plumbline.judge.summary import narrow_words
 from plumbline.terminal import shown
 from protos.v1 import active_pb2
-from services.common.agreement import PartyDescription, TrainingPlan
-from vfl.data.faults import counted
+from services.common.agreement import TrainingPlan
 from vfl.learning.score_quality import ScoreQuality
 
 
@@ -215,20 +215,3 @@ class StatusNews:
 def _without_steps(status: FederationStatus) -> FederationStatus:
     job = status.job
     return status if job is None else replace(status, job=replace(job, steps_done=0, seconds_left=None))
-
-
-def narrow_words(binary: int, byte: int) -> str:
-    """Say how many features take few digits: ``4 binary, 9 byte``; empty where none does."""
-    return ", ".join(f"{count} {name}" for count, name in ((binary, "binary"), (byte, "byte")) if count)
-
-
-def seen_words(party: PartyDescription) -> str:
-    """Say what every other party and the coordinator learn of a party's columns before training."""
-    count = counted(party.feature_count, "feature")
-    narrow = narrow_words(party.binary_features, party.byte_features)
-    if not narrow:
-        return f"all others see their number: {count}, of one width"
-    return (
-        f"all others see their number: {count}; and how many take 1 or 8 binary digits in place of all: {narrow}. "
-        "PLUMBLINE_PAD_WIDTHS=true keeps the latter"
-    )

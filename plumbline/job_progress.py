@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -28,8 +27,8 @@ _UNITS = {"aligning": "ids", "training": "steps", "attacking": "attacks"}
 Clock = Callable[[], float]
 
 
-class RunProgress(Protocol):
-    """Shows how far a run is."""
+class RunProgress:
+    """Told how far a run is; by itself it shows nothing, for who asked for quiet."""
 
     def stage(self, name: str, unit: str = "") -> None:
         """A stage begins, whose work is counted in ``unit``."""
@@ -59,7 +58,7 @@ class TimeLeft:
     def seconds(self, done: int, planned: int, what: str = "") -> float | None:
         """Seconds until ``planned`` units are over; None before the first is."""
         if self._expected and done > self._done:
-            self._work_done += self._work_of(self._at_work) * (done - self._done)
+            self._work_done += self._expected.get(self._at_work, 0.0) * (done - self._done)
         self._done, self._at_work = done, what
         elapsed = self._clock() - self._begin
         if done >= planned:
@@ -70,11 +69,8 @@ class TimeLeft:
             return left * pace
         return elapsed / done * (planned - done) if done else None
 
-    def _work_of(self, what: str) -> float:
-        return self._expected.get(what, 0.0)
 
-
-class ProgressLines:
+class ProgressLines(RunProgress):
     """Prints a line when a stage begins, and while it goes on one every ten seconds at most."""
 
     def __init__(
@@ -107,7 +103,7 @@ class ProgressLines:
         self._console.print(Text(line), soft_wrap=True)
 
 
-class ProgressBar:
+class ProgressBar(RunProgress):
     """Shows the stage at work as a bar that moves."""
 
     def __init__(
@@ -137,19 +133,6 @@ class ProgressBar:
 
     def _added(self, name: str) -> TaskID:
         return self._progress.add_task(name, total=None, far="", left="", note="")
-
-
-class NoProgress:
-    """Shows nothing, for who asked for quiet."""
-
-    def stage(self, name: str, unit: str = "") -> None:
-        """A stage begins."""
-
-    def at(self, done: int, planned: int, what: str = "") -> None:
-        """The stage goes on."""
-
-    def note(self, words: str) -> None:
-        """There is something to say of it."""
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from plumbline.html import template
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.federation_part import HEADLINE
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
+from plumbline.report.html import template
 from plumbline.spreadsheets import write_csv
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -90,7 +90,7 @@ class NotebookFindings(Findings):
         Raises:
             RunFolderError: where the files of the run are gone: those of a local federation go when it is closed.
         """
-        from plumbline.audit.report.page import write_report
+        from plumbline.report.page import write_report
 
         folder, path = self.folder, Path(path)
         if folder is None or not folder.path.exists():

@@ -19,40 +19,11 @@ from services.party.party_defences import check_defences
 from services.roles import check_role
 
 # What the recipe says of each process by itself, whatever is asked of all.
-_OWN = frozenset(
-    {
-        "peers",
-        "listen",
-        "name",
-        "certs",
-        "run_dir",
-        "attacks",
-        "attack_options",
-        "defences",
-        "defence_options",
-        "most_forms",
-    }
-)
+_OWN = {"peers", "listen", "name", "certs", "run_dir", "attacks", "attack_options"}
+_OWN |= {"defences", "defence_options", "most_forms"}
 # What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
-_OF_ONE_PARTY = frozenset(
-    {
-        "peers",
-        "listen",
-        "name",
-        "certs",
-        "data",
-        "share",
-        "label_column",
-        "columns",
-        "drop",
-        "encode",
-        "model",
-        "auxiliary",
-        "prior_knowledge",
-        "private_seed",
-        "state_dir",
-    }
-)
+_OF_ONE_PARTY = {"peers", "listen", "name", "certs", "data", "share", "label_column", "columns", "drop", "encode"}
+_OF_ONE_PARTY |= {"model", "auxiliary", "prior_knowledge", "private_seed", "state_dir"}
 # All tables are one person's: what sessions add up to is counted and told, and nothing is refused.
 _ONE_OWNER = {"most_forms": 1.0, "alignments_per_day": 1_000_000}
 # Whom attacks that either side can mount are mounted by, where nobody says otherwise.
@@ -95,7 +66,8 @@ class Recipe:
 
     def checked(self) -> "CheckedRecipe":
         """Make the settings of every process and load the defences; raises ValueError for what can't work."""
-        asked = {**(_settings_of_shell() if self.heeds_shell else {}), **self.settings}
+        shell = environment_values() if self.heeds_shell else {}
+        asked = {**{name: value for name, value in shell.items() if name not in _OF_ONE_PARTY}, **self.settings}
         common = settings_of({**asked, "attacks": self.attacks, "defences": self.defences})
         loaded = self._loaded_defences(common)
         mounted = self._mounted(common, loaded)
@@ -173,11 +145,6 @@ class CheckedRecipe:
     def settings(self, run_dir: Path) -> dict[str, Settings]:
         """Give every process this folder for what it writes of the run."""
         return {name: one.model_copy(update={"run_dir": run_dir}) for name, one in self.parties.items()}
-
-
-def _settings_of_shell() -> dict[str, Any]:
-    """What the PLUMBLINE_* variables of this process say of every process, by field name; raises SettingsError."""
-    return {name: value for name, value in environment_values().items() if name not in _OF_ONE_PARTY}
 
 
 def party_names(count: int) -> tuple[str, ...]:

@@ -59,20 +59,19 @@ def audit(
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as fields of a request; raises ValueError for one that there isn't."""
-    from plumbline.audit.configuration import SETTINGS_AS_OPTIONS
     from plumbline.audit.request import OPTIONS
+    from plumbline.training_terms import SETTINGS_AS_OPTIONS
     from services.common.setting_texts import listed, listed_labels
     from vfl.suggestions import did_you_mean
 
-    settings = [name.replace("-", "_") for name in SETTINGS_AS_OPTIONS]
-    known = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*settings, "yes"}
+    known = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*SETTINGS_AS_OPTIONS, "yes"}
     if unknown := [name for name in options if name not in known]:
         raise ValueError(
             f"An audit has no option {unknown[0]!r}.{did_you_mean(unknown[0], known)} See `plumbline audit --help`; "
             "any other setting goes into settings={...}."
         )
     made = dict(options)
-    own = {name: made.pop(name) for name in settings if name in made}
+    own = {name: made.pop(name) for name in SETTINGS_AS_OPTIONS if name in made}
     made["settings"] = {**made.get("settings", {}), **own}
     # Who calls has decided: a notebook has nobody to ask.
     made["assume_yes"] = made.pop("yes", made.get("assume_yes", True))

@@ -15,12 +15,12 @@ from typing import Any
 
 from defences.registry import candidates
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.plan import AuditPlan
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.plan import AuditPlan
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
-from plumbline.job_progress import NoProgress, RunProgress
+from plumbline.job_progress import RunProgress
 from plumbline.judge.answer import is_open, listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
@@ -212,7 +212,7 @@ def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: Aud
     trial = trial_of(plan, candidate, cipher)
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
         folder = AuditFolder(Path(scratch))
-        run_federation(trial, tables, folder, NoProgress())
+        run_federation(trial, tables, folder, RunProgress())
         parties = trial.request.tables
         return read_findings(folder.parties, parties.passive_names, candidate.title, titles=parties.titles)
 

@@ -15,6 +15,7 @@ from typing import Any
 import tomli_w
 
 from plumbline.audit.request import ALL, DEFAULTS, OPTIONS, AuditRequest
+from plumbline.training_terms import SETTINGS_AS_OPTIONS
 from services.common.durable import write_durably
 from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
@@ -25,8 +26,6 @@ from vfl.suggestions import did_you_mean
 FILE = "audit.toml"
 # Options whose name isn't that of the request's field.
 _FIELDS = {"id": "id_column", "yes": "assume_yes"}
-# Settings that are options of their own.
-SETTINGS_AS_OPTIONS = ("epochs", "batch-size", "learning-rate", "most-forms", "packing", "seed")
 # What has keys of its own.
 _TABLES = ("settings", "encode", "attack-options", "defence-options")
 _OF_REQUEST = {
@@ -39,7 +38,8 @@ _MOST_BYTES, _MOST_KEYS = 16 << 20, 100
 NO_ATTACKS = "none"
 # How the terminal is spoken to.
 _SAID = ("quiet", "verbose", "json")
-KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *SETTINGS_AS_OPTIONS, *_TABLES, *_SAID)
+_SETTINGS = tuple(name.replace("_", "-") for name in SETTINGS_AS_OPTIONS)
+KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *_SETTINGS, *_TABLES, *_SAID)
 _HEADER = """\
 # {run}: repeat it with
 #   plumbline audit --config {path}
@@ -82,14 +82,13 @@ class AuditOptions:
         """The request; raises ValueError for one that can't be."""
         if {"quiet", "verbose"} <= self.said:
             raise ValueError("--quiet contradicts --verbose: give one of them.")
-        fields = {**self.fields, "attacks": _attacks_asked(self.fields.get("attacks", (ALL,)))}
-        verbosity = next((one for one in ("quiet", "verbose") if one in self.said), "normal")
-        return AuditRequest.of(**{**fields, "verbosity": verbosity, "settings": dict(self.settings)})
-
-
-def _attacks_asked(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, ``all`` alone for every attack that can apply; ``none`` alone is none of them."""
-    return () if names == (NO_ATTACKS,) else names
+        attacks = self.fields.get("attacks", (ALL,))
+        made = {
+            "attacks": () if attacks == (NO_ATTACKS,) else attacks,
+            "verbosity": next((one for one in ("quiet", "verbose") if one in self.said), "normal"),
+            "settings": dict(self.settings),
+        }
+        return AuditRequest.of(**{**self.fields, **made})
 
 
 def asked_of(
@@ -123,7 +122,8 @@ def read_configuration(path: Path) -> AuditOptions:
             kind = f"a table: [{key}]" if key in _TABLES else "a value, not a table"
             raise place.error(key, f"{key} is {kind}.")
     try:
-        return asked_of(_fields_of(given, place), _settings_of(given, place), _said_in(given, place))
+        said = frozenset(key for key in _SAID if key in given and _checked(key, given[key], bool, place))
+        return asked_of(_fields_of(given, place), _settings_of(given, place), said)
     except ConfigurationError:
         raise
     except ValueError as error:
@@ -134,7 +134,10 @@ def read_options(path: Path) -> tuple[str, dict[str, Any]]:
     """Read a TOML file: its text and what it holds, unchecked. Raises ConfigurationError and OSError."""
     if (path.exists() and not path.is_file()) or (path.is_file() and path.stat().st_size > _MOST_BYTES):
         raise ConfigurationError(f"{path} is no file of options: give one that `plumbline audit` wrote, or your own.")
-    text = _text_of(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path} is no text in UTF-8: save it as such.") from None
     # Its parser takes time that grows with the square of a key's parts, and no option has more than a few.
     if any(len(line.partition("=")[0].split(".")) > _MOST_KEYS for line in text.splitlines()):
         raise ConfigurationError(f"{path} is no TOML with options: a key has too many parts.")
@@ -219,13 +222,6 @@ class _Place:
         return 1
 
 
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{path} is no text in UTF-8: save it as such.") from None
-
-
 def _fields_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
     names = {key: _FIELDS.get(key, key.replace("-", "_")) for key in given}
     found = {
@@ -256,7 +252,7 @@ def _settings_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
             hint = did_you_mean(name, Settings.model_fields) or " See `plumbline serve --help` for the list."
             raise place.error(name, f"there is no setting {name!r}.{hint}", "settings")
     settings = _rooted(settings, place.folder)
-    for key in (*SETTINGS_AS_OPTIONS, "attack-options", "defence-options"):
+    for key in (*_SETTINGS, "attack-options", "defence-options"):
         name = key.replace("-", "_")
         if key in given and name in settings:
             raise place.error(key, f"{key} stands here and in [settings]: drop one of them.")
@@ -265,18 +261,12 @@ def _settings_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
     return settings
 
 
-def _said_in(given: Mapping[str, Any], place: _Place) -> frozenset[str]:
-    return frozenset(key for key in _SAID if key in given and _checked(key, given[key], bool, place))
-
-
 def _rooted(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Fields or settings, with every relative path in them begun at a folder."""
     # With columns to split by, data names a file.
     paths = {"active", "passive", "runs", *(["data"] if values.get("active_columns") else [])}
-    return {
-        name: _from(folder, value) if name in paths or _is_path_setting(name) else value
-        for name, value in values.items()
-    }
+    paths |= {name for name, known in Settings.model_fields.items() if known.annotation in (Path, Path | None)}
+    return {name: _from(folder, value) if name in paths else value for name, value in values.items()}
 
 
 def _from(folder: Path, value: Any) -> Any:
@@ -286,11 +276,6 @@ def _from(folder: Path, value: Any) -> Any:
     if value in ("", None) or "://" in str(value):
         return value
     return folder / value if isinstance(value, Path) else str(folder / value)
-
-
-def _is_path_setting(name: str) -> bool:
-    known = Settings.model_fields.get(name)
-    return known is not None and known.annotation in (Path, Path | None)
 
 
 def _as_toml(value: Any) -> Any:

@@ -9,11 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.audit.request import Verbosity
-from plumbline.federation_status import narrow_words
 from plumbline.judge.answer import (
     Answer,
     Light,
-    PartyAnswer,
     bare_part_words,
     category_name,
     column_name,
@@ -28,7 +26,7 @@ from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
-from plumbline.judge.summary import RunSummary, expectations
+from plumbline.judge.summary import RunSummary, expectations, narrow_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.terminal import shown_text
 from services.common.agreement import Agreement
@@ -73,7 +71,11 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
         print_summary(console, findings.summary, elapsed)
         print_prediction_findings(console, findings.predictions)
         print_training_findings(console, list(findings.training))
-        print_predictions(console, findings.summary)
+        # What theory expects of each defence.
+        for party, predictions in findings.summary.predictions.items():
+            for one in predictions:
+                numbers = ", ".join(f"{what} {value}" for what, value in expectations(one))
+                console.print(shown_text(f"{one.defence} at {party} expects: {numbers}."), highlight=False)
 
 
 def print_verdict(console: Console, findings: Findings) -> None:
@@ -82,7 +84,7 @@ def print_verdict(console: Console, findings: Findings) -> None:
     console.print(shown_text(answer.sentence, "bold"), highlight=False)
     for party in answer.parties:
         style, word = _LIGHTS[party.light]
-        title = shown_text(f" {_title(party)}: ", "bold")
+        title = shown_text(f" {party.title or party.party}: ", "bold")
         console.print(Text(word, style) + title + shown_text(party.words), highlight=False)
     if answer.sessions:
         console.print(shown_text(answer.sessions), highlight=False)
@@ -91,10 +93,6 @@ def print_verdict(console: Console, findings: Findings) -> None:
     _print_labels(console, findings)
     for sentence in (*answer.not_measured, *not_applicable(findings)):
         console.print(shown_text(sentence), highlight=False)
-
-
-def _title(party: PartyAnswer) -> str:
-    return party.title or party.party
 
 
 def _print_ranked(console: Console, answer: Answer) -> None:
@@ -119,8 +117,13 @@ def _print_ranked(console: Console, answer: Answer) -> None:
             part_words(headline),
             _attack(headline.attack),
         )
+    _print_some(console, table, len(answer.columns))
+
+
+def _print_some(console: Console, table: Table, columns: int) -> None:
+    """A table of the first columns, and where the others are."""
     console.print(table)
-    if (more := len(answer.columns) - _MOST_COLUMNS) > 0:
+    if (more := columns - _MOST_COLUMNS) > 0:
         console.print(f"The report has {more} more columns.", highlight=False)
 
 
@@ -249,14 +252,6 @@ def _print_stages(console: Console, summary: RunSummary) -> None:
     console.print(stages)
 
 
-def print_predictions(console: Console, summary: RunSummary) -> None:
-    """Show what theory expects of each defence, one line each."""
-    for party, predictions in summary.predictions.items():
-        for prediction in predictions:
-            numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
-            console.print(shown_text(f"{prediction.defence} at {party} expects: {numbers}."), highlight=False)
-
-
 def print_prediction_findings(console: Console, findings: PredictionFindings) -> None:
     """Show what attacks on predictions reconstruct, and what of it the federation gave away; the report has more."""
     done = [finding for finding in findings.attacks if finding.mse is not None and finding.sees_scores]
@@ -278,34 +273,32 @@ def print_prediction_findings(console: Console, findings: PredictionFindings) ->
             console.print(shown_text(f"{finding.attack}: {finding.status}: {words}"), highlight=False)
 
 
+def _wide_table(title: str, caption: str, name: str, *numbers: str) -> Table:
+    """A table of the verbose console: names, which may take several lines, and beside them numbers, which may not."""
+    table = Table(title=title, caption=caption)
+    table.add_column(name, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="left" if heading == "knows" else "right", no_wrap=True)
+    return table
+
+
 def _print_attacks(console: Console, done: Sequence[AttackFinding]) -> None:
-    table = Table(
-        title="What the active party reconstructs",
-        caption="Mean squared error per feature, by attacks that saw scores. Accuracy: records that a classifier "
-        "labels as before once reconstructed. Covered: cells within an attack's own 90 % intervals.",
+    caption = (
+        "Mean squared error per feature, by attacks that saw scores. Accuracy: records that a classifier labels as "
+        "before once reconstructed. Covered: cells within an attack's own 90 % intervals."
     )
-    table.add_column("attack", overflow="fold")
-    table.add_column("knows", no_wrap=True)
-    for heading in ("MSE", "95 %", "accuracy", "covered"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("knows", "MSE", "95 %", "accuracy", "covered")
+    table = _wide_table("What the active party reconstructs", caption, "attack", *headings)
     for finding in done:
         coverage = "" if finding.coverage is None else f"{finding.coverage:.0%}"
-        table.add_row(
-            shown_text(finding.attack),
-            finding.level,
-            *_error_cells(finding.mse),
-            f"{finding.accuracy:.2f}",
-            coverage,
-        )
+        errors = _error_cells(finding.mse)
+        table.add_row(shown_text(finding.attack), finding.level, *errors, f"{finding.accuracy:.2f}", coverage)
     console.print(table)
 
 
 def _print_baselines(console: Console, baselines: Sequence[BaselineFinding]) -> None:
-    table = Table(title="Baselines: guesses without a score", caption="Mean squared error per feature.")
-    table.add_column("guess")
-    table.add_column("knows", no_wrap=True)
-    for heading in ("MSE", "95 %"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    title, caption = "Baselines: guesses without a score", "Mean squared error per feature."
+    table = _wide_table(title, caption, "guess", "knows", "MSE", "95 %")
     for one in baselines:
         table.add_row(shown_text(one.name), one.level, *_error_cells(one.mse))
     console.print(table)
@@ -317,16 +310,12 @@ def _error_cells(error: Interval | None) -> tuple[str, str]:
 
 def _print_columns(console: Console, findings: PredictionFindings) -> None:
     levels = [level for level in distinct_levels(findings) if level != HEADLINE]
-    table = Table(
-        title="The federation's part, by what the adversary knows beforehand",
-        caption="What scores remove of the error of the best guess without any. Errors and 95 % interval are those of "
-        f"level {HEADLINE}; n/a: known without a score.",
+    caption = (
+        "What scores remove of the error of the best guess without any. Errors and 95 % interval are those of level "
+        f"{HEADLINE}; n/a: known without a score."
     )
-    table.add_column("column", overflow="fold")
-    for heading in ("guess", "attack"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for heading in (HEADLINE, *levels):
-        table.add_column(heading, justify="right", no_wrap=True)
+    title = "The federation's part, by what the adversary knows beforehand"
+    table = _wide_table(title, caption, "column", "guess", "attack", HEADLINE, *levels)
     for column in ranked(findings)[:_MOST_COLUMNS]:
         headline = at(column.squared)
         table.add_row(
@@ -336,22 +325,17 @@ def _print_columns(console: Console, findings: PredictionFindings) -> None:
             part_words(headline),
             *(bare_part_words(at(column.squared, level)) for level in levels),
         )
-    console.print(table)
-    if (more := len(findings.columns) - _MOST_COLUMNS) > 0:
-        console.print(f"The report has {more} more columns.", highlight=False)
+    _print_some(console, table, len(findings.columns))
 
 
 def _print_categories(console: Console, findings: PredictionFindings) -> None:
     if not findings.categories:
         return
-    table = Table(
-        title="Columns of few values: named right",
-        caption=f"Share of records at level {HEADLINE}, by the best guess without a score and the best attack; more: "
-        "in points, with the 95 % interval.",
+    caption = (
+        f"Share of records at level {HEADLINE}, by the best guess without a score and the best attack; more: in "
+        "points, with the 95 % interval."
     )
-    table.add_column("column", overflow="fold")
-    for heading in ("values", "guess", "attack"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _wide_table("Columns of few values: named right", caption, "column", "values", "guess", "attack")
     table.add_column("by", overflow="fold")
     table.add_column("more", justify="right", no_wrap=True)
     for one in findings.categories[:_MOST_COLUMNS]:
@@ -371,10 +355,7 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
     """Show what attacks on training found, one line each."""
     if not findings:
         return
-    table = Table(
-        title="What training gave away",
-        caption="Right: of what was attacked. Answered: right or not.",
-    )
+    table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
     for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
         table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
     for finding in findings:

@@ -12,9 +12,9 @@ import pandas as pd
 
 from attacks.known_moments import known_moments
 from defences.base import TrainingDefence
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.further_sessions import attack_at_the_limit
-from plumbline.audit.planning.plan import AuditPlan
-from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.plan import AuditPlan
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, RunProgress
@@ -76,7 +76,13 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
 
 def _await_attacks(run: AuditFolder, processes: LocalProcesses, progress: RunProgress) -> None:
     """Wait until every passive party has written what its attacks on training found."""
-    mounting = [name for name, settings in processes.settings.items() if _mounts_in_training(name, settings)]
+    mounting = [
+        name
+        for name, settings in processes.settings.items()
+        if role_of(name) is Role.PASSIVE and not settings.model
+        # Those on predictions, and those on training.
+        if load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)[1]
+    ]
     if not mounting:
         return
     progress.stage("attacking", "parties")
@@ -86,14 +92,6 @@ def _await_attacks(run: AuditFolder, processes: LocalProcesses, progress: RunPro
         while time.monotonic() < deadline and not run.parties.has_training_outcomes(name):
             processes.check()
             time.sleep(_POLL_SECONDS)
-
-
-def _mounts_in_training(name: str, settings: Settings) -> bool:
-    role = role_of(name)
-    if role is not Role.PASSIVE or settings.model:
-        return False
-    _, in_training = load_attacks(settings.attacks, settings.attack_options, role)
-    return bool(in_training)
 
 
 def install_network(

@@ -17,8 +17,8 @@ import numpy as np
 import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
 from defences import NoiseSource, ScoreDefence
-from plumbline.audit.planning.plan import AuditPlan, labels_of
-from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.plan import AuditPlan, labels_of
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import RunProgress
 from services.adversary.knowledge import Knowledge
@@ -183,11 +183,6 @@ def _secrets_of(settings: Settings) -> NoiseSource:
     return NoiseSource(settings.private_seed)
 
 
-def without_training(view: PredictionView) -> PredictionView:
-    """The view without what is the same in every session: many of them are held at once."""
-    return replace(view, labels=None, features_train=None, moments=None)
-
-
 # Of more columns an attack on many sessions may take minutes.
 _MOST_SAMPLED = 64
 
@@ -222,12 +217,6 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
     folder.write_session_limit(limit)
 
 
-def _without_values(view: attacks.PredictionView) -> attacks.PredictionView:
-    """The view without what it tells of single values of columns, which takes minutes to weigh where there are many."""
-    known = view.moments
-    return view if known is None else replace(view, moments=replace(known, supports=(), frequencies=(), groups=()))
-
-
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
     """Write what services would log of an attack that fails to a file, and not on the console."""
@@ -246,13 +235,16 @@ def _seen_of_all(
     """What the active party sees of the audited session, the last one, behind all others."""
     folder, estimates = run.parties, run.parties.estimates(0)
     rows, known = estimates.rows, estimates.auxiliary_rows
-    asked = list(_asked_alone(limit))
+    # One passive party at a time, for sums of several parties' forms tell less.
+    asked = [party.name for party in limit.parties for _ in range(party.sessions - 1)]
     progress.stage("further sessions", "sessions")
     earlier = []
     for number, name in enumerate(asked):
         progress.at(number, len(asked))
         generator = np.random.default_rng((sessions.agreement.plan.seed, number))
-        earlier.append(without_training(sessions.seen(sessions.trained([name], generator), rows, known)))
+        seen = sessions.seen(sessions.trained([name], generator), rows, known)
+        # Many of them are held at once: without what is the same in every session.
+        earlier.append(replace(seen, labels=None, features_train=None, moments=None))
     names = [party.name for party in sessions.agreement.parties]
     last = sessions.seen(
         sessions.models({name: folder.weights(name).weights for name in names}),
@@ -262,12 +254,6 @@ def _seen_of_all(
         moments=read_moments(run.prior_knowledge),
     )
     return replace(last, earlier=tuple(earlier))
-
-
-def _asked_alone(limit: SessionLimit) -> Iterator[str]:
-    """The passive party of each further session: one at a time, for sums of several parties' forms tell less."""
-    for party in limit.parties:
-        yield from [party.name] * (party.sessions - 1)
 
 
 def _delivered(folder: RunFolder, agreement: Agreement, rows: IntArray) -> FloatArray:
@@ -282,8 +268,10 @@ def _attacked(
 ) -> AttackedBatch:
     """What each attack finds at each level, in the words of a hosted one."""
     batch = AttackedBatch(0, view.n)
-    is_wide = view.d > _MOST_SAMPLED
-    seen = _without_values(view) if is_wide else view
+    is_wide, seen = view.d > _MOST_SAMPLED, view
+    if is_wide and (known := view.moments) is not None:
+        # What it tells of single values of columns takes minutes to weigh where there are many.
+        seen = replace(view, moments=replace(known, supports=(), frequencies=(), groups=()))
     for label, (name, options) in mounted.items():
         wide = attacks.spec_of(name).when_wide if is_wide else {}
         attack = attacks.load_prediction(name, **{**options, **wide})

@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ from plumbline.audit.candidates import most_trials, read_trials, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.plan import AuditPlan, candidates, labels_of, plan_audit
-from plumbline.audit.report.page import write_report
+from plumbline.audit.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
+from plumbline.audit.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
 from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
-from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
+from plumbline.job_progress import RunProgress, duration_words, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
+from plumbline.report.page import write_report
 from services.common.durable import write_durably
 from services.common.settings import settings_of
 
@@ -61,7 +61,9 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
     run = new_run(plan)
     with run_at_work(run.path):
         write_plan(run, plan)
-        with _shown(plan, console) as progress:
+        is_quiet = request.output.verbosity == "quiet"
+        shown = nullcontext(RunProgress()) if is_quiet else shown_progress(console, expected=plan.workload.attacks)
+        with shown as progress:
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
             findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
@@ -95,12 +97,6 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
     if not is_quiet:
         print_plan(console, plan)
     return plan, tables
-
-
-def _shown(plan: AuditPlan, console: Console) -> AbstractContextManager[RunProgress]:
-    if plan.request.output.verbosity == "quiet":
-        return nullcontext(NoProgress())
-    return shown_progress(console, expected=plan.workload.attacks)
 
 
 def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = None) -> Findings:
@@ -188,10 +184,16 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"that PLUMBLINE_MOST_FORMS={plan.limit.share:g} allows: --most-forms says what owners will set."
         )
     if plan.left_out:
-        yield f"Left out: {'; '.join(_left_out_by_reason(plan))}."
+        reasons: dict[str, list[str]] = {}
+        for one in plan.left_out:
+            reasons.setdefault(one.reason, []).append(one.attack)
+        words = (f"{', '.join(names)} ({why})" for why, names in reasons.items())
+        yield f"Left out: {'; '.join(words)}."
     if plan.request.federation.try_defences:
         most = most_trials(plan.request)
-        each = sum(stage.seconds for stage in plan.forecast.stages if not _is_encrypted(plan, stage.name))
+        # No trial takes as long as training does for its cipher.
+        left = "training" if plan.cipher.is_encrypted else ""
+        each = sum(stage.seconds for stage in plan.forecast.stages if stage.name != left)
         yield (
             f"If anything leaks, up to {most} defences are tried afterwards, each in a federation of its "
             f"own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
@@ -205,21 +207,9 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
     yield from plan.not_measured
 
 
-def _is_encrypted(plan: AuditPlan, stage: str) -> bool:
-    """Whether a stage takes as long as it does for its cipher, which no trial of a defence has."""
-    return stage == "training" and plan.cipher.is_encrypted
-
-
 def is_agreed(console: Console, plan: AuditPlan) -> bool:
     """Whether a run may begin: a long one is asked about where somebody can answer, unless the request says yes."""
     if plan.forecast.seconds <= LONG_SECONDS or plan.request.output.assume_yes or not console.is_interactive:
         return True
     question = f"This takes about {duration_words(plan.forecast.seconds)}. Begin?"
     return Confirm.ask(question, console=console, default=True)
-
-
-def _left_out_by_reason(plan: AuditPlan) -> Iterator[str]:
-    reasons = dict.fromkeys(one.reason for one in plan.left_out)
-    for reason in reasons:
-        names = [one.attack for one in plan.left_out if one.reason == reason]
-        yield f"{', '.join(names)} ({reason})"

@@ -29,7 +29,7 @@ WHOLE = ("attacks", "defences", "vfl")
 _MEASURING = "plumbline.cells.jobs"
 # These show, run and keep what was measured; another package names its own as ``ASIDE`` at its top. The names without a
 # dot beneath are what a package brings at its top.
-_ASIDE = ("plumbline.charts", "plumbline.html")
+_ASIDE = ("plumbline.charts", "plumbline.report.html")
 _TOPS = ("plumbline", "plumbline.cells")
 OURS = ("plumbline", "services", "protos", *WHOLE)
 _MODULE = re.compile(r"[a-z_]\w*(\.\w+)+(:\w+)?")

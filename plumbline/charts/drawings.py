@@ -11,6 +11,7 @@ from vfl.arrays import FloatArray
 
 WIDTH = 340.0
 _BINS = 24
+_KEY = (("truth", "true"), ("estimate", "estimated"))
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,19 @@ def histogram(
     field = frame(WIDTH, 150, Axis(low, high, unit, values), Axis(0, top, "share of records", PERCENT, most=3))
     marks: list[Mark] = [*field.marks, *_columns(field, edges, shares[0], values)]
     if estimate is not None:
-        marks.append(_outline(field, edges, shares[1]))
-    return Chart(title, _compared_words(truth, estimate, unit, values), WIDTH, 150, tuple(marks), _key(estimate))
+        # Its steps, over the bars.
+        x, y = np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares[1], 2), [0.0]])
+        marks.append(Trace(field.x.points(field.y, x.tolist(), y.tolist()), "estimate", "Estimated by the attack"))
+    key = _KEY if estimate is not None else _KEY[:1]
+    return Chart(title, _compared_words(truth, estimate, unit, values), WIDTH, 150, tuple(marks), key)
 
 
 def _bins_of(values: FloatArray) -> int:
     """Bins that show no gaps between whole numbers or few values."""
     distinct = np.unique(values)
-    if len(distinct) <= _BINS:
-        steps = np.diff(distinct)
-        regular = len(steps) and np.allclose(steps, steps.min())
-        return max(1, len(distinct)) if regular else _BINS
-    return _BINS
+    steps = np.diff(distinct)
+    is_regular = len(distinct) <= _BINS and len(steps) and np.allclose(steps, steps.min())
+    return len(distinct) if is_regular else _BINS
 
 
 def _shares(values: FloatArray, edges: FloatArray) -> FloatArray:
@@ -105,16 +107,6 @@ def _columns(field: Frame, edges: FloatArray, shares: FloatArray, values: Values
         for left, right, share in zip(edges, edges[1:], shares, strict=False)
         if share > 0
     ]
-
-
-def _outline(field: Frame, edges: FloatArray, shares: FloatArray) -> Trace:
-    """The steps of a second distribution, drawn over the first one's bars."""
-    x, y = np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
-    return Trace(field.x.points(field.y, x.tolist(), y.tolist()), "estimate", "Estimated by the attack")
-
-
-def _key(estimate: FloatArray | None) -> tuple[tuple[str, str], ...]:
-    return (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate", "estimated"))
 
 
 def _compared_words(truth: FloatArray, estimate: FloatArray | None, unit: str, values: Values) -> str:

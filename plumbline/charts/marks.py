@@ -1,6 +1,5 @@
 """What a chart is made of: marks at places in its own units, each with a style class and words for who points at it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -135,26 +134,6 @@ class Chart:
     height: float
     marks: tuple[Mark, ...]
     key: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def bars(self) -> Sequence[Bar]:
-        """Its rectangles."""
-        return [mark for mark in self.marks if isinstance(mark, Bar)]
-
-    @property
-    def traces(self) -> Sequence[Trace]:
-        """Its lines and dots."""
-        return [mark for mark in self.marks if isinstance(mark, Trace)]
-
-    @property
-    def signs(self) -> Sequence[Signs]:
-        """Its shapes at points."""
-        return [mark for mark in self.marks if isinstance(mark, Signs)]
-
-    @property
-    def words(self) -> Sequence[Word]:
-        """Its texts."""
-        return [mark for mark in self.marks if isinstance(mark, Word)]
 
 
 def _short(value: float) -> str:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from plumbline.cli.completion import dataset_names, listed_attacks, listed_defences, setting_names
 from plumbline.cli.output import ABOVE_THRESHOLD, console_errors, plain_errors, print_json
+from plumbline.training_terms import SETTINGS_AS_OPTIONS, with_terms
 from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
 from vfl.data.columns import ENCODINGS
@@ -30,11 +31,7 @@ _training = partial(typer.Option, rich_help_panel="Training")
 _output = partial(typer.Option, rich_help_panel="Output")
 
 
-def _meaning(name: str) -> str:
-    """What a setting says of itself."""
-    return str(Settings.model_fields[name].description)
-
-
+@with_terms("cipher", metavars={int: "N", float: "RATE"}, rich_help_panel="Training")
 def audit(
     context: typer.Context,
     active: Annotated[str, _tables(metavar="TABLE", help="The active party's table: a file or a database URL.")] = "",
@@ -111,9 +108,6 @@ def audit(
             help="Sessions add up: of a record's independent sums, the share that passive parties' owners let be told.",
         ),
     ] = None,
-    epochs: Annotated[int | None, _training(metavar="N", help=_meaning("epochs"))] = None,
-    batch_size: Annotated[int | None, _training(metavar="N", help=_meaning("batch_size"))] = None,
-    learning_rate: Annotated[float | None, _training(metavar="RATE", help=_meaning("learning_rate"))] = None,
     cipher: Annotated[
         str,
         _training(metavar="NAME", help="paillier, plain (INSECURE), or auto: paillier where it is quick."),
@@ -157,6 +151,7 @@ def audit(
         bool,
         _output("--json", help="Print the results as one JSON document at the end."),
     ] = False,
+    **terms: Any,
 ) -> None:
     """Run a federation of local processes, attack it, and report what leaked.
 
@@ -169,12 +164,12 @@ def audit(
     Example: plumbline audit --config runs/latest.toml --fail-above .5 --quiet
     """
     # Every option by its name, before this function has names of its own.
-    given = {option: value for option, value in locals().items() if _is_given(context, option)}
+    given = {option: value for option, value in {**locals(), **terms}.items() if _is_given(context, option)}
     with plain_errors():
         from plumbline.audit.configuration import AuditOptions, read_configuration
-        from plumbline.audit.planning.plan import plan_facts
+        from plumbline.audit.folder import AuditFolder
+        from plumbline.audit.plan import plan_facts
         from plumbline.audit.run import prepare, run_audit
-        from plumbline.audit.runs.folder import AuditFolder
 
         asked = _on_the_command_line(given).over(read_configuration(config) if config else AuditOptions())
         request, wants_json = asked.request(), "json" in asked.said
@@ -200,11 +195,11 @@ def _is_given(context: typer.Context, option: str) -> bool:
 
 def _on_the_command_line(given: Mapping[str, Any]) -> AuditOptions:
     """The options of the command line as a file would have them."""
-    from plumbline.audit.configuration import SETTINGS_AS_OPTIONS, asked_of
+    from plumbline.audit.configuration import asked_of
 
     options = {name: _READ.get(name, lambda value: value)(value) for name, value in given.items()}
     settings = _pairs(options.pop("setting", []))
-    for name in (option.replace("-", "_") for option in SETTINGS_AS_OPTIONS):
+    for name in SETTINGS_AS_OPTIONS:
         if name in options and name in settings:
             raise ValueError(f"--{name.replace('_', '-')} and --set {name}= say the same: give one of them.")
         if name in options:
@@ -212,10 +207,6 @@ def _on_the_command_line(given: Mapping[str, Any]) -> AuditOptions:
     options.pop("config", None)
     said = frozenset(word for word in ("quiet", "verbose") if options.pop(word, False))
     return asked_of(options, settings, said | ({"json"} if options.pop("as_json", False) else set()))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(listed(text))
 
 
 def _encodings(entries: list[str]) -> dict[str, str]:
@@ -250,12 +241,9 @@ def _pairs(settings: list[str]) -> dict[str, Any]:
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "passive": tuple,
     "passive_columns": tuple,
-    "columns": _names,
-    "drop": _names,
-    "active_columns": _names,
+    **dict.fromkeys(("columns", "drop", "active_columns", "defences"), lambda text: tuple(listed(text))),
     "encode": _encodings,
     "attacks": lambda text: tuple(listed_labels(text)),
-    "defences": _names,
     "hidden": _layer_sizes,
 }
 

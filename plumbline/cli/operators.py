@@ -11,7 +11,7 @@ import typer
 
 from plumbline.cli.output import INTERRUPTED, AsJson, console_errors, console_out, plain_errors, print_json
 from plumbline.terminal import shown
-from services.common.settings import Settings
+from plumbline.training_terms import with_terms
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,27 +24,15 @@ ADDRESS = "127.0.0.1:50051"
 CERTS = Path("certs")
 
 
-def _meaning(term: str) -> str:
-    """What a term of the plan means, and who decides when it isn't given."""
-    return f"{Settings.model_fields[term].description} Default: the active party's setting."
-
-
-def train(
-    epochs: Annotated[int | None, typer.Option(help=_meaning("epochs"))] = None,
-    batch_size: Annotated[int | None, typer.Option(help=_meaning("batch_size"))] = None,
-    learning_rate: Annotated[float | None, typer.Option(help=_meaning("learning_rate"))] = None,
-    address: Address = ADDRESS,
-    certs: Certs = CERTS,
-    as_json: AsJson = False,
-) -> None:
+@with_terms("address", "{} Default: the active party's setting.")
+def train(address: Address = ADDRESS, certs: Certs = CERTS, as_json: AsJson = False, **terms: Any) -> None:
     """Have a running federation align, agree and train, and watch it. The job goes on without its watcher.
 
     Example: plumbline train --epochs 10 --address localhost:50051 --certs certs
     """
     from plumbline.federation import Federation
 
-    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes = {name: value for name, value in terms.items() if value is not None}
     with plain_errors(), Federation.connect(address, certs) as federation:
         try:
             outcome = _watched(federation, changes)

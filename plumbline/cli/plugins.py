@@ -10,10 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attacks import AttackSpec
 from attacks.registry import REGISTRY as ATTACKS
 from attacks.registry import spec_of
-from defences.base import DefenceSpec
 from defences.registry import REGISTRY as DEFENCES
 from defences.registry import spec_of as defence_spec
 from plumbline.cli.completion import attack_names, defence_names
@@ -60,7 +58,7 @@ def attacks(
             found = _listed(ATTACKS, _attack_facts)
             for phase, title in _PHASES.items():
                 _print_table(title, [one for one in found if one.get("phase") == phase])
-            _print_untold(one for one in found if "phase" not in one)
+            _print_untold(found, "phase")
 
 
 def defences(
@@ -83,7 +81,7 @@ def defences(
             print_json(found)
             return
         _print_table("Defences", [one for one in found if "sits" in one])
-        _print_untold(one for one in found if "sits" not in one)
+        _print_untold(found, "sits")
 
 
 def _listed(registry: PluginRegistry, facts_of: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
@@ -105,12 +103,10 @@ def _attack_facts(name: str) -> dict[str, Any]:
         spec = spec_of(name)
     except ImportError:
         return {"name": name, "summary": _MISSING_LIBRARY}
-    return {
-        **vars(spec),
-        "name": name,
-        "summary": _summary(spec, ATTACKS.class_of(name)),
-        "needs": list(_needed(spec)),
-    }
+    # In the words of a list, each once.
+    pieces = [*(["parameters"] if spec.knowledge == "white_box" else []), *(_PIECES.get(one, "") for one in spec.needs)]
+    needs = [*dict.fromkeys(filter(None, pieces))]
+    return {**vars(spec), "name": name, "summary": spec.summary or first_line(ATTACKS.class_of(name)), "needs": needs}
 
 
 def _defence_facts(name: str) -> dict[str, Any]:
@@ -120,26 +116,9 @@ def _defence_facts(name: str) -> dict[str, Any]:
     except ImportError:
         return {"name": name, "summary": _MISSING_LIBRARY}
     spec = defence_spec(name)
-    return {
-        "name": name,
-        "summary": _summary(spec, chosen),
-        "sits": list(spec.sits),
-        "stages": list(spec.stages),
-        "keeps": spec.keeps,
-        "needs": list(spec.needs),
-        "cost": spec.cost,
-        "source": spec.source,
-    }
-
-
-def _summary(spec: AttackSpec | DefenceSpec, chosen: Any) -> str:
-    return spec.summary or first_line(chosen)
-
-
-def _needed(spec: AttackSpec) -> Iterable[str]:
-    """What an attack needs, in the words of a list, each once."""
-    pieces = [*(["parameters"] if spec.knowledge == "white_box" else []), *(_PIECES.get(one, "") for one in spec.needs)]
-    return dict.fromkeys(filter(None, pieces))
+    told = {one: getattr(spec, one) for one in ("sits", "stages", "keeps", "needs", "cost", "source")}
+    listed = {one: list(value) if isinstance(value, tuple) else value for one, value in told.items()}
+    return {"name": name, "summary": spec.summary or first_line(chosen), **listed}
 
 
 def _print_table(title: str, found: Sequence[dict[str, Any]]) -> None:
@@ -164,9 +143,11 @@ def _terms(one: dict[str, Any]) -> Iterator[str]:
     yield f"cost: {one['cost']}" if one["cost"] else ""
 
 
-def _print_untold(found: Iterable[dict[str, Any]]) -> None:
+def _print_untold(found: Iterable[dict[str, Any]], fact: str) -> None:
+    """A line for each of which a list doesn't know a fact: what isn't imported, or can't be."""
     for one in found:
-        typer.echo(f"{one['name']}: {one['summary']}")
+        if fact not in one:
+            typer.echo(f"{one['name']}: {one['summary']}")
 
 
 def _show_one(registry: PluginRegistry, name: str, facts_of: Callable[[str], dict[str, Any]], as_json: bool) -> None:

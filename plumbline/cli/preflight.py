@@ -12,7 +12,6 @@ from rich.text import Text
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 from services.common.settings import environment_values, settings_of
-from vfl.arrays import FloatArray
 from vfl.data.faults import bounded, counted
 from vfl.data.typed_tables import TypedTable
 from vfl.learning.forms import most_forms
@@ -151,15 +150,14 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
 
     fitted = fit_columns(table, np.arange(len(table.ids)), "minmax")
     features = fitted.transform(table)
-    columns = tuple(_guesses(one.name, values) for one, values in zip(fitted.columns, features.T, strict=True))
+    columns = tuple(
+        ColumnGuesses(one.name, float(((values - 0.5) ** 2).mean()), float(values.var()))
+        for one, values in zip(fitted.columns, features.T, strict=True)
+    )
     # As the service of this party would read it.
     own = settings_of({name: value for name, value in environment_values().items() if name == "most_forms"})
     bounds = preflight_bounds(features, classes)
     return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms)
-
-
-def _guesses(name: str, values: FloatArray) -> ColumnGuesses:
-    return ColumnGuesses(name, float(((values - 0.5) ** 2).mean()), float(values.var()))
 
 
 def _facts(found: Preflight) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """``plumbline runs`` and ``plumbline report``: what past audits found, beside each other and once more."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,6 +16,9 @@ from rich.text import Text
 from plumbline.cli.completion import run_names
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
+
+if TYPE_CHECKING:
+    from plumbline.audit.past_runs import Difference
 
 app = typer.Typer(no_args_is_help=False, invoke_without_command=True, help="List past audits, or compare two.")
 
@@ -32,7 +38,7 @@ def list_runs(context: typer.Context, runs: _Runs = _RUNS, as_json: AsJson = Fal
     """
     if context.invoked_subcommand is not None:
         return
-    from plumbline.audit.runs.past_runs import past_runs
+    from plumbline.audit.past_runs import past_runs
 
     with plain_errors():
         found = past_runs(runs)
@@ -63,7 +69,7 @@ def compare(
 
     Example: plumbline runs compare 20260101-120000-bank latest
     """
-    from plumbline.audit.runs.past_runs import compare_runs, find_run
+    from plumbline.audit.past_runs import compare_runs, find_run
 
     with plain_errors():
         folders = [find_run(name, runs).path for name in (first, second)]
@@ -72,11 +78,9 @@ def compare(
             print_json({"runs": [str(folder) for folder in folders], **asdict(found)})
             return
         names = [folder.resolve().name for folder in folders]
-        _print_pairs("Settings that differ", names, [(one.what, one.first, one.second) for one in found.settings])
-        _print_pairs(
-            "The federation's part", names, [(one.what, _part(one.first), _part(one.second)) for one in found.columns]
-        )
-        _print_pairs("The model", names, [(one.what, _number(one.first), _number(one.second)) for one in found.quality])
+        _print_pairs("Settings that differ", names, found.settings, str)
+        _print_pairs("The federation's part", names, found.columns, "{:.0%}".format, "not measured")
+        _print_pairs("The model", names, found.quality, "{:.4f}".format, "not measured")
         for name, sentence in zip(names, (found.verdicts.first, found.verdicts.second), strict=True):
             console_out.print(f"{name}: {shown(sentence) or 'no verdict'}")
 
@@ -100,8 +104,8 @@ def report(
         with plain_errors():
             _report_of_party(of_party, as_json=as_json)
         return
+    from plumbline.audit.past_runs import find_run, results_in
     from plumbline.audit.run import report_again
-    from plumbline.audit.runs.past_runs import find_run, results_in
 
     with plain_errors():
         folder = find_run(run, runs)
@@ -114,7 +118,7 @@ def report(
 
 
 def _report_of_party(folder: Path, *, as_json: bool) -> None:
-    from plumbline.audit.report.party_report import read_party, write_party_report
+    from plumbline.report.party_report import read_party, write_party_report
     from services.common.run_folder import RunFolder
 
     view, page = read_party(RunFolder(folder)), folder / "report.html"
@@ -126,20 +130,15 @@ def _report_of_party(folder: Path, *, as_json: bool) -> None:
     console_out.print(f"Report: {page}")
 
 
-def _print_pairs(title: str, names: list[str], rows: list[tuple[str, Any, Any]]) -> None:
+def _print_pairs(
+    title: str, names: list[str], rows: Sequence[Difference], words: Callable[[Any], str], without: str = "-"
+) -> None:
     if not rows:
         return
     table = Table(title=title, title_justify="left")
     for heading in ("", *names):
         table.add_column(heading, overflow="fold")
-    for what, one, other in rows:
-        table.add_row(*(Text("-" if value is None else shown(str(value))) for value in (what, one, other)))
+    for one in rows:
+        told = (without if value is None else shown(words(value)) for value in (one.first, one.second))
+        table.add_row(*map(Text, (shown(one.what), *told)))
     Console().print(table)
-
-
-def _part(part: float | None) -> str:
-    return "not measured" if part is None else f"{part:.0%}"
-
-
-def _number(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.4f}"

@@ -1,7 +1,7 @@
 """``plumbline serve`` and ``plumbline certs``: the services of a federation and their certificates."""
 
 import logging
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_origin
 
@@ -32,22 +32,8 @@ def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Arg
         # Where the log is JSON, its last line is as well.
         with plain_errors(_log.critical if settings.log_format == "json" else None):
             check_role(settings, Role(role))
-            _runner(Role(role))(settings)
-
-
-def _runner(role: Role) -> Callable[[Settings], None]:
-    """The service's main function; imported late, so that a coordinator doesn't load a party's libraries."""
-    if role is Role.COORDINATOR:
-        from services.coordinator import server as coordinator
-
-        return coordinator.run
-    if role is Role.ACTIVE:
-        from services.active import server as active
-
-        return active.run
-    from services.passive import server as passive
-
-    return passive.run
+            # Only now, so that a coordinator doesn't load a party's libraries.
+            import_module(f"services.{role}.server").run(settings)
 
 
 def certs(

@@ -21,17 +21,14 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
 
     Example: PLUMBLINE_STATE_DIR=/var/lib/plumbline plumbline state show
     """
-    from services.common.state_folder import SCHEMA, owner_of
-
     with plain_errors():
-        path = _given(folder)
-        owner = owner_of(path)
+        facts = _facts(_given(folder))
         if as_json:
-            print_json(_facts(path))
+            print_json(facts)
             return
-        console_out.print(f"{path}: state of {owner.name} ({owner.role}), version {SCHEMA}")
-        models = [*_models_in(path), *_sessions_in(path)] or ["no model"]
-        for line in (*models, *_answered_in(path)):
+        console_out.print(f"{facts['folder']}: state of {facts['owner']} ({facts['role']}), version {facts['version']}")
+        models = [*_model_lines(facts["models"]), *_session_lines(facts["sessions"])] or ["no model"]
+        for line in (*models, *_answered_lines(facts["answered"])):
             console_out.print(f"  {line}")
 
 
@@ -111,52 +108,37 @@ def _given(folder: Path | None) -> Path:
     return found
 
 
-def _models_in(path: Path) -> Iterator[str]:
+def _model_lines(models: dict[str, Any]) -> Iterator[str]:
     """A party's models, a line each."""
-    from services.common.state_folder import read_state
-    from services.party.model_file import summary_of
-    from services.party.served_models import CANDIDATE, SERVED
-
-    for file, what in ((SERVED, "served"), (CANDIDATE, "to be served next")):
-        if (content := read_state(path, file)) is not None:
-            model = summary_of(content)
-            defences = f", scores under {' and '.join(model.score_defences)}" if model.score_defences else ""
-            yield (
-                f"{what}: session {model.session_id} of {', '.join(model.parties)}, {model.kept_at}: "
-                f"{model.aligned_rows} aligned records, {model.features} features here, {model.classes} classes"
-                f"{defences}; table {model.table}"
-            )
+    for what, model in models.items():
+        defences = f", scores under {' and '.join(model['score_defences'])}" if model["score_defences"] else ""
+        yield (
+            f"{'served' if what == 'served' else 'to be served next'}: session {model['session_id']} of "
+            f"{', '.join(model['parties'])}, {model['kept_at']}: {model['aligned_rows']} aligned records, "
+            f"{model['features']} features here, {model['classes']} classes{defences}; table {model['table']}"
+        )
 
 
-def _sessions_in(path: Path) -> Iterator[str]:
+def _session_lines(sessions: list[dict[str, Any]]) -> Iterator[str]:
     """A coordinator's sessions, a line each."""
-    from services.coordinator.kept_sessions import DATABASE, look_into
-
-    if not (path / DATABASE).exists():
-        return
-    for kept in look_into(path / DATABASE):
-        terms = kept.agreement
+    for kept in sessions:
         answers = (
-            f"; scores under {' and '.join(terms.score_defences)}: {kept.submissions} shares counted, "
-            f"{kept.answers} first answers"
-            if terms.score_defences
+            f"; scores under {' and '.join(kept['score_defences'])}: {kept['submissions']} shares counted, "
+            f"{kept['answers']} first answers"
+            if kept["score_defences"]
             else ""
         )
         yield (
-            f"{'served' if kept.is_served else 'at work, or to be served next'}: session {terms.session_id} of "
-            f"{', '.join(party.name for party in terms.parties)}, {kept.kept_at}: {terms.active.aligned_rows} aligned "
-            f"records, {terms.classes} classes{answers}"
+            f"{'served' if kept['is_served'] else 'at work, or to be served next'}: session {kept['session_id']} of "
+            f"{', '.join(kept['parties'])}, {kept['kept_at']}: {kept['aligned_rows']} aligned records, "
+            f"{kept['classes']} classes{answers}"
         )
 
 
-def _answered_in(path: Path) -> Iterator[str]:
+def _answered_lines(answered: list[dict[str, Any]]) -> Iterator[str]:
     """What each active party was answered about a passive party's records, a line each."""
-    from services.common.state_folder import read_state
-    from services.passive.form_count import FORMS, spent_in
-
-    if (content := read_state(path, FORMS)) is not None:
-        for one in spent_in(content):
-            yield (
-                f"{one.active} was answered about {one.records} records, most about row {one.row + 1}: {one.most} "
-                f"of the {one.features} independent sums of its columns that tell the whole record"
-            )
+    for one in answered:
+        yield (
+            f"{one['active']} was answered about {one['records']} records, most about row {one['row'] + 1}: "
+            f"{one['most']} of the {one['features']} independent sums of its columns that tell the whole record"
+        )

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attacks import LEVELS, Level
-from plumbline.judge.columns import SourceKind
-from plumbline.judge.evidence import CategoryVerdict, ColumnVerdict, SourceVerdict
+from plumbline.judge.evidence import CategoryVerdict, ColumnLevels, ColumnVerdict, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict, at
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
@@ -20,33 +19,17 @@ from services.common.words import escaped
 Light = Literal["green", "amber", "red", "grey"]
 
 
-@dataclass(frozen=True)
-class ColumnAnswer:
-    """What the federation gives away of one column of a passive party's table.
+@dataclass(frozen=True, kw_only=True)
+class ColumnAnswer(ColumnLevels):
+    """What the federation gives away of one column of a passive party's table, to a person.
 
     Attributes:
-        party: name of the owner.
-        column: name of the column in the owner's table.
-        kind: what it is judged as: numbers and dates by squared errors, codes and categories by wrong names.
         light: ``red`` from half of what was unknown, ``amber`` for anything beyond chance.
-        levels: the federation's part by what the adversary knows beforehand, ``nothing`` first.
         sentence: what an adversary knows of the column with the federation and without it.
-        features: which columns of the passive features are of it; the parties' stand in the agreement's order.
-        known: shares of records that aren't known, level by level: ``e0`` by a guess, ``error`` by the best attack.
-        known_as: what counts as known: ``within 5``, ``within 30 days``, ``guessed right``.
-        one_session: as ``levels``, of one session alone; empty where ``levels`` are of no more.
     """
 
-    party: str
-    column: str
-    kind: SourceKind
     light: Light
-    levels: tuple[LevelVerdict, ...]
-    sentence: str
-    features: tuple[int, ...]
-    known: tuple[LevelVerdict, ...] = ()
-    known_as: str = ""
-    one_session: tuple[LevelVerdict, ...] = ()
+    sentence: str = ""
 
 
 @dataclass(frozen=True)

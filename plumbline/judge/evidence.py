@@ -5,6 +5,7 @@ Guesses without a score are constants, imputations from complete records, and at
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -55,57 +56,34 @@ class Predictor:
         return Predictor(self.name, self.level, self.estimate[rows])
 
 
-@dataclass(frozen=True, eq=False)
-class Knowledge:
-    """What an active party has besides scores, for guesses that see none.
-
-    Attributes:
-        features_active: (n, d_a) its own columns of the judged records, in [0, 1].
-        labels: (n,) classes of these records, as indices; None where it has none.
-        auxiliary_active: (t, d_a) its own columns of the complete records that it is declared to hold.
-        auxiliary_passive: (t, d) the passive columns of those.
-        auxiliary_labels: (t,) classes of those; None where it has none.
-        groups: which passive columns are the one-hot features of one category, exactly one of which is 1.
-    """
-
-    features_active: FloatArray
-    labels: IntArray | None
-    auxiliary_active: FloatArray
-    auxiliary_passive: FloatArray
-    auxiliary_labels: IntArray | None
-    groups: tuple[IntArray, ...] = ()
-
-
-def imputations(knowledge: Knowledge) -> list[Predictor]:
+def imputations(view: PredictionView, groups: tuple[IntArray, ...] = ()) -> list[Predictor]:
     """Predict the passive columns from what the active party owns, with 30, 100 and 1,000 of its complete records.
 
     Where it holds fewer, all of them are taken once; where it holds none, nothing is predicted.
+
+    Args:
+        view: of the judged records; no score in it is looked at.
+        groups: which passive columns are the one-hot features of one category, exactly one of which is 1.
     """
-    held = len(knowledge.auxiliary_passive)
+    if view.auxiliary is None:
+        return []
+    held = len(view.auxiliary.features_passive)
     counts = sorted({count for count in IMPUTATION_RECORDS if count <= held} | ({held} if held else set()))
     with threadpool_limits(1):  # hundreds of small fits, which several threads only keep each other from
-        return [_imputation(knowledge, count) for count in counts]
+        return [_imputation(view, view.auxiliary, count, groups) for count in counts]
 
 
-def _imputation(knowledge: Knowledge, count: int) -> Predictor:
-    labels = knowledge.auxiliary_labels
-    view = PredictionView(
-        features_active=knowledge.features_active,
-        record_labels=knowledge.labels,
-        passive_features=knowledge.auxiliary_passive.shape[1],
-        moments=PassiveMoments(
-            knowledge.auxiliary_passive[:count].mean(axis=0),
-            knowledge.auxiliary_passive[:count].var(axis=0),
-            groups=knowledge.groups,
-        ),
-        auxiliary=AuxiliaryRows(
-            knowledge.auxiliary_active[:count],
-            knowledge.auxiliary_passive[:count],
-            np.empty((count, 0)),  # it looks at no score
-            None if labels is None else labels[:count],
-        ),
+def _imputation(view: PredictionView, known: AuxiliaryRows, count: int, groups: tuple[IntArray, ...]) -> Predictor:
+    passive = known.features_passive[:count]
+    labels = None if known.labels is None else known.labels[:count]
+    without_scores = PredictionView(
+        features_active=view.features_active,
+        record_labels=view.record_labels,
+        passive_features=passive.shape[1],
+        moments=PassiveMoments(passive.mean(axis=0), passive.var(axis=0), groups=groups),
+        auxiliary=AuxiliaryRows(known.features_active[:count], passive, np.empty((count, 0)), labels),
     )
-    estimate = attacks.load_prediction(FROM_RECORDS).reconstruct(view)
+    estimate = attacks.load_prediction(FROM_RECORDS).reconstruct(without_scores)
     return Predictor(f"{FROM_RECORDS} from {count:,} records", "records", estimate)
 
 
@@ -121,20 +99,12 @@ def missing_losses(truth: FloatArray, predictors: Sequence[Predictor], tolerance
 
 def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories: Sequence[Category]) -> list[Losses]:
     """1 where predictors of (n, d) cells name another value than the true one, else 0: (n, categories)."""
-    symbols = [one.symbols(truth) for one in categories]
-    return [
-        Losses(
-            predictor.name,
-            predictor.level,
-            _columns(
-                [
-                    one.is_wrong(one.symbols(predictor.estimate), true)
-                    for one, true in zip(categories, symbols, strict=True)
-                ]
-            ),
-        )
-        for predictor in predictors
-    ]
+    told = [(one, one.symbols(truth)) for one in categories]
+
+    def wrong(guess: FloatArray) -> FloatArray:
+        return _columns([one.is_wrong(one.symbols(guess), true) for one, true in told])
+
+    return [Losses(one.name, one.level, wrong(one.estimate)) for one in predictors]
 
 
 def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Losses]:
@@ -163,8 +133,8 @@ def constants(truth: FloatArray) -> list[Predictor]:
 
     The mean is that of the judged (n, d) cells themselves: no other constant has a smaller squared error on them.
     """
-    mean = Predictor("its mean", "marginals", np.broadcast_to(truth.mean(axis=0), truth.shape))
-    return [*_public_guesses(truth), mean]
+    public = [Predictor(name, "nothing", np.full_like(truth, value)) for name, value in _PUBLIC.items()]
+    return [*public, Predictor("its mean", "marginals", np.broadcast_to(truth.mean(axis=0), truth.shape))]
 
 
 def densest_constants(truth: FloatArray, tolerance: FloatArray) -> list[Predictor]:
@@ -175,10 +145,6 @@ def densest_constants(truth: FloatArray, tolerance: FloatArray) -> list[Predicto
     places = [_densest(column, width) for column, width in zip(truth.T, tolerance, strict=True)]
     densest = Predictor("its densest place", "marginals", np.broadcast_to(np.array(places), truth.shape))
     return [*constants(truth), densest]
-
-
-def _public_guesses(truth: FloatArray) -> list[Predictor]:
-    return [Predictor(name, "nothing", np.full_like(truth, value)) for name, value in _PUBLIC.items()]
 
 
 def _densest(column: FloatArray, tolerance: float) -> float:
@@ -224,19 +190,18 @@ class CategoryVerdict:
     wrong: tuple[LevelVerdict, ...]
 
 
-@dataclass(frozen=True)
-class SourceVerdict:
-    """What a federation gives away of one column of a passive party's own table.
+@dataclass(frozen=True, kw_only=True)
+class ColumnLevels:
+    """What a federation gives away of one column of a passive party's own table, level by level.
 
     Attributes:
         party: name of the owner.
         column: name of the column.
-        kind: what it is judged as.
-        features: which of the passive features are of it.
-        levels: level by level, of numbers and dates on squared errors, of codes and categories on wrong names.
-        known: on cells that aren't known, likewise.
-        known_as: what counts as known: ``within 5``, ``guessed right``.
-        missing: of a number, on records of which it is named wrongly whether it is there; empty elsewhere.
+        kind: what it is judged as: numbers and dates by squared errors, codes and categories by wrong names.
+        features: which of the passive features are of it; the parties' stand in the agreement's order.
+        levels: the federation's part by what the adversary knows beforehand, ``nothing`` first.
+        known: shares of records that aren't known, likewise: ``e0`` by a guess, ``error`` by the best attack.
+        known_as: what counts as known: ``within 5``, ``within 30 days``, ``guessed right``.
         one_session: as ``levels``, without attacks that read several sessions; empty where there are none.
     """
 
@@ -245,10 +210,20 @@ class SourceVerdict:
     kind: SourceKind
     features: tuple[int, ...]
     levels: tuple[LevelVerdict, ...]
-    known: tuple[LevelVerdict, ...]
-    known_as: str
-    missing: tuple[LevelVerdict, ...] = ()
+    known: tuple[LevelVerdict, ...] = ()
+    known_as: str = ""
     one_session: tuple[LevelVerdict, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceVerdict(ColumnLevels):
+    """The verdict on one column of a passive party's own table.
+
+    Attributes:
+        missing: of a number, on records of which it is named wrongly whether it is there; empty elsewhere.
+    """
+
+    missing: tuple[LevelVerdict, ...] = ()
 
     @classmethod
     def of(cls, source: Source, column: ColumnVerdict, named: Judged | None, missing: Judged | None) -> "SourceVerdict":
@@ -317,10 +292,7 @@ class Evidence:
         """1 where a cell is off by more than the tolerance, on some records, likewise."""
         truth, attacks, score_free = self._of(rows)
         guesses = [*densest_constants(truth, self.tolerance), *score_free]
-        return (
-            missing_losses(truth, attacks, self.tolerance),
-            missing_losses(truth, guesses, self.tolerance),
-        )
+        return missing_losses(truth, attacks, self.tolerance), missing_losses(truth, guesses, self.tolerance)
 
     def wrong(self, rows: IntArray, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
         """1 where another value than the true one is named, on some records, likewise."""
@@ -351,12 +323,8 @@ class Evidence:
         """Judge every category likewise, by how often another value than the true one is named."""
         if not categories:
             return []
-        return choose_and_judge(
-            lambda rows: self.wrong(rows, categories),
-            len(self.truth),
-            generator=generator,
-            of_sessions=self.of_sessions,
-        )
+        count, measure = len(self.truth), partial(self.wrong, categories=categories)
+        return choose_and_judge(measure, count, generator=generator, of_sessions=self.of_sessions)
 
     def _of(self, rows: IntArray) -> tuple[FloatArray, list[Predictor], list[Predictor]]:
         return (
@@ -409,7 +377,7 @@ def gather_evidence(
         for label, one in attacks.items()
         if isinstance(one, BaselinedAttack)
     ]
-    score_free = [*_predictors(guesses, view), *withheld, *_imputations(view)]
+    score_free = [*_predictors(guesses, view), *withheld, *imputations(view)]
     return Evidence.of(truth, _predictors(attacks, view if seen is None else seen), score_free)
 
 
@@ -439,19 +407,3 @@ def placebo(
 
 def _predictors(mounted: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:
     return [Predictor(label, level_of(one), reconstruct(one, view).estimate) for label, one in mounted.items()]
-
-
-def _imputations(view: PredictionView) -> list[Predictor]:
-    """What the view's complete records tell, as the judge of an audit counts it."""
-    known = view.auxiliary
-    if known is None:
-        return []
-    return imputations(
-        Knowledge(
-            features_active=view.features_active,
-            labels=view.record_labels,
-            auxiliary_active=known.features_active,
-            auxiliary_passive=known.features_passive,
-            auxiliary_labels=known.labels,
-        )
-    )

@@ -7,14 +7,13 @@ from functools import cached_property
 import numpy as np
 
 import attacks
-from attacks import LEVELS, Level
+from attacks import LEVELS, AuxiliaryRows, Level, PredictionView
 from plumbline.judge import Progress, silent
 from plumbline.judge.columns import TOLERANCE, Category, Source, few_valued, find_categories, sources_of
 from plumbline.judge.evidence import (
     CategoryVerdict,
     ColumnVerdict,
     Evidence,
-    Knowledge,
     Predictor,
     SourceVerdict,
     imputations,
@@ -130,22 +129,23 @@ class Truth:
         """What the declared complete records tell of the judged ones by the active party's columns and labels."""
         if not self.auxiliary_records or self._active.min() < 0 or self._active.max() > 1:
             return []  # views, and so attacks, are for columns in [0, 1]
-        return imputations(
-            Knowledge(
-                features_active=self._active[self._rows],
-                labels=self._labels[self._rows],
-                auxiliary_active=self._active[self._known],
-                auxiliary_passive=self._passive[self._known],
-                auxiliary_labels=self._labels[self._known],
-                groups=tuple(one.columns for one in self.told_categories if len(one.columns) > 1 and not one.is_open),
-            )
+        records = self._known
+        view = PredictionView(
+            features_active=self._active[self._rows],
+            record_labels=self._labels[self._rows],
+            passive_features=self._passive.shape[1],
+            auxiliary=AuxiliaryRows(
+                self._active[records], self._passive[records], np.empty((len(records), 0)), self._labels[records]
+            ),
         )
+        whole = [one.columns for one in self.told_categories if len(one.columns) > 1 and not one.is_open]
+        return imputations(view, tuple(whole))
 
 
 # Fewer records than this are too few to judge: half of them choose an attack, and what the others say is chance.
 LEAST_RECORDS = 10
 # Arrays beside an attack's estimate: what it would have guessed without scores, and the ends of its 90 % intervals.
-_WITHHELD, _LOW, _HIGH = "withheld: ", "low: ", "high: "
+WITHHELD, LOW, HIGH = "withheld: ", "low: ", "high: "
 # What is judged besides each attack, in order.
 _JUDGED = ("guesses without scores", "errors", "columns", "categories")
 
@@ -182,14 +182,6 @@ class ColumnLeakage:
     within: float = float("nan")
     coverage: float | None = None
     levels: tuple[LevelVerdict, ...] = ()
-
-    @property
-    def gain_over_half(self) -> float:
-        """The part of the error of guessing one half that is gone, as papers count it: 0 is no better, 1 is exact.
-
-        No measure of a leak: knowing the column's mean gains as well.
-        """
-        return 1.0 - self.mse.mean / self.half if self.half > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -301,7 +293,9 @@ def read_prediction_findings(
             )
     usable = [_without_unusable(outcome, estimates.by_attack) for outcome in outcomes]
     if not len(truth.cells):
-        return PredictionFindings(tuple(_unscored(replace(one, status=_none_judged(one))) for one in usable))
+        statuses: list[AttackStatus] = [NOT_APPLICABLE if one.is_done else one.status for one in usable]
+        unjudged = [replace(one, status=status) for one, status in zip(usable, statuses, strict=True)]
+        return PredictionFindings(tuple(map(_unscored, unjudged)))
     found = _Judge(truth, usable, estimates.by_attack, progress).findings()
     return replace(found, limit=folder.session_limit())
 
@@ -315,10 +309,6 @@ def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, Flo
     broken = 1 - usable.mean()
     reason = f"{outcome.attack} gave estimates that are no numbers, {broken:.0%} of them: it counts as failed"
     return replace(outcome, status=FAILED, reason=reason)
-
-
-def _none_judged(outcome: PredictionAttackOutcome) -> AttackStatus:
-    return NOT_APPLICABLE if outcome.is_done else outcome.status
 
 
 def _unscored(outcome: PredictionAttackOutcome) -> AttackFinding:
@@ -367,9 +357,9 @@ class _Judge:
         self._generator, self._progress = np.random.default_rng(0), progress
         done = [one for one in outcomes if one.is_done]
         withheld = [
-            Predictor(f"{one.attack}, scores withheld", level_of(one), arrays[_WITHHELD + one.attack])
+            Predictor(f"{one.attack}, scores withheld", level_of(one), arrays[WITHHELD + one.attack])
             for one in done
-            if _WITHHELD + one.attack in arrays and np.isfinite(arrays[_WITHHELD + one.attack]).all()
+            if WITHHELD + one.attack in arrays and np.isfinite(arrays[WITHHELD + one.attack]).all()
         ]
         self._attacks = [self._predictor(one) for one in done if sees_scores(one)]
         self._score_free = [self._predictor(one) for one in done if not sees_scores(one)] + withheld
@@ -394,8 +384,12 @@ class _Judge:
         truth = self._truth
         self._tell(_JUDGED[1], 1)
         comparison = self._evidence.compared(generator=self._generator)
+        scored = []
+        for number, one in enumerate(self._outcomes, start=2):
+            self._tell(one.attack, number)
+            scored.append(self._scored(_unscored(one), comparison) if one.is_done else _unscored(one))
         found = PredictionFindings(
-            attacks=tuple(self._finding(number, one, comparison) for number, one in enumerate(self._outcomes)),
+            attacks=tuple(scored),
             baselines=tuple(
                 BaselineFinding(name, level, comparison.mean_losses(name)[0]) for name, level in comparison.score_free
             ),
@@ -434,11 +428,6 @@ class _Judge:
                 for one in truth.sources
             ),
         )
-
-    def _finding(self, number: int, outcome: PredictionAttackOutcome, comparison: Comparison) -> AttackFinding:
-        self._tell(outcome.attack, 2 + number)
-        finding = _unscored(outcome)
-        return self._scored(finding, comparison) if outcome.is_done else finding
 
     def _scored(self, finding: AttackFinding, comparison: Comparison) -> AttackFinding:
         truth, estimate = self._truth, self._arrays[finding.attack]
@@ -493,7 +482,7 @@ class _Judge:
         return [tuple(table.verdict(finding.attack, column) for table in tables) for column in columns]
 
     def _coverage(self, attack: str) -> FloatArray | None:
-        low, high = self._arrays.get(_LOW + attack), self._arrays.get(_HIGH + attack)
+        low, high = self._arrays.get(LOW + attack), self._arrays.get(HIGH + attack)
         return None if low is None or high is None else covered(self._truth.cells, low, high)
 
 

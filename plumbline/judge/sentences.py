@@ -1,7 +1,7 @@
 """From verdicts to the answer: one sentence about the federation, and what each party risks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from attacks.base import NEEDS
 from attacks.registry import REPLACING
@@ -24,7 +24,7 @@ from plumbline.judge.answer import (
     together,
     worst,
 )
-from plumbline.judge.evidence import SourceVerdict
+from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary
@@ -92,7 +92,12 @@ def answer_of(
     case = _Case(summary, predictions, training, titles)
     columns = _ranked(predictions)
     parties = (_active_answer(case), *(_passive_answer(case, party, columns) for party in case.passive))
-    clauses = [_columns_clause(case, columns), *_training_clauses(case), _labels_clause(case), *_insecure(case)]
+    labels = _told(case) or (
+        "no label attack did better than guessing"
+        if case.labels
+        else f"what {together([case.title(one) for one in case.passive])} can tell of labels was not measured"
+    )
+    clauses = [_columns_clause(case, columns), *_training_clauses(case), labels, *_insecure(case)]
     return Answer(
         sentence="; ".join(clauses) + ".",
         light=worst([one.light for one in parties]),
@@ -120,18 +125,8 @@ def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
 
 
 def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
-    return ColumnAnswer(
-        party=verdict.party,
-        column=verdict.column,
-        kind=verdict.kind,
-        light=light_of_column(verdict),
-        levels=verdict.levels,
-        sentence=column_sentence(verdict),
-        features=verdict.features,
-        known=verdict.known,
-        known_as=verdict.known_as,
-        one_session=verdict.one_session,
-    )
+    shared = {one.name: getattr(verdict, one.name) for one in fields(ColumnLevels)}
+    return ColumnAnswer(**shared, light=light_of_column(verdict), sentence=column_sentence(verdict))
 
 
 def _is_measured(columns: Sequence[ColumnAnswer]) -> bool:
@@ -145,7 +140,8 @@ def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
         return f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}"
     several = len(case.passive) > 1
     these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
-    kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if _is_black_box(case) else ""
+    is_black_box = any(_KEPT in one.reason for one in case.predictions.attacks)
+    kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if is_black_box else ""
     joined = f"{passive} {'join' if several else 'joins'} with {these}{kept}"
     told = f"{case.active} can reconstruct {_reconstructed(case, columns)}"
     if (sessions := sessions_behind(case.predictions.limit, columns)) == 1:
@@ -171,10 +167,6 @@ def _too_few(case: _Case) -> str:
     if count < LEAST_RECORDS:
         return f"{count} test records are too few to judge, {LEAST_RECORDS} are needed"
     return f"{count} test records are too few to tell what attacks found from chance"
-
-
-def _is_black_box(case: _Case) -> bool:
-    return any(_KEPT in one.reason for one in case.predictions.attacks)
 
 
 def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
@@ -227,14 +219,6 @@ def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
 
 
 # -- labels, and what training gave away else --------------------------------------------------------------------------
-
-
-def _labels_clause(case: _Case) -> str:
-    if told := _told(case):
-        return told
-    if case.labels:
-        return "no label attack did better than guessing"
-    return f"what {together([case.title(one) for one in case.passive])} can tell of labels was not measured"
 
 
 def _told(case: _Case) -> str:
@@ -308,7 +292,9 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
     if unknown and _is_measured(own):
         words += f"; too little was measured to say of {listed(unknown)}"
     lights = [one.light for one in own]
-    untried = [*_untried_on_columns(case), *_untried_sessions(case, own)]
+    untried = _untried_on_columns(case)
+    if is_untried(case.predictions.limit, own):
+        untried.append("what further sessions tell was not measured")
     return _party_answer(case, party, lights, words.replace(" its 1 columns", " its 1 column"), untried)
 
 
@@ -337,10 +323,6 @@ def _untried_on_columns(case: _Case) -> list[str]:
     failed = [one.attack for one in case.predictions.attacks if one.sees_scores and _has_failed(one)]
     failed += [one.attack for one in case.training if one.party == active and _has_failed(one)]
     return _untried(case, [name for name in case.honest if name == active], failed)
-
-
-def _untried_sessions(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
-    return ["what further sessions tell was not measured"] if is_untried(case.predictions.limit, columns) else []
 
 
 def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES, ChannelRecord, DefencePrediction, EpochRecord, PartyRecord, StepRecord
+from vfl.data.faults import counted
 from vfl.learning.score_quality import accuracy, area_under_curve
 
 
@@ -128,7 +129,12 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
         bytes_by_message={message: size for message, size in traffic.most_common() if size},
         agreement=active.agreement,
         class_names=active.class_names or (),
-        warnings=(*(active.warnings or ()), *_said_by_parties(records)),
+        # Also what answers have room for, and by the party that says it which of a defence's promises weren't kept.
+        warnings=(
+            *(active.warnings or ()),
+            *(text for record in records.values() for text in record.guard or ()),
+            *(f"{name}: {text}" for name, record in records.items() for text in record.remarks or ()),
+        ),
         simulation=active.simulation or (),
         transport=active.transport or "",
         defences=_defences(active.agreement, records),
@@ -158,12 +164,6 @@ def assumptions(prediction: DefencePrediction) -> list[str]:
     return [*notes, *(text for part in (prediction.facts, *inner) for text in part.get("assumptions", ()))]
 
 
-def _said_by_parties(records: dict[str, PartyRecord]) -> list[str]:
-    """What answers have room for; and, by the party that says it, which of a defence's promises weren't kept."""
-    guards = [text for record in records.values() for text in record.guard or ()]
-    return guards + [f"{name}: {text}" for name, record in records.items() for text in record.remarks or ()]
-
-
 def _defences(agreement: Agreement, records: dict[str, PartyRecord]) -> dict[str, tuple[str, ...]]:
     """What each service applied, where it applied anything."""
     applied = {str(Role.COORDINATOR): agreement.score_defences}
@@ -177,3 +177,20 @@ def _timing(name: str, record: PartyRecord, steps: Sequence[StepRecord]) -> Part
     quarter = max(1, len(totals) // 4)
     pace = float(np.median(totals[-quarter:]) / np.median(totals[:quarter]))
     return PartyTiming(name, seconds, pace, record.peak_memory_bytes)
+
+
+def narrow_words(binary: int, byte: int) -> str:
+    """Say how many features take few digits: ``4 binary, 9 byte``; empty where none does."""
+    return ", ".join(f"{count} {name}" for count, name in ((binary, "binary"), (byte, "byte")) if count)
+
+
+def seen_words(party: PartyDescription) -> str:
+    """Say what every other party and the coordinator learn of a party's columns before training."""
+    count = counted(party.feature_count, "feature")
+    narrow = narrow_words(party.binary_features, party.byte_features)
+    if not narrow:
+        return f"all others see their number: {count}, of one width"
+    return (
+        f"all others see their number: {count}; and how many take 1 or 8 binary digits in place of all: {narrow}. "
+        "PLUMBLINE_PAD_WIDTHS=true keeps the latter"
+    )

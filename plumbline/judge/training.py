@@ -85,9 +85,9 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
 
 
 def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFinding:
-    finding = TrainingFinding(
-        outcome.attack, outcome.party, outcome.reason or "", outcome.seconds, conduct=conduct_of(outcome)
-    )
+    # Older runs say it by the attack's name only.
+    conduct = outcome.conduct or ("replaces_messages" if outcome.attack.partition("(")[0] in REPLACING else "listens")
+    finding = TrainingFinding(outcome.attack, outcome.party, outcome.reason or "", outcome.seconds, conduct=conduct)
     if not outcome.is_done:
         return finding
     kind = outcome.kind or ""
@@ -100,11 +100,6 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
         reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
         return replace(finding, reason=reason)
-
-
-def conduct_of(outcome: TrainingAttackOutcome) -> Conduct:
-    """Whether a party followed the protocol; older runs say it by the attack's name only."""
-    return outcome.conduct or ("replaces_messages" if outcome.attack.partition("(")[0] in REPLACING else "listens")
 
 
 def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]:
@@ -150,7 +145,11 @@ def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         right += max(int((error < 1e-4).sum()) for error in errors)
         resolved += int(known.sum())
         total += len(values)
-    return {"success": right / total if total else 0.0, "resolved": resolved / total if total else 0.0}
+    return {"success": _share(right, total), "resolved": _share(resolved, total)}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
 
 
 def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
@@ -160,7 +159,7 @@ def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         right += int(_read_rightly(found.values, own, found.rows).sum())
         read += found.values.size
         total += own.features.size
-    return {"success": right / read if read else 0.0, "resolved": read / total if total else 0.0}
+    return {"success": _share(right, read), "resolved": _share(read, total)}
 
 
 def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray | None) -> BoolArray:
@@ -192,7 +191,7 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         whole += float(((truth - truth.mean(axis=0)) ** 2).sum()) if len(truth) else 0.0
         resolved += int(known.sum())
         total += len(known)
-    return {"success": max(0.0, 1 - left / whole) if whole else 0.0, "resolved": resolved / total if total else 0.0}
+    return {"success": max(0.0, 1 - left / whole) if whole else 0.0, "resolved": _share(resolved, total)}
 
 
 _JUDGES = {"labels": _labels, "features": _features, "readings": _readings, "products": _products}

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from defences import DefenceError, TrainingTerms
 from defences.dp_noise import DpNoise
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
-from plumbline.audit.runs.folder import AuditFolder
 from plumbline.judge.summary import read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
@@ -23,6 +23,7 @@ from services.common.run_records import STAGES, StepRecord
 from vfl.crypto.ciphers import ENCRYPTED
 
 _MOST_INTEGER_BITS = 14
+_OF_STEPS = ("SendResiduals", "Decrypt")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,11 @@ class LiveRun:
     def total_bytes(self) -> int:
         """Bytes of all messages together."""
         return sum(self.bytes_by_message.values())
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes of the messages of training steps."""
+        return sum(size for name, size in self.bytes_by_message.items() if name.startswith(_OF_STEPS))
 
 
 @contextmanager

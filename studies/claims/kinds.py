@@ -61,11 +61,7 @@ def equal(printed: Mapping[str, float], words: Callable[[Mapping[str, int]], str
 
 
 def listed(
-    lead: str,
-    parts: Mapping[str, _T],
-    holds: Callable[[_T], bool],
-    words: Callable[[_T], str],
-    end: str = "",
+    lead: str, parts: Mapping[str, _T], holds: Callable[[_T], bool], words: Callable[[_T], str], end: str = ""
 ) -> Finding:
     """Whether something holds of each of some numbers, which are told by their names."""
     if not parts:

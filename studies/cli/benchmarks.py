@@ -52,18 +52,7 @@ def bench(
     from studies.speed.estimate import EstimateAsked, estimate
 
     with plain_errors():
-        asked = EstimateAsked(
-            *sizes,
-            one_hot=one_hot,
-            byte=byte,
-            parties=parties,
-            classes=classes,
-            batch=batch,
-            epochs=epochs,
-            key_bits=key_bits,
-            kernel=kernel,
-            workers=workers,
-        )
+        asked = EstimateAsked(*sizes, one_hot, byte, parties, classes, batch, epochs, key_bits, kernel, workers)
         found = estimate(asked)
         if as_json:
             print_json(asdict(found))

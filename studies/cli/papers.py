@@ -138,9 +138,7 @@ for _name, _entry in STUDIES.items():
 
 
 @app.command()
-def index(
-    folder: Annotated[Path, typer.Option(help="The folder that has a folder per study.")] = _FOLDER,
-) -> None:
+def index(folder: Annotated[Path, typer.Option(help="The folder that has a folder per study.")] = _FOLDER) -> None:
     """Write the page that leads to every study, with what came out in each.
 
     Example: plumbline figures index

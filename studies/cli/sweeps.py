@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plumbline.cli.output import (
-    INTERRUPTED,
-    UNEXPECTED,
-    AsJson,
-    console_errors,
-    console_out,
-    plain_errors,
-    print_json,
-)
+from plumbline.cli.output import INTERRUPTED, UNEXPECTED, AsJson, console_errors, console_out, plain_errors, print_json
 
 if TYPE_CHECKING:
     from plumbline.cells import SweepOptions

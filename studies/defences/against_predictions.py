@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,7 +59,10 @@ def prediction_rows(data_dir: Path | None, plan: Plan, *, seed: int, done: Done)
         found[job] = rows
         done(len(found) / len(jobs))
     rows = [row for job in jobs for row in found[job]]
-    rows += [row for case in cases for row in _unchanged(case)]
+    # What nothing needs to be measured of, and why.
+    for case, (defence, reason), (label, *_) in product(cases, UNCHANGED.items(), PUBLISHED):
+        same = {"defence": defence, "options": "defaults", "trial": defence, "status": "unchanged", "reason": reason}
+        rows.append(_words_of(case) | same | {"attack": label, "awareness": "knows nothing of it"})
     return pd.DataFrame(rows), said
 
 
@@ -96,10 +100,8 @@ def _without_chatter() -> None:
 
 
 def _model_rows(job: _Job, data_dir: Path | None, plan: Plan) -> list[_Row]:
-    lab, adversaries = (
-        Lab(job.case, data_dir, job.training, job.seed, plan),
-        Adversaries(rounds=plan.rounds, draws=plan.draws, brought=plan.brought),
-    )
+    lab = Lab(job.case, data_dir, job.training, job.seed, plan)
+    adversaries = Adversaries(rounds=plan.rounds, draws=plan.draws, brought=plan.brought)
     shared = _words_of(job.case) | {"optimiser": job.training, "seed": job.seed}
     expected = adversaries.expected(lab.plain.view)
     guesses = list(adversaries.guesses(lab.plain.view, expected))
@@ -131,14 +133,6 @@ def _judged(estimate: Estimate, truth: FloatArray) -> _Row:
     middle = len(errors) // 2
     halves = {name: float(part.mean()) for name, part in zip(HALVES, np.split(errors, [middle]), strict=True)}
     return who | halves | {"mse": float(errors.mean())}
-
-
-def _unchanged(case: Case) -> Iterator[_Row]:
-    """What nothing needs to be measured of, and why."""
-    for defence, reason in UNCHANGED.items():
-        same = {"defence": defence, "options": "defaults", "trial": defence, "status": "unchanged", "reason": reason}
-        for label, *_ in PUBLISHED:
-            yield _words_of(case) | same | {"attack": label, "awareness": "knows nothing of it"}
 
 
 def _words_of(case: Case) -> _Row:

@@ -30,15 +30,13 @@ class Setting:
     Attributes:
         title: on the page.
         adversary: the party that attacks.
-        attacks: that are mounted.
-        measured: (attack, party that mounts it).
+        measured: (attack, party that mounts it) of each.
         trials: defences to switch on, by words.
         settings: of the federation.
     """
 
     title: str
     adversary: str
-    attacks: tuple[str, ...]
     measured: tuple[tuple[str, str], ...]
     trials: tuple["LiveTrial", ...]
     settings: Mapping[str, Any]
@@ -61,7 +59,6 @@ SETTINGS = (
     Setting(
         LISTENING,
         "active",
-        ("label_recovery", "feature_order", "averaged_products"),
         (("label_recovery", "passive-2"), ("feature_order", "active"), ("averaged_products", "active")),
         (_NOISE, _TRUNCATION, _TRANSFORM),
         {"epochs": _EPOCHS, "batch_size": _LISTENING_BATCH},
@@ -69,7 +66,6 @@ SETTINGS = (
     Setting(
         EXTENDED,
         "passive",
-        ("auxiliary_ciphertext",),
         (("auxiliary_ciphertext", "passive"),),
         (_TRUNCATION, _NOISE),
         {
@@ -83,7 +79,6 @@ SETTINGS = (
     Setting(
         UNMASKED,
         "active",
-        ("randomiser_channel",),
         (("randomiser_channel", "active"),),
         (LiveTrial(("response_truncation", "dp_noise")), _RANDOM),
         {"epochs": 1, "batch_size": _LARGE_BATCH, "packing": False, "rerandomise": False},
@@ -153,7 +148,7 @@ def _request(setting: Setting, trial: LiveTrial, folder: Path) -> AuditRequest:
     }
     common: dict[str, Any] = {
         "name": "figures",
-        "attacks": setting.attacks,
+        "attacks": tuple(attack for attack, _ in setting.measured),
         "defences": trial.defences,
         "adversary": setting.adversary,
     }

@@ -116,19 +116,13 @@ def simulated(session: CanarySession, world: int, seeds: Sequence[int]) -> Float
     (own_grids, other_grids), scheme = session.blocks, ResidualScheme(2)
     own, other = own_grids.values, other_grids.values
     signs = 2.0 * session.labels(world) - 1.0
-    active, passive = (
-        np.tile(
-            initial_weights(
-                "xavier",
-                block.shape[1],
-                1,
-                total_features=own.shape[1] + other.shape[1],
-                generator=session.weights(name),
-            )[:, 0],
-            (len(seeds), 1),
-        )
-        for name, block in ((ACTIVE, own), (PASSIVE, other))
-    )
+    width = own.shape[1] + other.shape[1]
+
+    def start(name: str, features: int) -> FloatArray:
+        drawn = initial_weights("xavier", features, 1, total_features=width, generator=session.weights(name))
+        return np.tile(drawn[:, 0], (len(seeds), 1))
+
+    active, passive = start(ACTIVE, own.shape[1]), start(PASSIVE, other.shape[1])
     noise, seen = session.noise(seeds), []
     for step, rows in enumerate(session.batches):
         mine, theirs = active @ own[rows].T - 2.0 * signs[rows], passive @ other[rows].T
@@ -196,13 +190,8 @@ def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2
                 ),
             )
         _train(trainings, session.epochs)
-    return np.array(
-        [
-            _solved(session, step, transcript)[rows == CANARY][0]
-            for step, rows in enumerate(session.batches)
-            if CANARY in rows
-        ]
-    )
+    steps = [(step, rows == CANARY) for step, rows in enumerate(session.batches) if CANARY in rows]
+    return np.array([_solved(session, step, transcript)[of_canary][0] for step, of_canary in steps])
 
 
 def _train(trainings: Mapping[str, PartyTraining], epochs: int) -> None:
@@ -240,9 +229,8 @@ def canaries_section(run: StudyRun) -> Section:
     20,000 trials per world and sigma, two of them on the wire at 2,048 bits. quick: 1,000, and keys of 512 bits.
     """
     trials, key_bits = (_QUICK_TRIALS, _QUICK_KEY_BITS) if run.quick else (_TRIALS, _KEY_BITS)
-    data = pd.DataFrame(
-        [measured(CanarySession(sigma), trials, run.seed, key_bits) for sigma in told(SIGMAS, run.done)]
-    )
+    rows = [measured(CanarySession(sigma), trials, run.seed, key_bits) for sigma in told(SIGMAS, run.done)]
+    data = pd.DataFrame(rows)
     return Section(
         name="defences_canaries",
         title="What canaries prove of dp_noise",
@@ -294,10 +282,7 @@ def default_delta(session: CanarySession) -> float:
 def sensitivity(session: CanarySession) -> float:
     """Delta, by how much one changed record can move all of the label party's shares (Hu, Lemma D.3)."""
     moved = sensitivities(
-        epochs=session.epochs,
-        steps=len(session.batches),
-        rows=session.batch_size,
-        learning_rate=session.learning_rate,
+        epochs=session.epochs, steps=len(session.batches), rows=session.batch_size, learning_rate=session.learning_rate
     )
     return moved.active
 
@@ -322,14 +307,12 @@ def _notes(data: pd.DataFrame, key_bits: int) -> tuple[str, ...]:
 
 def _plot(data: pd.DataFrame) -> Plot:
     sigmas = tuple(data["sigma"])
-    curves = tuple(
-        Curve(label, sigmas, tuple(data[column]))
-        for column, label in (
-            ("epsilon_of_theory", "theory, a whole record"),
-            ("epsilon_of_label", "theory, the label's own shares"),
-            ("epsilon_proved", "proved by canaries"),
-        )
-    )
+    labels = {
+        "epsilon_of_theory": "theory, a whole record",
+        "epsilon_of_label": "theory, the label's own shares",
+        "epsilon_proved": "proved by canaries",
+    }
+    curves = tuple(Curve(label, sigmas, tuple(data[column])) for column, label in labels.items())
     caption = (
         "Epsilon by sigma: what theory attains, and what an adversary's guesses prove of it; a bound of 0 is left out."
     )

@@ -67,7 +67,11 @@ def cost_section(run: StudyRun) -> Section:
     rounds, single = _trials(bits)
     if run.quick:
         rounds, single = [trial for trial in rounds if trial.defence != "feature_transform"], []
-    planned = [(number, trial) for number in range(1 if run.quick else _ROUNDS) for trial in _rotated(rounds, number)]
+    planned: list[tuple[int, _Trial]] = []
+    for number in range(1 if run.quick else _ROUNDS):
+        first = number % len(rounds)
+        # Another order in each round: whoever runs first meets a colder machine.
+        planned += [(number, trial) for trial in (*rounds[first:], *rounds[:first])]
     planned += [(_ROUNDS, trial) for trial in single]
     runs = [(number, trial, _run(trial)) for number, trial in told(planned, run.done)]
     live = _live_rows(runs)
@@ -96,17 +100,9 @@ def _trials(bits: int) -> tuple[list[_Trial], list[_Trial]]:
     ]
     repeated = {trial.defence for trial in rounds}
     once = [_Trial("feature_transform", "feature_transform")]
-    once += [_Trial(name, name) for name in REGISTRY.usable() if name not in repeated and _on_the_wire(name)]
+    others = [name for name in REGISTRY.usable() if name not in repeated]
+    once += [_Trial(name, name) for name in others if "lab" not in defences.load(name).spec.sits]
     return rounds, [_Trial(UNDEFENDED), *once, _Trial(UNDEFENDED)]
-
-
-def _on_the_wire(name: str) -> bool:
-    return "lab" not in defences.load(name).spec.sits
-
-
-def _rotated(trials: list[_Trial], number: int) -> list[_Trial]:
-    """Another order in each round: whoever runs first meets a colder machine."""
-    return trials[number % len(trials) :] + trials[: number % len(trials)]
 
 
 def _noise_bits(epochs: int) -> int:
@@ -152,14 +148,10 @@ def _live_rows(runs: list[tuple[int, _Trial, LiveRun]]) -> pd.DataFrame:
             row = {"kind": "federation", "trial": trial.title, "defence": trial.defence, "round": number}
             row |= {"party": party, "iteration_ms": 1e3 * statistics.median(times), "fastest_ms": 1e3 * min(times)}
             row |= {f"{stage}_ms": 1e3 * seconds for stage, seconds in run.stage_medians(party).items()}
-            row |= {"bytes": run.total_bytes, "training_bytes": _training_bytes(run)}
+            row |= {"bytes": run.total_bytes, "training_bytes": run.training_bytes}
             row["iteration_ratio"] = statistics.median(times) / statistics.median(map(statistics.median, plain_times))
             rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _training_bytes(run: LiveRun) -> int:
-    return sum(size for name, size in run.bytes_by_message.items() if name.startswith(("SendResiduals", "Decrypt")))
 
 
 # --- own work -----------------------------------------------------------------------------------------------------

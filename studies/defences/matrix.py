@@ -49,7 +49,8 @@ def matrix_section(run: StudyRun, *, plan: Plan | None = None, live: bool = True
     predicted, said = prediction_rows(
         run.data_dir, plan, seed=run.seed, done=lambda share: run.done(_PREDICTIONS * share)
     )
-    parts, costs = remaining_parts(_measured(predicted)), prediction_costs(_measured(predicted))
+    measured = predicted[predicted["status"] == "measured"]
+    parts, costs = remaining_parts(measured), prediction_costs(measured)
     frames, trained = [predicted], pd.DataFrame()
     if live:
         trained = training_rows(quick=run.quick)
@@ -66,10 +67,6 @@ def matrix_section(run: StudyRun, *, plan: Plan | None = None, live: bool = True
         notes=(*said, *matrix_notes(predicted, parts, trained, plan)),
         advice=advice(parts, costs, trained),
     )
-
-
-def _measured(predicted: pd.DataFrame) -> pd.DataFrame:
-    return predicted[predicted["status"] == "measured"]
 
 
 def prediction_costs(measured: pd.DataFrame) -> pd.DataFrame:
@@ -95,7 +92,7 @@ def _unmeasured(trained: pd.DataFrame) -> pd.DataFrame:
     plain = trained[trained["defence"] == NONE].set_index("attack")
     rows = []
     for defence in (PSI, *DEFENCES.usable()):
-        for attack in _training_attacks():
+        for attack in (name for name in ATTACKS.usable() if attacks.load(name).spec.phase == "training"):
             if (defence, attack) in measured:
                 continue
             status, reason = _why_not(defence)
@@ -107,10 +104,6 @@ def _unmeasured(trained: pd.DataFrame) -> pd.DataFrame:
                     row |= {name: plain.loc[attack, name], f"{name}_undefended": plain.loc[attack, name]}
             rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _training_attacks() -> list[str]:
-    return [name for name in ATTACKS.usable() if attacks.load(name).spec.phase == "training"]
 
 
 def _why_not(defence: str) -> tuple[str, str]:
@@ -252,25 +245,15 @@ def _words(row: "pd.Series[float]") -> str:
 
 def _training_row(of: pd.DataFrame, attack: str) -> tuple[str, ...]:
     before, chance = float(of["right_undefended"].iloc[0]), _CHANCE.get(attack, 0.0)
-    held = [
-        _Held(
-            row["defence"],
-            row["defence"],
-            f"{row['right']:.0%} right",
-            row["model_accuracy"] - row["model_accuracy_undefended"],
-            0.0,
-        )
-        for row in of[of["defence"] != NONE].to_dict("records")
-        if _precision(row["right"], row["answered"]) <= (before + chance) / 2
-    ]
+    held = []
+    for row in of[of["defence"] != NONE].to_dict("records"):
+        precision = row["right"] / row["answered"] if row["answered"] > 0 else 0.0
+        if precision <= (before + chance) / 2:
+            change = row["model_accuracy"] - row["model_accuracy_undefended"]
+            held.append(_Held(row["defence"], row["defence"], f"{row['right']:.0%} right", change, 0.0))
     case = str(of["case"].iloc[0]).replace(", live:", ", real federations:")
     against = f"{attack} in training{_CLOSED.get(attack, '')}"
     return _row(against, case, f"{before:.0%} right", held, ("none holds", ""))
-
-
-def _precision(right: float, answered: float) -> float:
-    """What is right of an attack's answers; 0 where it has none."""
-    return right / answered if answered > 0 else 0.0
 
 
 def _row(against: str, on: str, without: str, held: Iterable[_Held], none: tuple[str, str]) -> tuple[str, ...]:

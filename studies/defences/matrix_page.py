@@ -13,11 +13,11 @@ from studies.defences.steering import STEERED_QUERIES
 from studies.page.elements import HeatMap
 
 _LIVE = {
-    "label_recovery": "labels, listening",
-    "feature_order": "a feature, listening",
-    "averaged_products": "logits, listening",
-    "auxiliary_ciphertext": "labels, Algorithm 2",
-    "randomiser_channel": "features, randomiser",
+    "label_recovery": ("labels, listening", LISTENING),
+    "feature_order": ("a feature, listening", LISTENING),
+    "averaged_products": ("logits, listening", LISTENING),
+    "auxiliary_ciphertext": ("labels, Algorithm 2", EXTENDED),
+    "randomiser_channel": ("features, randomiser", UNMASKED),
 }
 
 
@@ -45,7 +45,16 @@ def _remaining_map(at: pd.DataFrame, case: str) -> HeatMap:
         "beforehand, and the model's optimiser. 0: the federation adds nothing to that. 1: it gives the records away. "
         "Dash: not measured, or hardly anything is left to give away.",
         ("defence", *headings),
-        tuple((str(trial), *(_cell(cells, (trial, *column)) for column in columns)) for trial in trials),
+        tuple(
+            (
+                str(trial),
+                *(
+                    interval_words(*(_of(cells, (trial, *at), name) for name in ("part", "low", "high")))
+                    for at in columns
+                ),
+            )
+            for trial in trials
+        ),
         tuple(tuple(_shade(_of(cells, (trial, *column), "part")) for column in columns) for trial in trials),
     )
 
@@ -56,10 +65,6 @@ def _shade(share: float) -> float | None:
 
 def _of(cells: pd.DataFrame, key: tuple[str, ...], name: str) -> float:
     return float(cells[name].to_dict().get(key, np.nan))
-
-
-def _cell(cells: pd.DataFrame, key: tuple[str, ...]) -> str:
-    return interval_words(*(_of(cells, key, name) for name in ("part", "low", "high")))
 
 
 def interval_words(part: float, low: float, high: float) -> str:
@@ -78,7 +83,7 @@ def _training_map(trained: pd.DataFrame) -> HeatMap:
         "Real federations, 2,048-bit keys, mTLS. Labels: half right is a fair coin. A single feature: of all "
         "records, of which 80 % took part in training. Features by the randomiser: of those read. Dash: the defence is "
         "not about this attack, or was not run against it.",
-        ("defence", *(_LIVE[attack] for attack in columns)),
+        ("defence", *(_LIVE[attack][0] for attack in columns)),
         tuple(
             (str(name), *("–" if np.isnan(share) else f"{share:.0%}" for share in line))
             for name, line in zip(names, shares, strict=True)
@@ -154,18 +159,9 @@ def _mean_error(rows: pd.DataFrame) -> str:
     return f"{error.mean:.4f} ({error.low:.4f}–{error.high:.4f})"
 
 
-_SETTING_OF = {
-    "label_recovery": LISTENING,
-    "feature_order": LISTENING,
-    "averaged_products": LISTENING,
-    "auxiliary_ciphertext": EXTENDED,
-    "randomiser_channel": UNMASKED,
-}
-
-
 def _training_words(trained: pd.DataFrame, attack: str) -> str:
     of = trained[trained["attack"] == attack]
     shares = [f"{row.right:.0%} with {row.defence}" for row in of[of["defence"] != NONE].itertuples()]
     plain = of[of["defence"] == NONE].iloc[0]
     ending = " Fresh randomness, the default, closes it." if attack == "randomiser_channel" else ""
-    return f"{attack} ({_SETTING_OF[attack]}): {plain['right']:.0%} right undefended, {', '.join(shares)}.{ending}"
+    return f"{attack} ({_LIVE[attack][1]}): {plain['right']:.0%} right undefended, {', '.join(shares)}.{ending}"

@@ -115,8 +115,7 @@ def summary_of_noise(data: pd.DataFrame) -> pd.DataFrame:
     and first_wrong_step are the earliest over seeds, -1 when it never happened.
     """
     last = data[data["epoch"] == data.groupby(["dataset", "preparation"])["epoch"].transform("max")]
-    ends = last.groupby(KEYS, sort=False)
-    everything = data.groupby(KEYS, sort=False)
+    ends, everything = last.groupby(KEYS, sort=False), data.groupby(KEYS, sort=False)
     table = ends[["sigma_active", "sigma_passive", "attained_epsilon"]].first()
     for measure in _WITH_INTERVALS:
         mean, seeds = ends[measure].mean(), ends[measure].count()
@@ -125,13 +124,8 @@ def summary_of_noise(data: pd.DataFrame) -> pd.DataFrame:
         table[f"{measure}_low"], table[f"{measure}_high"] = (mean - half).clip(0, 1), (mean + half).clip(0, 1)
     for measure in ("success_step", "success_step_predicted"):
         table[measure] = everything[measure].mean()
-    for measure in (
-        "accuracy_test_predicted",
-        "success_summed_predicted",
-        "success_bound",
-        "own_part_auc",
-        "theta_norm",
-    ):
+    of_ends = ("accuracy_test_predicted", "success_summed_predicted", "success_bound", "own_part_auc", "theta_norm")
+    for measure in of_ends:
         table[measure] = ends[measure].mean()
     table["guaranteed_steps"] = ends["guaranteed_steps"].min()
     for measure in ("first_product_step", "first_wrong_step"):
@@ -194,9 +188,8 @@ def _without_noise(chosen: pd.DataFrame, start: str) -> Any:
 
 def _utility(chosen: pd.DataFrame) -> str:
     parts = [
-        f"{name} at delta = {delta} from {start} {row.accuracy_test:.3f} "
-        f"[{row.accuracy_test_low:.3f}, {row.accuracy_test_high:.3f}] (mean over all noise, computed: "
-        f"{row.accuracy_test_predicted:.3f})"
+        f"{name} at delta = {delta} from {start} {row.accuracy_test:.3f} [{row.accuracy_test_low:.3f}, "
+        f"{row.accuracy_test_high:.3f}] (mean over all noise, computed: {row.accuracy_test_predicted:.3f})"
         for delta, name, start in product(DELTAS, _NAMES, INITIALISATIONS)
         for row in [_row(chosen, name, delta, 0.2, start)]
     ]

@@ -33,12 +33,7 @@ from vfl.theory.dp_noise import (
     sign_success,
 )
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
-from vfl.theory.noisy_training import (
-    error_bound,
-    expected_accuracy,
-    mean_noise_covariance,
-    product_variance,
-)
+from vfl.theory.noisy_training import error_bound, expected_accuracy, mean_noise_covariance, product_variance
 from vfl.theory.training import guaranteed_steps, initial_product_bound
 
 EPSILONS = (0.1, 0.2, 0.5)
@@ -96,6 +91,10 @@ class _Column:
     @property
     def noisy(self) -> bool:
         return self.variant is not None
+
+    @property
+    def calibration(self) -> str:
+        return self.variant.name if self.variant else "none"
 
     @property
     def norm_bound(self) -> float:
@@ -248,17 +247,15 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
     """One seed: the rows of each column, (epochs) of them."""
     columns = _columns(problem)
     width = problem.features.shape[1]
-    start = {
-        kind: initial_weights(
-            kind,
-            width,
-            1,
-            total_features=width,
-            generator=np.random.default_rng((_WEIGHT_STREAM, problem.seed, number)),
-        )
-        for number, kind in enumerate(INITIALISATIONS)
-    }
-    bounds = [_initial_bound(problem, column) for column in columns]
+    start = {}
+    for number, kind in enumerate(INITIALISATIONS):
+        generator = np.random.default_rng((_WEIGHT_STREAM, problem.seed, number))
+        start[kind] = initial_weights(kind, width, 1, total_features=width, generator=generator)
+    rows, norm = len(problem.features), problem.squared_norm
+    bounds = [
+        initial_product_bound(column.initialisation, width, rows, squared_norm=norm, failure=FAILURE)
+        for column in columns
+    ]
     limits = [
         # With noise no step's labels are guaranteed.
         0 if column.noisy else guaranteed_steps(LEARNING_RATE, bound, squared_norm=problem.squared_norm)
@@ -283,16 +280,15 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
     )
     plain = {column.initialisation: trained.weights[:, j] for j, column in enumerate(columns) if not column.noisy}
     by_epoch = {measure: getattr(trained, measure) for measure in MEASURES} | attack.measures
-    # How well they tell training labels apart is an area under the curve of 0.5 by chance.
-    own_parts = _own_parts(problem, trained.weights)
+    # How well the passive party's own parts of the final products, (rows, c), tell training labels apart is an area
+    # under the curve of 0.5 by chance.
+    passive = ~problem.active
+    own_parts = problem.features[np.ix_(problem.train, passive)] @ trained.weights[passive]
     for j, (column, bound) in enumerate(zip(columns, bounds, strict=True)):
+        shown = ("initialisation", "calibration", "delta_name", "epsilon", "sigma_active", "sigma_passive")
+        described = {name.removesuffix("_name"): getattr(column, name) for name in shown}
         of_run = {
-            "initialisation": column.initialisation,
-            "calibration": column.variant.name if column.variant else "none",
-            "delta": column.delta_name,
-            "epsilon": column.epsilon,
-            "sigma_active": column.sigma_active,
-            "sigma_passive": column.sigma_passive,
+            **described,
             **_theory(problem, column, bound, plain[column.initialisation], variances),
             "first_product_step": int(attack.first_product_step[j]),
             "first_wrong_step": int(trained.first_wrong_step[j]),
@@ -300,11 +296,6 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
         }
         measured = {measure: values[:, j] for measure, values in by_epoch.items()}
         yield pd.DataFrame({"epoch": np.arange(1, problem.epochs + 1), **measured, **of_run})
-
-
-def _initial_bound(problem: _Problem, column: _Column) -> float:
-    rows, width = problem.features.shape
-    return initial_product_bound(column.initialisation, width, rows, squared_norm=problem.squared_norm, failure=FAILURE)
 
 
 def _theory(
@@ -326,10 +317,3 @@ def _theory(
         "success_bound": best_success(column.sigma_active, problem.epochs) if column.noisy else 1.0,
         "guaranteed_steps": noisy_guaranteed_steps(LEARNING_RATE, initial_bound, u, squared_norm=problem.squared_norm),
     }
-
-
-def _own_parts(problem: _Problem, weights: FloatArray) -> FloatArray:
-    """The passive party's own part of the final models' products of the training rows, (rows, c)."""
-    passive = ~problem.active
-    products: FloatArray = problem.features[np.ix_(problem.train, passive)] @ weights[passive]
-    return products

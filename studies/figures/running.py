@@ -8,8 +8,9 @@ import math
 import platform
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
@@ -21,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from plumbline.cells.jobs import quieted
 from plumbline.cells.store import SweepStopped
 from plumbline.job_progress import Clock, duration_words, left_words
 from services.common.errors import FederationError
@@ -187,7 +189,8 @@ def run_study(
     said: set[str] = set()
     undrawn = {one.name: one.words for one in (*run.attacks, *run.defences)}
     page = folder / f"{study.name}.html"
-    with shown_study_progress(console, study, chosen) as progress, _without_chatter():
+    # Distorted equations often have no solution; that attacks then take longer is not worth a line each time.
+    with shown_study_progress(console, study, chosen) as progress, quieted(["attacks"], logging.ERROR):
         for name in chosen:
             progress.begin(name)
             tally = CellTally()
@@ -262,30 +265,13 @@ def _ended_words(made: Section | str, tally: CellTally, progress: StudyProgress)
         words.append(f"{tally.measured:,} cells measured, {tally.known:,} known")
     if tally.failed:
         words.append(f"{len(tally.failed):,} kinds of cells failed")
-    counts = {one.verdict: 0 for one in made.statements}
-    for one in made.statements:
-        counts[one.verdict] += 1
-    words += [f"{count} {verdict}" for verdict, count in counts.items()]
-    return ", ".join(words)
-
-
-@contextmanager
-def _without_chatter() -> Iterator[None]:
-    """Distorted equations often have no solution; that attacks then take longer is not worth a line each time."""
-    logger = logging.getLogger("attacks")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
+    counts = Counter(one.verdict for one in made.statements)
+    return ", ".join([*words, *(f"{count} {verdict}" for verdict, count in counts.items())])
 
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in _VERSIONS:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found

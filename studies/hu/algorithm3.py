@@ -106,12 +106,8 @@ def noisy(
         )
         for epsilon in EPSILONS
     }
-    sigmas = np.array(
-        [
-            (levels[epsilon].sigma_active, levels[epsilon].sigma_passive) if epsilon else (0.0, 0.0)
-            for _, epsilon in trained_as
-        ]
-    )
+    by_epsilon = {epsilon: (one.sigma_active, one.sigma_passive) for epsilon, one in levels.items()}
+    sigmas = np.array([by_epsilon.get(epsilon, (0.0, 0.0)) for _, epsilon in trained_as])
     trained = train_side_by_side(
         ready.features,
         ready.labels,
@@ -132,13 +128,11 @@ def noisy(
 
 def defended_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Make the long table: a row per data set, calibration, initialisation, epsilon (0 for none), seed and epoch."""
-    rows = frame[frame["status"] == "done"].to_dict("records") if len(frame) else []
-    parts = [
-        pd.DataFrame({str(name): value for name, value in row.items() if isinstance(value, list)}).assign(
-            dataset=row["dataset"], calibration=row["calibration"], seed=int(row["seed"])
-        )
-        for row in rows
-    ]
+    parts = []
+    for row in frame[frame["status"] == "done"].to_dict("records") if len(frame) else []:
+        part = pd.DataFrame({str(name): value for name, value in row.items() if isinstance(value, list)})
+        described = {"dataset": row["dataset"], "calibration": row["calibration"], "seed": int(row["seed"])}
+        parts.append(part.assign(**described))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 

@@ -1,6 +1,7 @@
 """The section on other expansions of the sigmoid: which a federation can train, and what each lets the parties read."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from plumbline.cells import TaskCell
 from plumbline.judge.measures import Interval
-from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
+from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import among, listed, within
 from studies.claims.statement import Statement, interval_of, interval_over, interval_words
 from studies.hu.claims import SIMILAR
@@ -65,11 +66,7 @@ def cells_of(choices: HuChoices) -> list[TaskCell]:
     if "credit" in choices.datasets:
         cells += [
             cell(
-                "expansions:single_feature",
-                "credit",
-                approximation=approximation,
-                scaling=_FEATURE_SCALING,
-                seed=seed,
+                "expansions:single_feature", "credit", approximation=approximation, scaling=_FEATURE_SCALING, seed=seed
             )
             for approximation, seed in product(APPROXIMATIONS, choices.seeds)
         ]
@@ -122,21 +119,18 @@ def _notes(results: pd.DataFrame) -> list[str]:
     line, (_, line_error) = minimax_line(), minimax_coefficients(1)
     notes = [
         "Protocol 1 adds up shares: each party computes its share of f from its own features, encrypts it, and the "
-        "sums "
-        "of both are the gradient. That needs f(z_A + z_B) = u(z_A) + v(z_B). Ask it at four points, f(a + b) - f(a) - "
-        "f(b) + f(0) = 0, and only a straight line in z = theta^T x is left, whatever its slope.",
+        "sums of both are the gradient. That needs f(z_A + z_B) = u(z_A) + v(z_B). Ask it at four points, f(a + b) - "
+        "f(a) - f(b) + f(0) = 0, and only a straight line in z = theta^T x is left, whatever its slope.",
         f"So a federation trains the minimax line as it stands: S(z) ~ 1/2 + {line.slope:.4f} z is the best line on "
         f"[-5, 5] (largest error {line_error:.3f}), its residual a z - y/2 is the first order's in other units, and "
         f"learning_rate = {line.unit:.3f} eta from zero does it. Random initial weights would have to be drawn "
         f"{line.unit:.3f} times as large, which the settings don't offer. Section wire runs it. It tells labels for "
-        "longer: the sign of f "
-        f"is that of -y for |z| < {line.threshold:.2f}, instead of 2.",
+        f"longer: the sign of f is that of -y for |z| < {line.threshold:.2f}, instead of 2.",
         "SIMULATION: the cubic and the piecewise line are trained in one place, and attacks get f from the oracle that "
         "the appendices assume. The cubic's f has terms such as z_A z_B^2: a party would have to send the encrypted "
         "powers of its product beside the product, and the other to multiply each record's by its own. That is another "
         "protocol than the paper's. The piecewise line asks whether z_A + z_B is within (-1/2, 1/2), a comparison of "
-        "two "
-        "secrets, which additive encryption doesn't do at all.",
+        "two secrets, which additive encryption doesn't do at all.",
     ]
     for (dataset, reading), part in results.groupby(["dataset", "reading"], sort=False) if len(results) else ():
         notes += [f"{dataset}, {reading}: {_crossing(part)} {_accuracies(part)}"]
@@ -268,12 +262,9 @@ SIGN_RANGE = Claim(
 
 
 def _beyond_the_turn(runs: pd.DataFrame) -> Finding:
-    return listed(
-        f"Outside of it means |theta^T x| > {UNIQUE_FROM:.2f}; the largest of any training that stays finite",
-        {words: float(part["largest_product"].max()) for words, part in _parts(runs)},
-        lambda largest: largest > UNIQUE_FROM,
-        "{:.2f}".format,
-    )
+    lead = f"Outside of it means |theta^T x| > {UNIQUE_FROM:.2f}; the largest of any training that stays finite"
+    largest = {words: float(part["largest_product"].max()) for words, part in _parts(runs)}
+    return listed(lead, largest, lambda one: one > UNIQUE_FROM, "{:.2f}".format)
 
 
 def _always_right(runs: pd.DataFrame) -> Finding:
@@ -314,28 +305,25 @@ _OF_ALL = (
 )
 
 
-def _exact(approximation: str) -> Test:
-    def tested(features: pd.DataFrame) -> Finding:
-        runs = features[features["approximation"] == approximation]
-        if not len(runs):
-            return NOTHING
-        ready = runs[runs["sortable"].astype(bool)]
-        return Finding(
-            (ready["exact"] == 1).tolist(),
-            f"{len(ready)} of {len(runs)} trainings were sortable after {runs['epochs'].iloc[0]:.0f} epochs of "
-            f"{runs['batches'].iloc[0]:.0f} batches; share of values exact "
-            f"{interval_words(interval_over(runs, 'exact', ('seed',)), decimals=4)}, of those that were sortable "
-            f"{number_words(ready['exact'].mean()) if len(ready) else 'none'}.",
-        )
-
-    return tested
+def _exact(approximation: str, features: pd.DataFrame) -> Finding:
+    runs = features[features["approximation"] == approximation]
+    if not len(runs):
+        return NOTHING
+    ready = runs[runs["sortable"].astype(bool)]
+    return Finding(
+        (ready["exact"] == 1).tolist(),
+        f"{len(ready)} of {len(runs)} trainings were sortable after {runs['epochs'].iloc[0]:.0f} epochs of "
+        f"{runs['batches'].iloc[0]:.0f} batches; share of values exact "
+        f"{interval_words(interval_over(runs, 'exact', ('seed',)), decimals=4)}, of those that were sortable "
+        f"{number_words(ready['exact'].mean()) if len(ready) else 'none'}.",
+    )
 
 
 _SINGLE = tuple(
     Claim(
         theorem,
         "With d_B = 1 and s <= d_A, Party A learns the feature up to a sign, once its batches are sortable.",
-        _exact(approximation),
+        partial(_exact, approximation),
         subject="credit, rows of norm 1 at most",
     )
     for approximation, theorem in (

@@ -29,14 +29,10 @@ _DRAWN = (
 )
 _SETTINGS = (
     f"Vertical logistic regression without a defence: batches of {BATCH_SIZE}, learning rate {LEARNING_RATE}. The "
-    "first "
-    "half of the features is the active party's, the last the passive party's, which attacks the labels. By step is "
-    "the "
-    "paper's measure: the share of an epoch's training records whose label is the sign of -f at the step that uses "
-    "them "
-    "(Criterion 4.2). Kept is what label_recovery holds after the epoch: a label that theory promises (T_eps), "
-    "otherwise "
-    "what most steps so far say.",
+    "first half of the features is the active party's, the last the passive party's, which attacks the labels. By step "
+    "is the paper's measure: the share of an epoch's training records whose label is the sign of -f at the step that "
+    "uses them (Criterion 4.2). Kept is what label_recovery holds after the epoch: a label that theory promises "
+    "(T_eps), otherwise what most steps so far say.",
     "SIMULATION: training ran in one place in float64 with every party's features, and the attack was given f as its "
     "equations determine it with Algorithm 2; no ciphertext was made. --wire runs an epoch in a real federation.",
 )
@@ -65,7 +61,12 @@ def _section(run: StudyRun, name: str) -> Section:
         data=results,
         summary=summary_of(results, name),
         plots=(_plot(results, name),),
-        notes=(*filter(None, (choices.words,)), *_SETTINGS, *_reading_notes(name, results), *_fact_notes(facts)),
+        notes=(
+            *filter(None, (choices.words,)),
+            *_SETTINGS,
+            *_reading_notes(name, results),
+            *(f"Do the equations determine f? {row.reading}. {fact_words(row)}" for row in facts.itertuples()),
+        ),
         statements=statements(results, facts),
     )
 
@@ -87,11 +88,7 @@ def cells_of(name: str, choices: HuChoices) -> list[TaskCell]:
         training_cell(name, reading, seed, epochs) for seed, reading in product(choices.seeds, experiment.readings)
     ]
     for scaling in dict.fromkeys(reading.scaling for reading in experiment.readings):
-        terms: dict[str, Any] = {
-            "scaling": scaling,
-            "batch_size": BATCH_SIZE,
-            "most_copies": experiment.most_copies,
-        }
+        terms: dict[str, Any] = {"scaling": scaling, "batch_size": BATCH_SIZE, "most_copies": experiment.most_copies}
         cells += [cell("trainings:ranks", name, seed=seed, epochs=epochs, **terms) for seed in choices.seeds]
         cells.append(cell("trainings:facts", name, seed=choices.seeds[0], **terms))
     first, others = experiment.readings[0], [rate for rate in LEARNING_RATES if rate != LEARNING_RATE]
@@ -215,11 +212,6 @@ def _reading_notes(name: str, results: pd.DataFrame) -> list[str]:
     return [
         *notes,
         "The paper does not say whether there is an intercept, nor how rows are scaled on MNIST: each reading is "
-        "shown, "
-        f"and all have an intercept but those that say otherwise. Test accuracy from zero after epoch "
+        "shown, and all have an intercept but those that say otherwise. Test accuracy from zero after epoch "
         f"{chosen['epoch'].max()}: {accuracies}; the larger class alone gives {last['majority_test'].mean():.3f}.",
     ]
-
-
-def _fact_notes(facts: pd.DataFrame) -> list[str]:
-    return [f"Do the equations determine f? {row.reading}. {fact_words(row)}" for row in facts.itertuples()]

@@ -72,11 +72,7 @@ def auxiliary_plan(
     fixed = _feature_format(features)
     iota = max(IOTA, sum_bits(batch_size, RESIDUAL.bound, fixed.bound))
     return AuxiliaryCiphertext(iota=iota, most_copies=most_copies).plan(
-        key_bits=key_bits,
-        features=features.shape[1],
-        rows=batch_size,
-        residual_format=RESIDUAL,
-        feature_format=fixed,
+        key_bits=key_bits, features=features.shape[1], rows=batch_size, residual_format=RESIDUAL, feature_format=fixed
     )
 
 

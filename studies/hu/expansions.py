@@ -17,12 +17,7 @@ from studies.hu.trainings import Prepared, prepared
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
 from vfl.theory.expansions import TAYLOR_SLOPE, AffineExpansion, cross_term, minimax_line
-from vfl.theory.training import (
-    Approximation,
-    exact_epochs,
-    guaranteed_steps,
-    simulate_oracle,
-)
+from vfl.theory.training import Approximation, exact_epochs, guaranteed_steps, simulate_oracle
 
 Expansion = Literal["taylor", "minimax line", "minimax cubic", "piecewise"]
 EXPANSIONS: tuple[Expansion, ...] = ("taylor", "minimax line", "minimax cubic", "piecewise")

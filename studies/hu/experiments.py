@@ -4,7 +4,7 @@ The paper leaves open how features are scaled and whether there is an intercept.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pandas as pd
@@ -59,23 +59,9 @@ HU_EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How much is measured.
-
-    Attributes:
-        seeds: repetitions.
-        epochs: by data set.
-    """
-
-    seeds: int = 5
-    epochs: Mapping[str, int] = field(
-        default_factory=lambda: {name: experiment.epochs for name, experiment in HU_EXPERIMENTS.items()}
-    )
-
-
-_FULL = _Plan()
-_QUICK = _Plan(seeds=2, epochs={"mnist01": 5, "credit": 4})
+_SEEDS = 5
+# Of a short study.
+_QUICK_SEEDS, _QUICK_EPOCHS = 2, {"mnist01": 5, "credit": 4}
 
 
 @dataclass(frozen=True)
@@ -105,19 +91,17 @@ class HuChoices:
         Raises:
             ValueError: for a data set that Hu has no experiment on, or no seed.
         """
-        plan = _QUICK if run.quick else _FULL
+        epochs = _QUICK_EPOCHS if run.quick else {name: one.epochs for name, one in HU_EXPERIMENTS.items()}
         asked = tuple(cast("Sequence[str]", run.options.get("datasets", ()))) or tuple(HU_EXPERIMENTS)
         for name in asked:
             if name not in HU_EXPERIMENTS:
                 raise ValueError(f"Hu has no experiment on {name!r}: choose from {', '.join(HU_EXPERIMENTS)}.")
-        count = int(cast("int", run.options.get("seeds", plan.seeds)))
+        count = int(cast("int", run.options.get("seeds", _SEEDS)))
         if count < 1:
             raise ValueError(f"Expected at least 1 seed, got {count}.")
-        if run.quick:
-            count = min(count, plan.seeds)
+        seeds = tuple(range(run.seed, run.seed + (min(count, _QUICK_SEEDS) if run.quick else count)))
         there, skipped = run.available(asked)
-        seeds = tuple(range(run.seed, run.seed + count))
-        return cls(seeds, plan.epochs, there, bool(run.options.get("wire")), skipped, run.quick)
+        return cls(seeds, epochs, there, bool(run.options.get("wire")), skipped, run.quick)
 
     @property
     def words(self) -> str:

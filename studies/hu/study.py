@@ -18,7 +18,6 @@ STUDY = Study(
     },
     shares={"mnist01": 8, "credit": 2, "approximations": 8, "defence": 6, "wire": 1},
     lead="A passive party solves its own gradient sums for the residuals f, whose signs are the labels. Section 7 of "
-    "the "
-    "paper on the same data; one epoch in a real federation beside the simulation, with --wire; and the other "
+    "the paper on the same data; one epoch in a real federation beside the simulation, with --wire; and the other "
     "expansions of the sigmoid, with what keeps them from being trained under encryption.",
 )

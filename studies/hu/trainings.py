@@ -5,8 +5,7 @@ schedule. f is taken as known: that is what the recovery of ``attacks.training_v
 equations have full rank, and ``EquationFacts`` measures where they have it.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from plumbline.simulation.records import LoadedTable, Records, Scaling, records_of, scaled_features
 from plumbline.simulation.side_by_side import BATCH_SIZE, FAILURE, LEARNING_RATE, MEASURES, Starts, train_side_by_side
-from studies.hu.equations import IOTA, KEY_BITS, auxiliary_plan, equation_facts, rank_and_condition
+from studies.hu.equations import IOTA, KEY_BITS, EquationFacts, auxiliary_plan, equation_facts, rank_and_condition
 from studies.hu.experiments import INITIALISATIONS
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data import column_blocks
@@ -161,14 +160,10 @@ def facts(
         equation_facts(own, half, used_copies=1),
         *(equation_facts(own, schedule, used_copies=u) for u in dict.fromkeys((paper, plan.copies))),
     ]
-    return _columns([asdict(fact) for fact in found])
+    return {one.name: [getattr(fact, one.name) for fact in found] for one in fields(EquationFacts)}
 
 
 def _passive_part(table: LoadedTable, scaling: Scaling, seed: int, batch_size: int) -> tuple[FloatArray, BatchSchedule]:
     """The passive party's (n, d) features, and the schedule."""
     ready = prepared(records_of(table), scaling, seed, intercept=False, batch_size=batch_size)
     return ready.features[:, ~ready.active], ready.schedule
-
-
-def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in rows[0]}

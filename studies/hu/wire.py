@@ -9,7 +9,6 @@ import pandas as pd
 from plumbline.cells import TaskCell
 from studies.claims.claim import Claim, Finding, Test, judged
 from studies.claims.kinds import among, listed
-from studies.claims.statement import Statement
 from studies.hu.experiments import HU_EXPERIMENTS, HuChoices, cell
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
@@ -53,16 +52,13 @@ def cells_of(choices: HuChoices) -> list[TaskCell]:
     for name in choices.datasets:
         common: dict[str, Any] = {"scaling": _SCALINGS[name], "seed": choices.seeds[0]}
         common["steps"] = _QUICK_STEPS[name] if choices.quick else None
-        cells += [
-            cell("wire_epoch:wire_epoch", name, initialisation="zero", attacked=True, **common),
-            cell("wire_epoch:wire_epoch", name, initialisation="zero", attacked=False, **common),
-        ]
+        own: list[tuple[str, bool, dict[str, Any]]] = [("zero", True, {}), ("zero", False, {})]
         if name == "credit":
-            slope = minimax_line().slope
-            cells += [
-                cell("wire_epoch:wire_epoch", name, initialisation="xavier", attacked=True, **common),
-                cell("wire_epoch:wire_epoch", name, initialisation="zero", attacked=True, slope=slope, **common),
-            ]
+            own += [("xavier", True, {}), ("zero", True, {"slope": minimax_line().slope})]
+        cells += [
+            cell("wire_epoch:wire_epoch", name, initialisation=start, attacked=attacked, **more, **common)
+            for start, attacked, more in own
+        ]
     return cells
 
 
@@ -92,7 +88,7 @@ def _section(frame: pd.DataFrame, notes: tuple[str, ...]) -> Section:
         summary=_summary(frame),
         plots=(_plot(frame),) if len(frame) else (),
         notes=notes,
-        statements=wire_statements(frame),
+        statements=judged(WIRE_CLAIMS, frame),
     )
 
 
@@ -111,16 +107,13 @@ def _notes(frame: pd.DataFrame, choices: HuChoices) -> list[str]:
         "Coordinator, active and passive party were processes of this machine: mTLS, Paillier with 2,048-bit keys, "
         "Protocol 1 in both directions. The simulation beside it had the same rows, batches and initial weights, in "
         "float64; parties leave out columns that don't vary. Labels, weights and accuracy are the same in every run; "
-        "bytes (keys and masks are fresh) and seconds "
-        "(the machine) are not, and are those of the run that was kept.",
+        "bytes (keys and masks are fresh) and seconds (the machine) are not, and are those of the run that was kept.",
         "Under Algorithm 2 the passive party asks for u d sums per step: its peer was told to answer in full "
         "(truncate_answers=false, packing=off, INSECURE). Plumbline's own defaults cut answers to their honest width "
-        "and "
-        "pack them: those are the honest epochs.",
+        "and pack them: those are the honest epochs.",
         "A minimax line 1/2 + a z is trained by a federation as it stands: residuals a z - y/2 are the first order's "
-        "in "
-        "other units, phi = 4 a theta at a rate of 4 a eta (a = "
-        f"{minimax_line().slope:.4f} on [-5, 5]). Weights are compared in units of theta.",
+        f"in other units, phi = 4 a theta at a rate of 4 a eta (a = {minimax_line().slope:.4f} on [-5, 5]). Weights "
+        "are compared in units of theta.",
     ]
     if choices.quick:
         steps = " and ".join(f"{_QUICK_STEPS[name]} steps of {name}" for name in choices.datasets)
@@ -151,13 +144,12 @@ def _plot(frame: pd.DataFrame) -> Plot:
     panels = []
     for row in frame[frame["federation"] != HONEST].to_dict("records"):
         steps = tuple(float(step) for step in range(1, len(row["by_step_simulated"]) + 1))
-        curves = (
-            Curve("simulation", steps, tuple(row["by_step_simulated"])),
-            Curve("on the wire", steps, tuple(row["by_step"]), ours=True) if len(row["by_step"]) else None,
-        )
+        curves = [Curve("simulation", steps, tuple(row["by_step_simulated"]))]
+        if len(row["by_step"]):
+            curves.append(Curve("on the wire", steps, tuple(row["by_step"]), ours=True))
         kind = " (minimax line)" if row["federation"] == LINE else ""
         title = f"{row['dataset']}, from {row['initialisation']}{kind}"
-        panels.append(Panel(title, "step", "labels right", tuple(filter(None, curves))))
+        panels.append(Panel(title, "step", "labels right", tuple(curves)))
     return Plot("wire", panels, "Share of each batch's labels that the sign of f tells, in one epoch.")
 
 
@@ -175,10 +167,6 @@ def _of_each(lead: str, words: Callable[[Any], str], holds: Callable[[Any], bool
     return tested
 
 
-def _attacked(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["federation"] != HONEST]
-
-
 def _published(frame: pd.DataFrame) -> pd.DataFrame:
     """What the first epochs of Figures 3 and 4 have."""
     starts = {"mnist01": "zero", "credit": "xavier"}
@@ -186,7 +174,7 @@ def _published(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 _BOTH = "mnist01 and credit"
-_CLAIMS = (
+WIRE_CLAIMS = (
     Claim(
         "Protocol 1, (34)-(35)",
         "Both parties obtain their gradients, as without encryption.",
@@ -211,7 +199,7 @@ _CLAIMS = (
         "section 5.2, Algorithm 2",
         "With u d_B >= s equations f is unique, and the attacks of sections 3 and 4 go on.",
         among(
-            _attacked,
+            lambda frame: frame[frame["federation"] != HONEST],
             _of_each(
                 "Share of rows whose f was solved for, and of labels right, on the wire and simulated",
                 lambda row: (
@@ -237,8 +225,3 @@ _CLAIMS = (
         subject=_BOTH,
     ),
 )
-
-
-def wire_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge what Hu, section 5, states of the protocol and of Algorithm 2, by federations; ``labelled`` rows."""
-    return judged(_CLAIMS, frame)

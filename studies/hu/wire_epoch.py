@@ -181,14 +181,11 @@ def _epoch(records: Records, terms: WireTerms) -> _Epoch:
     split = split_rows(len(order), validation_fraction=0.0, test_fraction=len(test) / len(order), seed=terms.seed)
     order[split.train], order[split.test] = train, test
     width = column_blocks(scaled.shape[1], 2)[0].stop
-    own, others = (_varying(block) for block in np.split(scaled[order], [width], axis=1))
+    # Parties keep the columns of their tables that vary: one value in every row, such as a pixel of the margin, goes.
+    halves = np.split(scaled[order], [width], axis=1)
+    own, others = (block[:, block.max(axis=0) > block.min(axis=0)] for block in halves)
     features = np.hstack([own, np.ones((len(order), 1)), others])
     return _Epoch(terms, features, records.labels[order], own.shape[1] + 1, len(test))
-
-
-def _varying(block: FloatArray) -> FloatArray:
-    """The columns that parties keep of their tables: one value in every row, such as a pixel of the margin, goes."""
-    return block[:, block.max(axis=0) > block.min(axis=0)]
 
 
 def _plan(epoch: _Epoch) -> AuxiliaryPlan:
@@ -268,16 +265,10 @@ def _of_wire(parties: RunFolder, epoch: _Epoch, *, attacked: bool) -> dict[str, 
 def _simulated(epoch: _Epoch, request: AuditRequest) -> tuple[dict[str, Any], FloatArray]:
     """The same epoch in float64, and its weights: (d + 1, 1), in units in which they are first order."""
     settings, width = request.recipe(request.tables.party_settings).checked().parties, epoch.features.shape[1]
-    start = [
-        initial_weights(
-            epoch.terms.initialisation,
-            features,
-            1,
-            total_features=width,
-            generator=np.random.default_rng(settings[name].private_seed),
-        )
-        for name, features in ((_ACTIVE, epoch.active), (_PASSIVE, width - epoch.active))
-    ]
+    start = []
+    for name, features in ((_ACTIVE, epoch.active), (_PASSIVE, width - epoch.active)):
+        own = np.random.default_rng(settings[name].private_seed)
+        start.append(initial_weights(epoch.terms.initialisation, features, 1, total_features=width, generator=own))
     rate, by_step = cast("float", request.federation.settings["learning_rate"]), list[float]()
 
     def observe(rows: IntArray, _: FloatArray, seen: FloatArray, __: FloatArray) -> None:

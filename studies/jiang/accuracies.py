@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from plumbline.cells import Cell, DataChoice, ModelChoice, TaskCell, windows
-from studies.claims.claim import NOTHING, Claim, Finding, Test
-from studies.claims.statement import Statement, interval_over, interval_words
+from studies.claims.claim import NOTHING, Claim, Finding
+from studies.claims.statement import interval_over, interval_words
 from studies.jiang.inversion.curve_tests import data_sets_of, of_each
 from studies.jiang.inversion.inversion_setting import (
     DATA_SETS,
@@ -54,10 +55,8 @@ _REASONS = {
     "class, and a linear model is as good.",
     ("satellite", NETWORK): "Training goes on until a held-out loss stops falling; the paper's networks, hardly better "
     "than its linear model, look as if they were stopped before.",
-    (
-        "robot",
-        NETWORK,
-    ): "Training goes on until a held-out loss stops falling, which is longer than the paper's, it seems.",
+    ("robot", NETWORK): "Training goes on until a held-out loss stops falling, which is longer than the paper's, it "
+    "seems.",
 }
 
 
@@ -72,24 +71,23 @@ def size_of_table(shared: Any) -> dict[str, Any]:
     return {"records": len(shared.features), "features": int(shared.features.shape[1])}
 
 
-def datasets(run: StudyRun) -> Section:
-    """Measure Table 1."""
-    full, quick = Grid(DATA_SETS, ratios=(0.5,), seeds=3), Grid(DATA_SETS, ratios=(0.5,), seeds=1, rows=QUICK_ROWS)
-    return accuracy_section(run, quick if run.quick else full)
+_FULL = Grid(DATA_SETS, ratios=(0.5,), seeds=3)
+_QUICK = Grid(DATA_SETS, ratios=(0.5,), seeds=1, rows=QUICK_ROWS)
 
 
-def accuracy_section(run: StudyRun, grid: Grid) -> Section:
-    """Measure Table 1 for the data sets and seeds of a grid, networks split at its first ratio."""
-    grid, skipped = usable(run, grid)
+def datasets(run: StudyRun, grid: Grid | None = None) -> Section:
+    """Measure Table 1 for the data sets and seeds of the run's grid or another, networks split at its first ratio."""
+    grid, skipped = usable(run, grid or (_QUICK if run.quick else _FULL))
+    at_most = "" if grid.rows is None else f" (at most {grid.rows:,} were taken of a data set)"
     planned: list[tuple[dict[str, Any], Cell]] = [
         ({"dataset": name, "curve": label, "seed": seed, "start": 0}, TaskCell.of(f"{_HERE}:accuracy_of", model))
         for name in grid.datasets
         for seed in range(run.seed, run.seed + grid.seeds)
         for label, model in _models(name, seed, grid).items()
     ]
-    planned += [
-        ({"dataset": name, "curve": TABLE, "seed": run.seed, "start": 0}, _counted(name)) for name in grid.datasets
-    ]
+    for name in grid.datasets:
+        described = {"dataset": name, "curve": TABLE, "seed": run.seed, "start": 0}
+        planned.append((described, TaskCell.of(f"{_HERE}:size_of_table", DataChoice(name))))
     results = measured(run, planned).reindex(columns=[*_COLUMNS])
     return Section(
         name="datasets",
@@ -98,28 +96,24 @@ def accuracy_section(run: StudyRun, grid: Grid) -> Section:
         summary=_table(results),
         plots=(),
         notes=(
-            f"Accuracy on a fifth of the records{_at_most(grid)}, {grid.seeds} splits. {LINEAR} and {NETWORK} are "
+            f"Accuracy on a fifth of the records{at_most}, {grid.seeds} splits. {LINEAR} and {NETWORK} are "
             "trained by Adam until the loss on held-out records stops falling, as all models of this study are; "
             f"{CONVERGED!r} by L-BFGS without a penalty, to larger weights. Networks have two hidden layers of "
             "eight sigmoid units at either party, each with half of the columns. Values are scaled to [0, 1] over all "
             "records, as in the paper.",
-            *(f"{name}: {note}" for name in grid.datasets for note in _notes(name)),
+            *(
+                f"{name}: {note}"
+                for name in grid.datasets
+                for note in (*(f"SIMULATION. {one}" for one in dataset(name).simulation), *dataset(name).notes)
+            ),
             *_samples(results),
             *skipped,
         ),
-        statements=statements_on_table_1(results),
+        statements=of_each(TABLE_CLAIMS, results),
     )
 
 
-def _at_most(grid: Grid) -> str:
-    return "" if grid.rows is None else f" (at most {grid.rows:,} were taken of a data set)"
-
-
 _COLUMNS = ("dataset", "curve", "seed", "start", "accuracy", "features", "records", "status", "reason")
-
-
-def _counted(name: str) -> TaskCell:
-    return TaskCell.of(f"{_HERE}:size_of_table", DataChoice(name))
 
 
 def _models(name: str, seed: int, grid: Grid) -> dict[str, ModelChoice]:
@@ -129,11 +123,6 @@ def _models(name: str, seed: int, grid: Grid) -> dict[str, ModelChoice]:
         NETWORK: network_model(name, passive, seed, rows=grid.rows),
         CONVERGED: ModelChoice(DataChoice(name, grid.rows), seed=seed),
     }
-
-
-def _notes(name: str) -> tuple[str, ...]:
-    known = dataset(name)
-    return (*(f"SIMULATION. {sentence}" for sentence in known.simulation), *known.notes)
 
 
 def _samples(results: pd.DataFrame) -> tuple[str, ...]:
@@ -187,21 +176,18 @@ def _is_sample(part: pd.DataFrame, row: Row) -> bool:
     return bool(part["records"].max() < row.records / 2)
 
 
-def _accurate(label: str) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        own = rows[rows["curve"] == label]
-        if not len(own):
-            return NOTHING
-        row = TABLE_1[str(own["dataset"].iloc[0])]
-        away = abs(own["accuracy"].mean() - _published(row, label))
-        sampled = _is_sample(own, row) and away > _SAME
-        reason = f"{_count(own)} of {row.records:,} records were used here." if sampled else ""
-        return Finding([away <= _SAME, away <= _NEAR], _words(own), reason)
-
-    return tested
+def _accurate(label: str, rows: pd.DataFrame) -> Finding:
+    own = rows[rows["curve"] == label]
+    if not len(own):
+        return NOTHING
+    row = TABLE_1[str(own["dataset"].iloc[0])]
+    away = abs(own["accuracy"].mean() - _published(row, label))
+    sampled = _is_sample(own, row) and away > _SAME
+    reason = f"{_count(own)} of {row.records:,} records were used here." if sampled else ""
+    return Finding([away <= _SAME, away <= _NEAR], _words(own), reason)
 
 
-_CLAIMS = tuple(
+TABLE_CLAIMS = tuple(
     one
     for name, row in TABLE_1.items()
     for claim in (
@@ -215,7 +201,7 @@ _CLAIMS = tuple(
             Claim(
                 "Table 1",
                 f"{label}: an accuracy of {_published(row, label):.4f}.",
-                _accurate(label),
+                partial(_accurate, label),
                 _REASONS.get((name, label), "The paper says neither how it trained nor how long."),
             )
             for label in (LINEAR, NETWORK)
@@ -223,8 +209,3 @@ _CLAIMS = tuple(
     )
     for one in claim.on(name)
 )
-
-
-def statements_on_table_1(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Table 1 on a frame: dataset, curve (LR, NN), seed, start, accuracy, features, records, status."""
-    return of_each(_CLAIMS, results, "Table 1")

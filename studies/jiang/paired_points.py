@@ -13,6 +13,8 @@ from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Curve, mean_curve
 from studies.study import StudyRun
 
+# What kinds of models are called.
+KINDS = {"linear": "LR", "network": "networks"}
 # What two measurements must share for their difference to be that of what was asked about.
 _PAIRED = ("dataset", "model", "r", "seed", "start")
 
@@ -110,6 +112,11 @@ def by_data_set(data: pd.DataFrame) -> Iterator[tuple[str, int, pd.DataFrame]]:
     for name in dict.fromkeys(data["dataset"]):
         part = where(data, dataset=name)
         yield name, int(part["n"].iloc[0]), part
+
+
+def mean_error(rows: pd.DataFrame) -> float:
+    """The mean error of some rows; NaN without any."""
+    return float(rows["mse"].mean()) if len(rows) else float("nan")
 
 
 def mean_table(data: pd.DataFrame, *keys: str, measures: Sequence[str]) -> pd.DataFrame:

@@ -36,14 +36,8 @@ class Split:
     @property
     def labels(self) -> dict[str, Any]:
         """Where it is drawn."""
-        model = self.model
-        return {
-            "dataset": model.data.name,
-            "model": model.kind,
-            "r": self.r,
-            "seed": model.seed,
-            "start": self.passive[0],
-        }
+        own = {"dataset": self.model.data.name, "model": self.model.kind, "r": self.r}
+        return own | {"seed": self.model.seed, "start": self.passive[0]}
 
 
 @dataclass(frozen=True)
@@ -81,6 +75,14 @@ class Splits:
         """Jiang's Algorithm 2 with a part of these hidden layers, then Algorithm 1 from zeros."""
         training = {"shadow_steps": self.shadow_steps, "shadow_learning_rate": _SHADOW_RATE}
         return Choice.of("shadow", hidden=hidden, distance="mse", init="zero", steps=self.steps, **training)
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """How much of a figure is run: on which data sets, and on which splits of each."""
+
+    datasets: tuple[str, ...]
+    splits: Splits
 
 
 def threshold(name: str, hidden: tuple[int, ...] = ()) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from plumbline.charts.axes import NUMBERS, POWERS, WHOLE, Axis, Frame, Values, frame, number_words, padded
 from plumbline.charts.marks import SIGNS, Chart, Mark, Point, Signs, Trace, Word
-from plumbline.html import environment
+from plumbline.report.html import environment
 from studies.page.plots import Curve, Panel, Plot
 
 # Pages of experiments; they build on those of the product.

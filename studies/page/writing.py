@@ -5,7 +5,7 @@ A page keeps the sections of earlier runs, each with the settings that it was ma
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -164,17 +164,15 @@ def _shown(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **stored,
         "name": name,
-        "statements": list(_shown_statements(name, stored["statements"])),
+        "statements": [
+            {**one, "light": LIGHTS.get(one["verdict"], "grey"), "anchor": f"{name}-{number}"}
+            for number, one in enumerate(stored["statements"], start=1)
+        ],
         "plots": [{**plot, **shown_panels(restored_panels(plot["panels"]))} for plot in stored["plots"]],
         "look": "wide" if len(stored["table"]["headings"]) > WIDE else "",
         "count": count,
         "open": count <= _OPEN_ROWS,
     }
-
-
-def _shown_statements(section: str, stored: list[dict[str, str]]) -> Iterator[dict[str, str]]:
-    for number, one in enumerate(stored, start=1):
-        yield {**one, "light": LIGHTS.get(one["verdict"], "grey"), "anchor": f"{section}-{number}"}
 
 
 def _counted(shown: list[dict[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ import attacks
 from plumbline.cells.cells import Cell, TaskCell
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel
+from studies.claims.claim import judged
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.claims.guessing import guessing_statements
-from studies.rassouli.windowed import done_rows, model_of, size_of
+from studies.rassouli.claims.guessing import GUESSING_CLAIMS
+from studies.rassouli.windowed import measured_on, model_of, size_of
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
 
@@ -44,20 +46,15 @@ _FULL = _Plan(("bank", "robot", "satellite", "synthetic"), instances=100, most=1
 _QUICK = _Plan(("bank", "synthetic"), instances=20, most=100, models=1, rows=4000)
 
 
-def black_box_section(run: StudyRun) -> Section:
+def black_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     """Read every column of every data set as the only passive one, in the case of section VI that it is in.
 
     ``data``: a row per data set, split, column and case, with the measures of ``error_of_case``: ``predictions``,
     ``error``, ``low``, ``high`` and ``bound`` are lists over N.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it."""
+    plan = plan or (_QUICK if run.quick else _FULL)
     names, skipped = run.available(plan.datasets)
-    measured = run.measure([cell for name in names for cell in _cells(run, plan, name)])
-    data = done_rows(measured)
+    data = measured_on(run, names, partial(_cells, run, plan))
     return Section(
         name="black_box",
         title="One passive feature in the black box (Figure 7)",
@@ -65,7 +62,7 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         summary=_summary(data),
         plots=(_plot(data),),
         notes=(*skipped, *_notes(data, plan)),
-        statements=guessing_statements(data),
+        statements=judged(GUESSING_CLAIMS, data),
     )
 
 
@@ -267,9 +264,8 @@ def employment(data: pd.DataFrame) -> pd.DataFrame:
 def _notes(data: pd.DataFrame, plan: _Plan) -> list[str]:
     binary = data[(data["values"] == 2) & data["case"].isin(("2", "3, one sign"))]
     said = [
-        f"{plan.instances} instances of up to {plan.most} held-out predictions. b is the bias of the pair of "
-        "classes: who knows it, as a white-box adversary of the bias does, is in case 1. The first pair of classes "
-        "is observed.",
+        f"{plan.instances} instances of up to {plan.most} held-out predictions. b is the bias of the pair of classes: "
+        "who knows it, as a white-box adversary of the bias does, is in case 1. The first pair of classes is observed.",
         "The employment variation rate is the 14th feature where the first is the 0th, as in the published code; "
         "counted from 1 it is the 15th of the 19.",
         "The bound is exact: the expectation of eq. 65 or 71 under the column's own distribution, from "

@@ -5,6 +5,7 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,34 +15,29 @@ import attacks
 from plumbline.cells.cells import Cell, TaskCell
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel
+from studies.claims.claim import judged_here
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.claims.guarantees import guarantee_statements
+from studies.rassouli.claims.guarantees import GUARANTEES
 from studies.rassouli.windowed import (
     DATASETS,
     SYNTHETIC,
     Windows,
     classes_over,
     columns_of,
-    done_rows,
+    measured_on,
     model_of,
     window_options,
 )
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
-from vfl.theory.prediction import (
-    equations,
-    moments,
-    prediction_errors,
-    preflight_bounds,
-    row_space,
-    sample_ordering,
-)
+from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds, row_space, sample_ordering
 
 # How many predictions an empirical error is averaged over, how often, and what counts as near the closed form.
 COUNTS = (10, 30, 100, 300, 1000)
 _DRAWS = 200
 NEAR = 0.1
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -64,14 +60,9 @@ def bounds_section(run: StudyRun) -> Section:
 
     ``data``: a row per data set and window, the measures of ``theory_at``, and ``k``.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it."""
+    plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
-    measured = run.measure([cell for name in names for cell in _cells(run, plan, name)])
-    data = done_rows(measured)
+    data = measured_on(run, names, partial(_cells, run, plan))
     data = data.assign(k=classes_over(data))
     return Section(
         name="bounds",
@@ -79,8 +70,16 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         data=data,
         summary=_summary(data),
         plots=(_plot(data), _convergence_plot(data)),
-        notes=(*skipped, *_notes(plan)),
-        statements=guarantee_statements(data),
+        notes=(
+            *skipped,
+            "Closed forms and bounds are of all records of a data set, as in the paper; empirical errors of "
+            f"{plan.records} held-out predictions. Theorem 1 is checked record by record, Theorem 2's bounds and "
+            "Remark 4 window by window: the bounds are those of plumbline preflight, from the passive party's columns "
+            "alone.",
+            "The closed forms are exact for the records whose moments they are from; held-out predictions differ by "
+            "sampling alone, as the second drawing shows.",
+        ),
+        statements=judged_here(GUARANTEES, data),
     )
 
 
@@ -121,25 +120,16 @@ def theory_at(model: TrainedModel, *, d: int, start: int, records: int, centres:
         found |= {name: bounded.value, f"{name}_lower": bounded.lower, f"{name}_upper": bounded.upper}
         found[f"{name}_empirical"] = mse_per_feature(truth, estimate)
     limits = ((theory.least_squares, before.least_squares), (theory.half_star, before.half_star))
-    found["out_of_bounds"] = sum(not _within(one.value, limit.lower, limit.upper) for one, limit in limits)
-    found["violations"] = int((_excess(ordering.rcc2, ordering.half_star, ordering.half) > _ROUNDING).sum())
+    found["out_of_bounds"] = sum(
+        not limit.lower - _ROUNDING <= one.value <= limit.upper + _ROUNDING for one, limit in limits
+    )
+    excess = np.maximum(ordering.rcc2 - ordering.half_star, ordering.half_star - ordering.half)
+    found["violations"] = int((excess > _ROUNDING).sum())
     found["violation"] = ordering.violation()
     chosen = [rcc2, attacks.load_prediction("rcc1").reconstruct(view)] if centres else [rcc2]
     sides = truth @ matrix.T
     found["infeasible"] = max(_infeasible(estimate, matrix, sides) for estimate in chosen)
     return found | _convergence(matrix, whole)
-
-
-_ROUNDING = 1e-6
-
-
-def _within(value: float, lower: float, upper: float) -> bool:
-    return lower - _ROUNDING <= value <= upper + _ROUNDING
-
-
-def _excess(rcc2: FloatArray, half_star: FloatArray, half: FloatArray) -> FloatArray:
-    """By how much each record breaks the theorem, (n,)."""
-    return np.maximum(rcc2 - half_star, half_star - half)
 
 
 def _infeasible(estimate: FloatArray, matrix: FloatArray, sides: FloatArray) -> float:
@@ -225,13 +215,3 @@ def _convergence_plot(data: pd.DataFrame) -> Plot:
         f"How often the error of half* over N predictions is more than {NEAR:.0%} away from Theorem 2's value, and "
         "what its variance allows. Means over windows with d >= k.",
     )
-
-
-def _notes(plan: _Plan) -> list[str]:
-    return [
-        "Closed forms and bounds are of all records of a data set, as in the paper; empirical errors of "
-        f"{plan.records} held-out predictions. Theorem 1 is checked record by record, Theorem 2's bounds and Remark 4 "
-        "window by window: the bounds are those of plumbline preflight, from the passive party's columns alone.",
-        "The closed forms are exact for the records whose moments they are from; held-out predictions differ by "
-        "sampling alone, as the second drawing shows.",
-    ]

@@ -1,42 +1,24 @@
 """Table I and Figure 6: the data sets beside the paper's, and the mean and variance of their columns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from plumbline.cells.cells import Cell, DataChoice, TaskCell
 from plumbline.simulation.scaled_tables import ScaledTable
+from studies.claims.claim import judged
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.claims.columns_described import column_statements
-from studies.rassouli.windowed import DATASETS, Size, done_rows
+from studies.rassouli.claims.columns_described import COLUMN_CLAIMS, TABLE_1
+from studies.rassouli.windowed import DATASETS, Size, measured_on
 from studies.study import StudyRun
 
-# Table I.
-PAPER = {
-    "bank": Size(41_188, 19, 2),
-    "robot": Size(5_456, 24, 4),
-    "satellite": Size(6_430, 36, 6),
-    "synthetic": Size(50_000, 10, 2),
-}
 # Bank as the text reads (without the 11th column) and as the published code does (without the 12th).
 TEXT, CODE = "bank", "bank_code"
 # Make_classification's data as the paper may have drawn it: it doesn't tell the seed.
 _DRAWN = 20
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """How much is run. datasets: those of Table I; drawn: how many synthetic data sets."""
-
-    datasets: tuple[str, ...]
-    drawn: int
-
-
-_FULL = _Plan((*DATASETS, CODE), _DRAWN)
-_QUICK = _Plan((*DATASETS, CODE), 3)
 
 
 def columns_section(run: StudyRun) -> Section:
@@ -45,31 +27,28 @@ def columns_section(run: StudyRun) -> Section:
     ``data``: a row per data set and column: records, features, classes, column, mean, variance; of the synthetic one
     for every seed.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it."""
-    names, skipped = run.available(plan.datasets)
-    measured = run.measure([cell for name in names for cell in _cells(run, plan, name)])
-    data = _by_column(done_rows(measured))
+    drawn = 3 if run.quick else _DRAWN
+    names, skipped = run.available((*DATASETS, CODE))
+    data = _by_column(measured_on(run, names, partial(_cells, run, drawn)))
     return Section(
         name="columns",
         title="Data sets and their columns (Table I, Figure 6)",
         data=data,
         summary=_summary(data),
         plots=(_plot(data),),
-        notes=(*skipped, *_notes(plan)),
-        statements=column_statements(data),
+        notes=(*skipped, *_notes(drawn)),
+        statements=judged(COLUMN_CLAIMS, data),
     )
 
 
-def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _cells(run: StudyRun, drawn: int, name: str) -> list[Cell]:
     function = f"{__name__}:described"
     if name != "synthetic":
         return [TaskCell.of(function, DataChoice(name), draw=run.seed)]
-    drawn = [DataChoice(name, options=(("random_state", run.seed + number),)) for number in range(plan.drawn)]
-    return [TaskCell.of(function, data, draw=run.seed + number) for number, data in enumerate(drawn)]
+    return [
+        TaskCell.of(function, DataChoice(name, options=(("random_state", seed),)), draw=seed)
+        for seed in range(run.seed, run.seed + drawn)
+    ]
 
 
 def described(table: ScaledTable, *, draw: int) -> Mapping[str, Any]:
@@ -102,7 +81,7 @@ def _summary(data: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for name, own in data.groupby("dataset", sort=False):
         first = own.iloc[0]
-        paper = PAPER.get(str(name), PAPER[TEXT])
+        paper = Size(*TABLE_1.get(str(name), TABLE_1[TEXT]))
         ours = Size(int(first["records"]), int(first["features"]), int(first["classes"]))
         rows.append(
             {
@@ -134,7 +113,7 @@ def _plot(data: pd.DataFrame) -> Plot:
     return Plot("columns", panels, "Figure 6: mean and variance of every column, and the mean of the means.")
 
 
-def _notes(plan: _Plan) -> list[str]:
+def _notes(drawn: int) -> list[str]:
     return [
         "Bank has 20 columns and the paper uses 19. Its text leaves out the 11th, duration, since it is known only "
         "after the outcome; its published code leaves out the 12th, campaign, and keeps duration. Here bank is the "
@@ -142,5 +121,5 @@ def _notes(plan: _Plan) -> list[str]:
         "Categories of bank are replaced by the share of label yes among the rows of the category, which needs the "
         "labels: a real passive party doesn't have them.",
         "The paper doesn't tell how its synthetic data were drawn beyond make_classification: here all arguments but "
-        f"the size keep their defaults, and {plan.drawn} seeds show how much depends on the draw.",
+        f"the size keep their defaults, and {drawn} seeds show how much depends on the draw.",
     ]

@@ -5,6 +5,7 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice, TaskCell
 from plumbline.simulation.linear_models import TrainedModel
-from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
+from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.statement import Statement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import ATTACKS, LABELS, hidden
+from studies.rassouli.schemes import SCHEME_LISTS
 from studies.rassouli.white_box import GIA_STEPS, gia
 from studies.rassouli.windowed import (
     SYNTHETIC,
@@ -25,7 +27,7 @@ from studies.rassouli.windowed import (
     cells_over,
     classes_over,
     columns_of,
-    done_rows,
+    measured_on,
     model_of,
     window_options,
 )
@@ -62,24 +64,22 @@ def earlier_section(run: StudyRun) -> Section:
     ``data``: a row per measurement: ``item``, and the measures of ``systems_at``, of attacks, of the transform and of
     the schemes.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it."""
+    plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
     items = {"systems": _systems, "attacks": _attacks, "transform": _transforms, "schemes": _schemes}
-    parts = {
-        item: done_rows(run.measure([cell for name in names for cell in cells(run, plan, name)]))
-        for item, cells in items.items()
-    }
+    parts = {item: measured_on(run, names, partial(cells, run, plan)) for item, cells in items.items()}
     found = {item: part.assign(item=item) for item, part in parts.items() if len(part)}
     statements = _statements(found) if found else ()
+    rows = [
+        dict(zip(("item", "earlier", "later"), (one.subject, *_VERSIONS[one.subject]), strict=True))
+        | {"measured here": f"{one.verdict}: {one.measured}"}
+        for one in statements
+    ]
     return Section(
         name="earlier",
         title="The earlier version of the paper",
         data=_flat(found),
-        summary=pd.DataFrame([_row(one) for one in statements]),
+        summary=pd.DataFrame(rows),
         plots=(_plot(found["systems"]),) if "systems" in found else (),
         notes=(*skipped, *_NOTES),
         statements=statements,
@@ -180,30 +180,18 @@ def _estimates(matrix: FloatArray, truth: FloatArray) -> FloatArray:
 
 def _flat(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One frame of all; lists become rows."""
-    lists = {"transform": ["defence", "adversary", "mse", "kl"], "schemes": _SCHEME_LISTS}
+    lists = {"transform": ["defence", "adversary", "mse", "kl"], "schemes": list(SCHEME_LISTS)}
     parts = [part.explode(lists[item], ignore_index=True) if item in lists else part for item, part in found.items()]
     if not parts:
         return pd.DataFrame()
     flat = pd.concat(parts, ignore_index=True).drop(columns="plugins", errors="ignore")
     words = {"defence": "", "option": "", "adversary": ""}
-    numbers = [one for one in ("mse", "gain", *_SCHEME_LISTS) if one in flat and one not in words]
+    numbers = [one for one in ("mse", "gain", *SCHEME_LISTS) if one in flat and one not in words]
     return flat.fillna({name: empty for name, empty in words.items() if name in flat}).astype(
         dict.fromkeys(numbers, float)
     )
 
 
-_SCHEME_LISTS = [
-    "defence",
-    "option",
-    "adversary",
-    "strength",
-    "kl",
-    "attack_error",
-    "attack_error_unclamped",
-    "model_accuracy",
-    "decisions_kept",
-    "theorem_4",
-]
 # What each version says, in our words.
 _VERSIONS = {
     "Equations": (
@@ -224,13 +212,6 @@ _VERSIONS = {
 }
 
 
-def _row(statement: Statement) -> dict[str, str]:
-    """The table: item, both versions, and what was measured."""
-    earlier, later = _VERSIONS[statement.subject]
-    measured = f"{statement.verdict}: {statement.measured}"
-    return {"item": statement.subject, "earlier": earlier, "later": later, "measured here": measured}
-
-
 def _statements(found: Mapping[str, pd.DataFrame]) -> tuple[Statement, ...]:
     """The later version's side of each item, judged."""
     both = [found[item] for item in ("transform", "schemes") if item in found]
@@ -242,15 +223,11 @@ def _statements(found: Mapping[str, pd.DataFrame]) -> tuple[Statement, ...]:
     )
 
 
-def _same(measure: str, words: str) -> Test:
+def _same(measure: str, words: str, systems: pd.DataFrame) -> Finding:
     """Whether what differs is rounding alone, in every window; ``words`` have room for the most and the count."""
-
-    def tested(systems: pd.DataFrame) -> Finding:
-        return Finding(
-            (systems[measure] < _EQUAL).tolist(), words.format(most=_largest(systems[measure]), count=len(systems))
-        )
-
-    return tested
+    return Finding(
+        (systems[measure] < _EQUAL).tolist(), words.format(most=_largest(systems[measure]), count=len(systems))
+    )
 
 
 def _as_remark_3(systems: pd.DataFrame) -> Finding:
@@ -308,23 +285,20 @@ _ON_SYSTEMS = (
     Claim(
         "Earlier version, eq. 3-4",
         "Both versions arrive at the same equations.",
-        _same("same_equations", "entries of A differ by at most {most}, {count} windows"),
+        partial(_same, "same_equations", "entries of A differ by at most {most}, {count} windows"),
         subject="Equations",
     ),
     Claim(
         "Remark 1",
         "Attacks estimate the same whatever the combination of the equations.",
-        _same("moved", "LS and Half* differ by at most {most} under a random R"),
+        partial(_same, "moved", "LS and Half* differ by at most {most} under a random R"),
         subject="Remark 1",
     ),
     Claim("Remark 3, Lemma 3", "(R A)^+ = A^+ R^-1.", _as_remark_3, subject="Remark 3"),
     Claim("Theorem 1", "Half* is never worse than Half, record by record.", _ordered, subject="Theorem 1"),
 )
 _ON_LITERATURE = Claim(
-    "Contributions",
-    "The proposed attacks outperform both, for the most part.",
-    _outperforms,
-    subject="Literature",
+    "Contributions", "The proposed attacks outperform both, for the most part.", _outperforms, subject="Literature"
 )
 _ON_SCHEMES = Claim(
     "Section VII",

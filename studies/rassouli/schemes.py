@@ -16,15 +16,16 @@ import attacks
 import defences
 from attacks.adaptive import undo_channel
 from defences import Defence, NoiseSource, ScoreContext, channel_of
-from plumbline.cells.cells import AttackCell, Cell, Choice, TaskCell, windows
+from plumbline.cells.cells import AttackCell, Choice, TaskCell, windows
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.informed import given
 from plumbline.simulation.linear_models import TRAININGS, TrainedModel
 from plumbline.simulation.score_measures import mean_divergence, score_utility
+from studies.claims.claim import judged_here
 from studies.claims.statement import interval_over, interval_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.claims.defended import designed_above_plain, scheme_statements
+from studies.rassouli.claims.defended import SCHEME_CLAIMS, designed_above_plain
 from studies.rassouli.windowed import columns_of, done_rows, model_of, size_of, window_options
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
@@ -83,19 +84,19 @@ def schemes_section(run: StudyRun) -> Section:
     at their word, ``aware`` knows the scheme with all its options. attack_error: MSE per feature of half*, clamped to
     [0, 1]; attack_error_unclamped; kl: mean KL divergence of delivered scores from true ones, in nats, infinite where a
     score became 0; decisions_kept; model_accuracy; theorem_4: the most that noise of scheme 1's budget can make of the
-    unclamped error.
+    unclamped error. Defences of ``run`` are measured beside the schemes.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it. Defences of ``run`` are measured beside the schemes."""
+    plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
     places = [place for name in names for place in _places(run, plan, name)]
-    measured = run.measure([_task(model, window, plan) for model, window in places])
+    function = f"{__name__}:trade_off"
+    measured = run.measure(
+        [TaskCell.of(function, model, **window_options(window), records=plan.records) for model, window in places]
+    )
     beside = _plugged(run, plan, places)
     done = done_rows(measured)
-    data = done.explode(list(_LISTS), ignore_index=True) if len(done) else done.reindex(columns=list(_LISTS))
+    lists = list(SCHEME_LISTS)
+    data = done.explode(lists, ignore_index=True) if len(done) else done.reindex(columns=lists)
     data = pd.concat([data, done_rows(beside)], ignore_index=True) if len(beside) else data
     data = data.astype(dict.fromkeys(_MEASURES, float))
     return Section(
@@ -105,20 +106,15 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         summary=schemes_summary(data, {one.title: one.typical for one in CURVES}),
         plots=schemes_plots(data),
         notes=(*skipped, *schemes_notes(data)),
-        statements=scheme_statements(data),
+        statements=judged_here(SCHEME_CLAIMS, data),
     )
 
 
 _MEASURES = (
-    "strength",
-    "kl",
-    "attack_error",
-    "attack_error_unclamped",
-    "model_accuracy",
-    "decisions_kept",
-    "theorem_4",
+    *("strength", "kl", "attack_error", "attack_error_unclamped"),
+    *("model_accuracy", "decisions_kept", "theorem_4"),
 )
-_LISTS = ("defence", "option", "adversary", *_MEASURES)
+SCHEME_LISTS = ("defence", "option", "adversary", *_MEASURES)
 
 
 def _places(run: StudyRun, plan: _Plan, name: str) -> list[tuple[Any, tuple[int, ...]]]:
@@ -131,10 +127,6 @@ def _places(run: StudyRun, plan: _Plan, name: str) -> list[tuple[Any, tuple[int,
         for d in sorted({max(size.classes - 1, 2), size.columns // 2})
         for window in windows(size.columns, d, plan.windows)
     ]
-
-
-def _task(model: Any, window: tuple[int, ...], plan: _Plan) -> Cell:
-    return TaskCell.of(f"{__name__}:trade_off", model, **window_options(window), records=plan.records)
 
 
 def _plugged(run: StudyRun, plan: _Plan, places: list[tuple[Any, tuple[int, ...]]]) -> pd.DataFrame:
@@ -182,7 +174,7 @@ def trade_off(model: TrainedModel, *, d: int, start: int, records: int) -> Mappi
                 {**shared, **score_utility(delivered, scores, labels), "adversary": "aware"}
                 | {"attack_error": mse_per_feature(truth, aware)}
             )
-    return {name: [row.get(name, np.nan) for row in rows] for name in _LISTS}
+    return {name: [row.get(name, np.nan) for row in rows] for name in SCHEME_LISTS}
 
 
 def _measured(
@@ -238,11 +230,7 @@ def schemes_summary(data: pd.DataFrame, typical: Mapping[str, float]) -> pd.Data
 
 def schemes_plots(data: pd.DataFrame) -> tuple[Plot, ...]:
     """Figure 13, for both adversaries, and the same against alpha."""
-    return (
-        _against_divergence(data, "unaware"),
-        _against_divergence(data, "aware"),
-        _against_strength(data),
-    )
+    return (_against_divergence(data, "unaware"), _against_divergence(data, "aware"), _against_strength(data))
 
 
 def _parts(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -260,9 +248,10 @@ def _against_divergence(data: pd.DataFrame, adversary: str) -> Plot:
             curves.append(Curve(str(name), tuple(means["kl"]), tuple(means["attack_error"]), ours=adversary == "aware"))
         ends = tuple(schemes.groupby(["defence", "strength"])["kl"].mean().agg(["min", "max"]))
         curves += [_level(own, "none", "no defence", ends), _level(own, "guess", "a guess of 1/2", ends)]
-        curves += [
-            _plugin(own, str(name)) for name in own.loc[own["option"] == "", "defence"].unique() if name != "none"
-        ]
+        for name in own.loc[own["option"] == "", "defence"].unique():
+            if name != "none":
+                means = own.loc[own["defence"] == name, ["kl", "attack_error"]].mean()
+                curves.append(Curve(str(name), (float(means["kl"]),), (float(means["attack_error"]),)))
         panels.append(Panel(title, "mean KL divergence, nats", "MSE per feature of half*", tuple(curves), log_x=True))
     who = "who takes the scores at their word" if adversary == "unaware" else "who knows the scheme and its options"
     return Plot(
@@ -276,12 +265,6 @@ def _against_divergence(data: pd.DataFrame, adversary: str) -> Plot:
 def _level(own: pd.DataFrame, defence: str, label: str, ends: tuple[float, ...]) -> Curve:
     level = float(own.loc[own["defence"] == defence, "attack_error"].mean())
     return Curve(label, ends, (level, level))
-
-
-def _plugin(own: pd.DataFrame, name: str) -> Curve:
-    """A defence of a plugin: one point."""
-    means = own.loc[own["defence"] == name, ["kl", "attack_error"]].mean()
-    return Curve(name, (float(means["kl"]),), (float(means["attack_error"]),))
 
 
 def _against_strength(data: pd.DataFrame) -> Plot:

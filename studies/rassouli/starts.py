@@ -4,31 +4,33 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice
+from studies.claims.claim import judged_here
 from studies.page.elements import number_words
-from studies.page.plots import Panel, Plot
+from studies.page.plots import Plot
 from studies.page.section import Section
-from studies.rassouli.claims.starting import start_statements
-from studies.rassouli.white_box import GIA_STEPS, curve, gia
+from studies.rassouli.claims.starting import START_CLAIMS
+from studies.rassouli.white_box import GIA_STEPS, curve, error_panel, gia, level
 from studies.rassouli.windowed import (
     DATASETS,
+    LEVELS,
     SYNTHETIC,
-    Known,
     Windows,
     brought_cells,
     cells_over,
-    choice_words,
     classes_over,
-    done_rows,
+    mean_errors,
+    measured_on,
     model_of,
+    posterior_cells,
 )
 from studies.study import StudyRun
 
 STARTS = ("zero", "half", "random")
-_LEVELS = {"half": "nothing", "mean": "means", "covariance": "covariance", "imputation": "records"}
 
 
 @dataclass(frozen=True)
@@ -57,19 +59,15 @@ _QUICK = _Plan(
 )
 
 
-def starts_section(run: StudyRun) -> Section:
+def starts_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     """Measure gradient inversion from 0, 1/2 and at random, with half* and ours beside it.
 
     ``data``: a row per data set, window and attack (``run_cells``), ``k``, and ``start_at``: zero, half or random for
     gradient inversion, the attack's name for others.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it."""
+    plan = plan or (_QUICK if run.quick else _FULL)
     names, skipped = run.available(plan.datasets)
-    data = done_rows(run.measure([cell for name in names for cell in _cells(run, plan, name)]))
+    data = measured_on(run, names, partial(_cells, run, plan))
     words = {gia(start, plan.steps).words: start for start in STARTS}
     # A guess that a user brings is called as a start is.
     words |= {start: f"attack {start}" for start in STARTS}
@@ -78,38 +76,21 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         name="starts",
         title="Gradient inversion by where it starts (Figure 14)",
         data=data,
-        summary=_summary(data),
+        summary=mean_errors(data, ["dataset"], "start_at"),
         plots=(_plot(data),),
         notes=(*skipped, *_notes(data, plan)),
-        statements=start_statements(data),
+        statements=judged_here(START_CLAIMS, data),
     )
 
 
 def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
     model = model_of(name, run.seed, rows=plan.rows)
     searches = [gia(start, plan.steps) for start in STARTS]
-    known = {"half": Known(), "imputation": Known(plan.auxiliary, moments=True)}
     return [
         *cells_over(model, plan.windows, (*searches, Choice.of("half_star")), plan.records),
         *brought_cells(run.attacks, model, plan.windows, plan.records, plan.auxiliary),
-        *(
-            cell
-            for level in _LEVELS
-            for cell in cells_over(
-                model,
-                plan.ours,
-                (Choice.of("posterior", prior=level),),
-                plan.records,
-                known.get(level, Known(moments=True)),
-            )
-        ),
+        *posterior_cells(model, plan.ours, plan.records, plan.auxiliary),
     ]
-
-
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    """Means over all windows with d >= k."""
-    own = data[data["d"] >= data["k"]]
-    return own.pivot_table(index="dataset", columns="start_at", values="mse", sort=False).round(4).reset_index()
 
 
 _LABELS = {"zero": "GIA from 0", "half": "GIA from 1/2", "random": "GIA from a random point", "half_star": "Half*"}
@@ -123,13 +104,11 @@ def _plot(data: pd.DataFrame) -> Plot:
         others = own["start_at"].unique()
         plugins = [one for one in others if one not in _LABELS and not one.startswith("posterior")]
         curves += [curve(own, one, one) for one in plugins]
-        for prior, words in _LEVELS.items():
-            attack = choice_words("posterior", prior=prior)
-            curves.append(curve(own, attack, f"posterior, knows {words}", ours=True))
+        for prior, words in LEVELS.items():
+            curves.append(curve(own, level(prior), f"posterior, knows {words}", ours=True))
             if prior != "covariance":
-                curves.append(curve(own, attack, f"guess, knows {words}", measure="guess", ours=True))
-        drawn = tuple(one for one in curves if one.x)
-        panels.append(Panel(str(name), "d / k", "MSE per feature", drawn, ((1.0, "d = k"),)))
+                curves.append(curve(own, level(prior), f"guess, knows {words}", measure="guess", ours=True))
+        panels.append(error_panel(str(name), curves))
     return Plot(
         "starts",
         panels,

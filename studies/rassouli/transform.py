@@ -5,6 +5,7 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,17 +28,18 @@ from plumbline.simulation.informed import (
 )
 from plumbline.simulation.linear_models import TrainedModel
 from plumbline.simulation.score_measures import mean_divergence
+from studies.claims.claim import judged_here
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot, mean_curve
 from studies.page.section import Section
-from studies.rassouli.claims.defended import transform_statements
+from studies.rassouli.claims.defended import TRANSFORM_CLAIMS
 from studies.rassouli.windowed import (
     DATASETS,
     SYNTHETIC,
     Windows,
     classes_over,
     columns_of,
-    done_rows,
+    measured_on,
     model_of,
     window_options,
 )
@@ -45,7 +47,7 @@ from studies.study import StudyRun
 from vfl.theory.distortion import greatest_ls_error
 from vfl.theory.prediction import equations, moments, row_space
 
-NONE = "none"
+NONE, HALF = "none", "half"
 # The paper's own is -I, trained again; the others are what its theorems and remarks offer besides.
 DEFENCES = {
     "-I, retrained": FeatureTransform("negate", "training"),
@@ -53,8 +55,8 @@ DEFENCES = {
     "random, disclosed": FeatureTransform("random", "disclosure"),
     "H*, disclosed": FeatureTransform("optimal", "disclosure"),
 }
-ATTACKS = ("ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
-HALF = "half"
+_ATTACKS = {"ls": "LS", "clamped_ls": "Clamped LS", "cls": "CLS", "half_star": "Half*", "rcc1": "RCC1", "rcc2": "RCC2"}
+ATTACKS = tuple(_ATTACKS)
 # A closer optimum than scikit-learn's default: what moves scores then is the transform alone.
 _TOLERANCE, _ITERATIONS = 1e-8, 5000
 
@@ -79,21 +81,17 @@ def transform_section(run: StudyRun) -> Section:
 
     Models are penalised logistic regressions (scikit-learn, C = 1, the intercept free), as Prop. 4 needs. At training
     they are trained again on the transformed columns. Adversaries that know the defence undo its channel, with half*
-    clamped to [0, 1]; and rcc2 that says 1/2 for records whose equations no x in [0, 1] fits.
+    clamped to [0, 1]; and rcc2 that says 1/2 for records whose equations no x in [0, 1] fits. Defences of ``run`` are
+    measured beside the paper's.
 
     ``data``: a row per data set, split, window, defence and adversary: mse per feature; kl: mean KL divergence of the
     scores from the undefended model's, in nats; bound: Theorem 3's greatest error of ls on the attacked records; gain:
     what section VIII-D says -I adds to the errors of ls and half*; share: the largest eigenvalue of K_1/2 over d.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it. Defences of ``run`` are measured beside the paper's."""
+    plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
-    measured = run.measure([cell for name in names for cell in _cells(run, plan, name)])
     lists = ["defence", "adversary", "mse", "kl"]
-    done = done_rows(measured)
+    done = measured_on(run, names, partial(_cells, run, plan))
     data = done.explode(lists, ignore_index=True) if len(done) else done.reindex(columns=[*done.columns, *lists])
     data = data.astype({"mse": float, "kl": float})
     data = data.assign(k=classes_over(data)).drop(columns="plugins", errors="ignore")
@@ -104,7 +102,7 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         summary=transform_summary(data),
         plots=transform_plots(data),
         notes=(*skipped, *transform_notes(data, plan.records)),
-        statements=transform_statements(data),
+        statements=judged_here(TRANSFORM_CLAIMS, data),
     )
 
 
@@ -217,16 +215,7 @@ def _defended(
         yield name, with_records(view, trained, passive, own)
 
 
-_ATTACKS = {
-    "ls": "LS",
-    "clamped_ls": "Clamped LS",
-    "cls": "CLS",
-    "half_star": "Half*",
-    "rcc1": "RCC1",
-    "rcc2": "RCC2",
-}
 _FIGURES = {"satellite": "8", "bank": "9", "robot": "10", "synthetic": "11"}
-_NONE, _HALF = "none", "half"
 # What a logarithmic axis shows of 0.
 _SMALLEST_KL = 1e-16
 
@@ -256,8 +245,10 @@ def _attacks_plot(own: pd.DataFrame, name: str) -> Plot:
     panels = []
     for attack, title in _ATTACKS.items():
         at = own[own["adversary"] == attack]
-        curves = [_curve(at[at["defence"] == defence], _words(defence)) for defence in defences]
-        curves.append(_curve(own[(own["adversary"] == _HALF) & (own["defence"] == _NONE)], "a guess of 1/2"))
+        curves = [
+            _curve(at[at["defence"] == defence], "before" if defence == NONE else defence) for defence in defences
+        ]
+        curves.append(_curve(own[(own["adversary"] == HALF) & (own["defence"] == NONE)], "a guess of 1/2"))
         for who, label in ((KNOWING, "-I: who knows of it"), (WITH_RECORDS, "-I: with complete records")):
             informed = own[(own["adversary"] == who) & (own["defence"] == "-I, retrained")]
             curves.append(_curve(informed, label, ours=True))
@@ -272,15 +263,11 @@ def _attacks_plot(own: pd.DataFrame, name: str) -> Plot:
     )
 
 
-def _words(defence: str) -> str:
-    return "before" if defence == _NONE else defence
-
-
 def _divergence_plot(data: pd.DataFrame) -> Plot:
     """Figure 12."""
     panels = []
     for defence in ("-I, retrained", "random, retrained"):
-        own = data[(data["defence"] == defence) & (data["adversary"] == _HALF)]
+        own = data[(data["defence"] == defence) & (data["adversary"] == HALF)]
         curves = [
             _curve(
                 own[own["dataset"] == name].assign(kl=lambda one: one["kl"].clip(lower=_SMALLEST_KL)), str(name), "kl"
@@ -305,8 +292,8 @@ def transform_notes(data: pd.DataFrame, records: int) -> list[str]:
         f"{records} held-out records of each window; the paper doesn't state its penalty, here C = 1; the intercept is "
         "free, since the shift about 1/2 must cost nothing. The paper normalises after -I and shows nothing else; a "
         "random H and H* are additions. cls is the solution of minimum norm.",
-        f"Means over all data sets and windows: half* without a defence {error(_NONE, 'half_star')}, 1/2 for all "
-        f"{error(_NONE, _HALF)}. Who knows of -I is back at {error('-I, retrained', KNOWING)}. Who tries -I beside "
+        f"Means over all data sets and windows: half* without a defence {error(NONE, 'half_star')}, 1/2 for all "
+        f"{error(NONE, HALF)}. Who knows of -I is back at {error('-I, retrained', KNOWING)}. Who tries -I beside "
         f"I, and keeps what more records fit, gets {error('H*, disclosed', KNOWING)} against H*, which is near -I "
         f"where A looks; against a random H there is nothing to try: {error('random, disclosed', KNOWING)}.",
         f"2 d + 2 complete records tell A by regression, whatever H was: {number_words(float(known.min()))} to "

@@ -3,29 +3,34 @@
 SIMULATION: models are trained in one place, on all parties' columns; no service runs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 
-from plumbline.cells.cells import Cell, Choice, ModelChoice
+from plumbline.cells.cells import Cell, Choice
+from studies.claims.claim import judged_here
 from studies.claims.statement import interval_over, interval_words
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import ATTACKS, LABELS
-from studies.rassouli.claims.reconstruction import reconstruction_statements
+from studies.rassouli.claims.reconstruction import RECONSTRUCTION_CLAIMS
 from studies.rassouli.windowed import (
     DATASETS,
-    NOTHING,
+    LEVELS,
+    POSTERIOR,
     SYNTHETIC,
-    Known,
     Windows,
     brought_cells,
     cells_over,
     choice_words,
     classes_over,
-    done_rows,
+    mean_errors,
+    measured_on,
     model_of,
+    posterior_cells,
 )
 from studies.study import StudyRun
 
@@ -40,10 +45,8 @@ def gia(init: str, steps: int = GIA_STEPS) -> Choice:
 
 CLOSED = tuple(Choice.of(name) for name in ("zero", "half", "ls", "clamped_ls", "cls", "half_star", "rcc2"))
 RCC1 = Choice.of("rcc1")
-LEVELS = ("half", "mean", "covariance", "imputation")
 # What the literature had before this paper, and what this paper adds.
 BEFORE, PROPOSED = ("ls", "gia"), ("cls", "half_star", "rcc1", "rcc2", "clamped_ls")
-POSTERIOR = "posterior"
 
 
 @dataclass(frozen=True)
@@ -105,29 +108,25 @@ _QUICK = _Plan(
 )
 
 
-def white_box_section(run: StudyRun) -> Section:
+def white_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     """Measure every attack of Figure 4 over windows of adjacent passive columns, and ours at four levels.
 
     ``data``: a row per data set, trainer, split, window and attack (``run_cells``), with ``k`` besides. ``attack`` has
-    gradient inversion as ``gia`` whatever its options, which the notes say.
+    gradient inversion as ``gia`` whatever its options, which the notes say. Attacks of ``run`` are measured where
+    gradient inversion is.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it. Attacks of ``run`` are measured where gradient inversion is."""
+    plan = plan or (_QUICK if run.quick else _FULL)
     names, skipped = run.available(plan.datasets)
-    measured = run.measure([cell for name in names for cell in _cells(run, plan, name)])
-    data = done_rows(measured)
+    data = measured_on(run, names, partial(_cells, run, plan))
     data = data.assign(attack=_short(data["attack"]), k=classes_over(data))
     return Section(
         name="white_box",
         title="Attacks in the white box (Figure 4)",
         data=data,
-        summary=_summary(data),
+        summary=mean_errors(data, ["dataset", "trainer"], "attack"),
         plots=(_plot(data),),
         notes=(*skipped, *_notes(data, plan)),
-        statements=reconstruction_statements(data[data["trainer"] == "adam"]),
+        statements=judged_here(RECONSTRUCTION_CLAIMS, data[data["trainer"] == "adam"]),
     )
 
 
@@ -136,37 +135,17 @@ def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
     other = model_of(name, run.seed, "lbfgs", plan.rows)
     return [
         *cells_over(first, plan.closed, CLOSED, plan.records),
-        *_random_guesses(first, plan),
+        # With a seed for every window: guesses of one seed would all err alike.
+        *(
+            replace(cell, attack=Choice.of("random_guess", seed=number))
+            for number, cell in enumerate(cells_over(first, plan.closed, (Choice.of("random_guess"),), plan.records))
+        ),
         *cells_over(second, plan.again, (*CLOSED, RCC1), plan.records),
         *cells_over(first, plan.centres, (RCC1,), plan.records),
         *cells_over(first, plan.searches, (gia("zero", plan.steps),), plan.records),
         *brought_cells(run.attacks, first, plan.searches, plan.records, plan.auxiliary),
         *cells_over(other, plan.other, CLOSED, plan.records),
-        *_ours(first, plan),
-    ]
-
-
-def _random_guesses(model: ModelChoice, plan: _Plan) -> list[Cell]:
-    """A guess for every window with a seed of its own: guesses of one seed would all err alike."""
-    return [
-        replace(cell, attack=Choice.of("random_guess", seed=number))
-        for number, cell in enumerate(cells_over(model, plan.closed, (Choice.of("random_guess"),), plan.records))
-    ]
-
-
-def _ours(model: ModelChoice, plan: _Plan) -> list[Cell]:
-    """The Bayesian adversary at each level with what that level knows."""
-    known = {"half": NOTHING, "imputation": Known(plan.auxiliary, moments=True)}
-    return [
-        cell
-        for level in LEVELS
-        for cell in cells_over(
-            model,
-            plan.ours,
-            (Choice.of(POSTERIOR, prior=level),),
-            plan.records,
-            known.get(level, Known(moments=True)),
-        )
+        *posterior_cells(first, plan.ours, plan.records, plan.auxiliary),
     ]
 
 
@@ -174,13 +153,6 @@ def _short(words: pd.Series) -> pd.Series:
     """Gradient inversion and random guesses without their options."""
     short = words.where(~words.str.startswith("gia(distance=kld, init=zero"), "gia")
     return short.where(~short.str.startswith("random_guess("), "random_guess")
-
-
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    """Means over all windows with d >= k: a row per data set and trainer, a column per attack."""
-    hidden = data[data["d"] >= data["k"]]
-    table = hidden.pivot_table(index=["dataset", "trainer"], columns="attack", values="mse", sort=False)
-    return table.round(4).reset_index()
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------
@@ -210,26 +182,25 @@ def _published(own: pd.DataFrame, name: str) -> Panel:
     curves = [curve(own, attack, label) for attack, label in LABELS.items() if attack not in left_out]
     curves += [curve(own, attack, attack) for attack in plugins]
     curves.append(curve(own, level("half"), "posterior, knows nothing", ours=True))
-    return _panel(f"{name}: the paper's attacks", curves)
+    return error_panel(f"{name}: the paper's attacks", curves)
 
 
 def _beside(own: pd.DataFrame, name: str) -> Panel:
     best = best_published(own)
-    words = {"half": "nothing", "mean": "means", "covariance": "covariance", "imputation": "records"}
     curves = [curve(own, best, LABELS.get(best, best))]
-    curves += [curve(own, level(prior), f"posterior, knows {word}", ours=True) for prior, word in words.items()]
+    curves += [curve(own, level(prior), f"posterior, knows {word}", ours=True) for prior, word in LEVELS.items()]
     curves += [
         curve(own, level(prior), f"guess, knows {word}", measure="guess", ours=True)
-        for prior, word in words.items()
+        for prior, word in LEVELS.items()
         # The mean is the best guess of the third level as well.
         if prior != "covariance"
     ]
-    return _panel(f"{name}: what is left on the table", curves)
+    return error_panel(f"{name}: what is left on the table", curves)
 
 
-def _panel(title: str, curves: list[Curve]) -> Panel:
-    drawn = tuple(one for one in curves if one.x)
-    return Panel(title, "d / k", "MSE per feature", drawn, marks=((1.0, "d = k"),))
+def error_panel(title: str, curves: Sequence[Curve]) -> Panel:
+    """Errors against d/k, of the curves that have points."""
+    return Panel(title, "d / k", "MSE per feature", tuple(one for one in curves if one.x), marks=((1.0, "d = k"),))
 
 
 def curve(own: pd.DataFrame, attack: str, label: str, *, measure: str = "mse", ours: bool = False) -> Curve:

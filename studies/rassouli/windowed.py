@@ -1,17 +1,18 @@
 """What this paper's figures are measured over: its data sets, models, and windows of adjacent passive columns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from plumbline.cells.cells import AttackCell, Choice, DataChoice, ModelChoice, Trainer, frozen_options, windows
+from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, Trainer, frozen_options, windows
 from studies.brought_plugins import foreknowledge_of
+from studies.study import StudyRun
 from vfl.data.catalogue import dataset
 
-DATASETS = ("bank", "robot", "satellite", "synthetic")
 SYNTHETIC = "synthetic"
+DATASETS = ("bank", "robot", "satellite", SYNTHETIC)
 # scikit-learn's make_classification as the paper calls it (Table I): all other arguments at their defaults.
 _SYNTHETIC_ROWS, _SYNTHETIC_COLUMNS, _SYNTHETIC_CLASSES = 50_000, 10, 2
 
@@ -81,6 +82,9 @@ class Known:
 
 
 NOTHING = Known()
+POSTERIOR = "posterior"
+# What the Bayesian adversary knows beforehand, by its prior.
+LEVELS = {"half": "nothing", "mean": "means", "covariance": "covariance", "imputation": "records"}
 
 
 def cells_over(
@@ -98,14 +102,29 @@ def brought_cells(
     attacks: Sequence[Choice], model: ModelChoice, over: Windows, records: int, auxiliary: int
 ) -> list[AttackCell]:
     """Every attack of ``--with`` on every window; ``auxiliary`` complete records for those that say they need some."""
-    needed = [(attack, foreknowledge_of(attack)) for attack in attacks]
+    found = []
+    for attack in attacks:
+        needed = foreknowledge_of(attack)
+        known = Known(auxiliary if needed.records else 0, moments=needed.moments)
+        found += cells_over(model, over, (attack,), records, known)
+    return found
+
+
+def posterior_cells(model: ModelChoice, over: Windows, records: int, auxiliary: int) -> list[AttackCell]:
+    """The Bayesian adversary at each level with what that level knows: at the highest, ``auxiliary`` records."""
+    known = {"half": NOTHING, "imputation": Known(auxiliary, moments=True)}
     return [
         cell
-        for attack, known in needed
+        for level in LEVELS
         for cell in cells_over(
-            model, over, (attack,), records, Known(auxiliary if known.records else 0, moments=known.moments)
+            model, over, (Choice.of(POSTERIOR, prior=level),), records, known.get(level, Known(moments=True))
         )
     ]
+
+
+def measured_on(run: StudyRun, names: Sequence[str], cells_of: Callable[[str], Sequence[Cell]]) -> pd.DataFrame:
+    """The rows of all data sets' cells that could be measured."""
+    return done_rows(run.measure([cell for name in names for cell in cells_of(name)]))
 
 
 def window_options(window: tuple[int, ...]) -> dict[str, int]:
@@ -126,6 +145,12 @@ def done_rows(frame: pd.DataFrame) -> pd.DataFrame:
 def classes_over(frame: pd.DataFrame) -> pd.Series:
     """k of each row's data set."""
     return frame["dataset"].map({name: size_of(name).classes for name in frame["dataset"].unique()})
+
+
+def mean_errors(frame: pd.DataFrame, rows: Sequence[str], columns: str) -> pd.DataFrame:
+    """Tabulate mean errors over all windows with d >= k, the attacks (``columns``) beside each other."""
+    hidden = frame[frame["d"] >= frame["k"]]
+    return hidden.pivot_table(index=list(rows), columns=columns, values="mse", sort=False).round(4).reset_index()
 
 
 def choice_words(name: str, **options: object) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from plumbline.audit.planning.forecast import (
+from plumbline.audit.forecast import (
     Calibration,
     Workload,
     alignment_seconds,
@@ -142,7 +142,7 @@ def estimated(asked: EstimateAsked, agreement: Agreement, calibration: Calibrati
         steps=steps,
         alignment=alignment_seconds(work.ids, calibration),
         step=step_seconds(agreement, calibration.cipher, calibration.cores, calibration.workers),
-        epoch=training_seconds(_one_epoch(work), calibration, "paillier") - _keys(work, calibration),
+        epoch=_trained(work, 1, calibration) - _trained(work, 0, calibration),
         training=training_seconds(work, calibration, "paillier"),
         prediction=prediction_seconds(asked.rows, calibration),
         kernel=kernel,
@@ -151,12 +151,7 @@ def estimated(asked: EstimateAsked, agreement: Agreement, calibration: Calibrati
     )
 
 
-def _one_epoch(work: Workload) -> Workload:
-    agreement = work.agreement
-    return replace(work, agreement=replace(agreement, plan=replace(agreement.plan, epochs=1)))
-
-
-def _keys(work: Workload, calibration: Calibration) -> float:
-    """What training takes before its first epoch."""
-    none = replace(work.agreement, plan=replace(work.agreement.plan, epochs=0))
-    return training_seconds(replace(work, agreement=none), calibration, "paillier")
+def _trained(work: Workload, epochs: int, calibration: Calibration) -> float:
+    """Seconds of a training of so many epochs, keys included; of none, those alone."""
+    agreement = replace(work.agreement, plan=replace(work.agreement.plan, epochs=epochs))
+    return training_seconds(replace(work, agreement=agreement), calibration, "paillier")

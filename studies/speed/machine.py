@@ -77,13 +77,16 @@ def this_machine() -> Machine:
     """Describe the machine that this process runs on."""
     told = _told()
     flags = set(told.get("flags", told.get("Features", "")).split())
+    memory = 0
+    with suppress(ValueError, OSError):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Machine(
         processor=told.get("model name", platform.processor() or "unknown processor"),
         architecture=platform.machine(),
         system=platform.system(),
         cores=available_cores(),
         flags=tuple(flag for flag in _FLAGS if flag in flags),
-        memory_bytes=_memory(),
+        memory_bytes=memory,
         kernels=tuple(dict.fromkeys((best_kernel().name, *kernels_here()))),
     )
 
@@ -92,10 +95,8 @@ def versions() -> dict[str, str]:
     """Versions of what runs in benchmarks, by name; what isn't installed is left out."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -107,10 +108,3 @@ def _told() -> dict[str, str]:
     first = source.read_text().partition("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return 0

@@ -8,11 +8,11 @@ All subjects take about ten minutes on two quiet cores. Each is a process of its
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from studies.speed.result import Cell, Result, ResultTable, Row, markdown, middle, number_words, read_result
+from studies.speed.result import Cell, Result, Row, markdown, middle, number_words, read_result
 from vfl.cores import available_cores
 
 Results = Mapping[str, Result]
@@ -26,13 +26,13 @@ class Target:
         words: what of.
         least: the smallest that will do; None where only ``most`` counts.
         most: the largest that will do; None where only ``least`` counts.
-        found: reads it off the results; None where they don't have it.
+        found: what the results have; None where they don't have it.
     """
 
     words: str
     least: float | None
     most: float | None
-    found: Callable[[Results], float | None]
+    found: float | None
 
     @property
     def asked(self) -> str:
@@ -44,21 +44,21 @@ class Target:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
 
-def row_of(results: Results, subject: str, table: str, **wanted: Cell) -> Row | None:
-    """One row of a subject's table; None where it wasn't measured."""
-    found = table_of(results, subject, table)
-    return None if found is None else found.row(**wanted)
+def rows_of(results: Results, subject: str, table: str, **wanted: Cell) -> list[Row]:
+    """The rows of a subject's table that have these cells; none where it wasn't measured."""
+    found = results[subject].table(table) if subject in results else None
+    rows = () if found is None else found.rows
+    return [row for row in rows if all(row.get(key) == cell for key, cell in wanted.items())]
 
 
-def table_of(results: Results, subject: str, table: str) -> ResultTable | None:
-    """One table of a subject; None where it wasn't measured."""
-    result = results.get(subject)
-    return None if result is None else result.table(table)
+def number(rows: Sequence[Row], key: str) -> float | None:
+    """A number of the first row, the median of a repeated one; None without."""
+    return middle(rows[0].get(key)) if rows else None
 
 
-def number(row: Row | None, key: str) -> float | None:
-    """A row's number, the median of a repeated one; None without."""
-    return None if row is None else middle(row.get(key))
+def most(rows: Sequence[Row], key: str) -> float | None:
+    """The largest number of all rows; None without."""
+    return max((value for row in rows if (value := middle(row[key])) is not None), default=None)
 
 
 def ratio(above: float | None, below: float | None) -> float | None:
@@ -66,96 +66,68 @@ def ratio(above: float | None, below: float | None) -> float | None:
     return None if above is None or below is None or not below else above / below
 
 
-def _native(results: Results, table: str) -> Row | None:
+def _native(results: Results, table: str) -> list[Row]:
     """The quickest of the native kernel's rows."""
-    found = table_of(results, "he", table)
-    rows = [] if found is None else [row for row in found.rows if "native" in str(row["variant"])]
-    return min(rows, key=lambda row: middle(row["total"]) or 0.0, default=None)
+    rows = [row for row in rows_of(results, "he", table) if "native" in str(row["variant"])]
+    return sorted(rows, key=lambda row: middle(row["total"]) or 0.0)[:1]
 
 
-def _has_ifma(results: Results) -> bool:
-    return "he" in results and "avx512ifma" in results["he"].machine.flags
+def _portable(results: Results, table: str, key: str) -> float | None:
+    return number(rows_of(results, "he", table, variant="ours, portable"), key)
 
 
-def _portable(results: Results, table: str) -> Row | None:
-    return row_of(results, "he", table, variant="ours, portable")
-
-
-def _growth(results: Results) -> float | None:
-    """The most that 16 times the rows, columns or digits cost, as times the first."""
-    found = table_of(results, "he", "scaling")
-    return None if found is None else max(middle(row["growth"]) or 0.0 for row in found.rows)
-
-
-def _worst_step(results: Results, key: str) -> float | None:
-    found = table_of(results, "federation", "steps")
-    return None if found is None else max(middle(row[key]) or 0.0 for row in found.rows)
-
-
-def _one_hot_steps(results: Results) -> Iterator[Row]:
-    found = table_of(results, "federation", "steps")
-    yield from (row for row in (() if found is None else found.rows) if str(row["federation"]).startswith("one-hot"))
-
-
-def _gain_of_widths(results: Results) -> float | None:
-    steps = {str(row["variant"]): middle(row["step"]) for row in _one_hot_steps(results)}
-    return ratio(steps.get("portable, all columns full"), steps.get("portable"))
-
-
-def _bytes_of_widths(results: Results) -> float | None:
-    sent = {str(row["variant"]): middle(row["from_passive"]) for row in _one_hot_steps(results)}
-    return ratio(sent.get("portable"), sent.get("portable, all columns full"))
-
-
-def _alignment(results: Results, ids: int, key: str) -> float | None:
-    found = table_of(results, "psi", "whole")
-    values = [middle(row[key]) for row in (() if found is None else found.rows) if row["ids"] == ids]
-    return max((value for value in values if value is not None), default=None)
+def _two_workers(results: Results, kernel: str) -> list[Row]:
+    return [row for row in rows_of(results, "he", "workers", workers=2) if str(row["kernel"]).startswith(kernel)]
 
 
 def targets(results: Results) -> list[Target]:
     """Everything that was asked for of a machine like the results'; native speeds where it has the instructions."""
-    return [
+    steps = rows_of(results, "federation", "steps")
+    one_hot = {str(row["variant"]): row for row in steps if str(row["federation"]).startswith("one-hot")}
+    narrow, full = ([one_hot[name]] if name in one_hot else [] for name in ("portable", "portable, all columns full"))
+    alone = rows_of(results, "predict", "alone")
+    asked = [
         Target(
             "256 rows x 100 one-hot columns: times as fast as dense ones (product, portable)",
             5,
             None,
-            lambda all_: ratio(
-                number(_portable(all_, "dense 100"), "product"), number(_portable(all_, "one-hot 100"), "product")
-            ),
+            ratio(_portable(results, "dense 100", "product"), _portable(results, "one-hot 100", "product")),
         ),
-        Target("one-hot tables: a step, times as fast as with all columns full (portable)", 3, None, _gain_of_widths),
-        *(
-            Target(
-                f"{columns} dense columns: times phe (portable)",
-                least,
-                None,
-                lambda all_, columns=columns: number(_portable(all_, f"dense {columns}"), "times"),  # type: ignore[misc]
-            )
-            for columns, least in ((392, 14), (12, 25))
-        ),
-        *(_native_targets() if _has_ifma(results) else []),
-        *_worker_targets(),
-        Target("16 times the rows, columns or digits: times the cost, at most", None, 17.6, _growth),
-        Target("alignment, 2 workers: times as fast as one", 1.7, None, _alignment_gain),
-        Target("300,000 ids: MB of a party, at most", None, 400, lambda all_: _alignment(all_, 300_000, "memory")),
-        Target("1,000,000 ids: MB of a party", None, 4_000, lambda all_: _alignment(all_, 1_000_000, "memory")),
-        Target("a federation's step by its own cryptography's CPU", None, 1.3, lambda all_: _worst_step(all_, "ratio")),
-        Target("one-hot tables: bytes of a step by those with all columns full", None, 1, _bytes_of_widths),
         Target(
-            "records a second in bulk",
-            100_000,
+            "one-hot tables: a step, times as fast as with all columns full (portable)",
+            3,
             None,
-            lambda all_: number(_first(table_of(all_, "predict", "bulk")), "rate"),
+            ratio(number(full, "step"), number(narrow, "step")),
         ),
+    ]
+    for columns, least in ((392, 14), (12, 25)):
+        found = _portable(results, f"dense {columns}", "times")
+        asked.append(Target(f"{columns} dense columns: times phe (portable)", least, None, found))
+    for columns in (392, 12) if "he" in results and "avx512ifma" in results["he"].machine.flags else ():
+        native = _native(results, f"dense {columns}")
+        asked += [
+            Target(f"{columns} dense columns: times phe (native)", 100, None, number(native, "times")),
+            Target(f"{columns} dense columns: product by its limit (native)", None, 1.3, number(native, "beyond")),
+        ]
+    for kernel, gain in (("portable", 1.6), ("native", 1.8)):
+        found = number(_two_workers(results, kernel), "product_gain")
+        asked.append(Target(f"2 workers: times as fast as one ({kernel})", gain, None, found))
+    growth = most(rows_of(results, "he", "scaling"), "growth")
+    gained = number(rows_of(results, "psi", "workers", workers=2), "gain")
+    memory = {ids: most(rows_of(results, "psi", "whole", ids=ids), "memory") for ids in (300_000, 1_000_000)}
+    sent = ratio(number(narrow, "from_passive"), number(full, "from_passive"))
+    return [
+        *asked,
+        Target("16 times the rows, columns or digits: times the cost, at most", None, 17.6, growth),
+        Target("alignment, 2 workers: times as fast as one", 1.7, None, gained),
+        Target("300,000 ids: MB of a party, at most", None, 400, memory[300_000]),
+        Target("1,000,000 ids: MB of a party", None, 4_000, memory[1_000_000]),
+        Target("a federation's step by its own cryptography's CPU", None, 1.3, most(steps, "ratio")),
+        Target("one-hot tables: bytes of a step by those with all columns full", None, 1, sent),
+        Target("records a second in bulk", 100_000, None, number(rows_of(results, "predict", "bulk"), "rate")),
         *(
-            Target(
-                f"one record at 500 requests a second: {words}",
-                least,
-                most,
-                lambda all_, key=key: number(_first(table_of(all_, "predict", "alone")), key),  # type: ignore[misc]
-            )
-            for words, least, most, key in (
+            Target(f"one record at 500 requests a second: {words}", least, limit, number(alone, key))
+            for words, least, limit, key in (
                 ("answered a second", 450, None, "served"),
                 ("p50, ms", None, 50, "p50"),
                 ("p99 by p50", None, 3, "ratio"),
@@ -163,48 +135,6 @@ def targets(results: Results) -> list[Target]:
             )
         ),
     ]
-
-
-def _native_targets() -> list[Target]:
-    return [
-        Target(
-            f"{columns} dense columns: {words} (native)",
-            least,
-            most,
-            lambda all_, columns=columns, key=key: number(_native(all_, f"dense {columns}"), key),  # type: ignore[misc]
-        )
-        for columns in (392, 12)
-        for words, least, most, key in (
-            ("times phe", 100, None, "times"),
-            ("product by its limit", None, 1.3, "beyond"),
-        )
-    ]
-
-
-def _worker_targets() -> list[Target]:
-    return [
-        Target(
-            f"2 workers: times as fast as one ({kernel})",
-            least,
-            None,
-            lambda all_, kernel=kernel: number(_two_workers(all_, kernel), "product_gain"),  # type: ignore[misc]
-        )
-        for kernel, least in (("portable", 1.6), ("native", 1.8))
-    ]
-
-
-def _two_workers(results: Results, kernel: str) -> Row | None:
-    found = table_of(results, "he", "workers")
-    rows = () if found is None else found.rows
-    return next((row for row in rows if str(row["kernel"]).startswith(kernel) and row["workers"] == 2), None)
-
-
-def _alignment_gain(results: Results) -> float | None:
-    return number(row_of(results, "psi", "workers", workers=2), "gain")
-
-
-def _first(table: ResultTable | None) -> Row | None:
-    return None if table is None else table.rows[0]
 
 
 _ROOT = Path(__file__).parents[2]
@@ -251,7 +181,7 @@ def _targets(results: Results) -> Iterator[str]:
     yield "| | asked | found | holds |"
     yield "|---|---:|---:|---|"
     for target in targets(results):
-        value = target.found(results)
+        value = target.found
         shown = "not measured" if value is None else number_words(value)
         yield f"| {target.words} | {target.asked} | {shown} | {'' if value is None else _HOLDS[target.holds(value)]} |"
 

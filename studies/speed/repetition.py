@@ -36,6 +36,11 @@ def in_turns(variants: Mapping[Name, Callable[[], T]], repetitions: int) -> dict
     return found
 
 
+def doubled(most: int) -> list[int]:
+    """1, 2, 4 ... and so many; none of 0."""
+    return sorted({min(most, 1 << power) for power in range(most.bit_length() + 1)}) if most else []
+
+
 def require_equal(variant: str, found: Sequence[object], expected: Sequence[object]) -> None:
     """Raises WrongResult where a variant's results aren't exactly the expected ones."""
     if list(found) != list(expected):
@@ -63,7 +68,8 @@ _TIMES = slice(11, 15)
 
 def cpu_seconds(process: int) -> float:
     """Processor seconds of a process and all that it started. Raises OSError where the system doesn't say."""
-    return sum(_ticks(one) for one in family(process)) / _TICK
+    stats = (Path(f"/proc/{one}/stat").read_text() for one in family(process))
+    return sum(int(ticks) for stat in stats for ticks in stat.rpartition(")")[2].split()[_TIMES]) / _TICK
 
 
 def peak_bytes(process: int | None = None) -> int:
@@ -82,11 +88,6 @@ def family(process: int) -> Iterator[int]:
     for task in Path(f"/proc/{process}/task").glob("*/children"):
         for child in task.read_text().split():
             yield from family(int(child))
-
-
-def _ticks(process: int) -> int:
-    stat = Path(f"/proc/{process}/stat").read_text()
-    return sum(map(int, stat.rpartition(")")[2].split()[_TIMES]))
 
 
 def _peak(process: int) -> int:

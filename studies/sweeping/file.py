@@ -3,7 +3,7 @@
 import inspect
 import reprlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -139,12 +139,9 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
 
 
 def _cell(
-    model_and_columns: tuple[ModelChoice, tuple[int, ...]],
-    guard: tuple[Choice, ...],
-    records: int,
-    adversary: _Adversary,
+    target: tuple[ModelChoice, tuple[int, ...]], guard: tuple[Choice, ...], records: int, adversary: _Adversary
 ) -> AttackCell:
-    model, passive = model_and_columns
+    model, passive = target
     return AttackCell(model, passive, adversary.attack, records, defences=guard, seed=model.seed, **adversary.knows)
 
 
@@ -246,12 +243,9 @@ def _trained(place: str, kind: ModelKind, trainer: Trainer, own: Mapping[str, An
     rest = {key: value for key, value in own.items() if key not in structure}
     for values in product(*axes):
         layers = dict(zip(structure, values, strict=True))
-        for options in option_sets(place, rest, plugin, partial(_check_recipe, recipe_of, trainer, layers)):
+        check = partial(lambda layers, **options: recipe_of(trainer, {**layers, **options}, 0), layers)
+        for options in option_sets(place, rest, plugin, check):
             yield _Model(kind, trainer, {**layers, **options})
-
-
-def _check_recipe(recipe_of: Callable[..., object], trainer: str, layers: Mapping[str, Any], **options: Any) -> None:
-    recipe_of(trainer, {**layers, **options}, 0)
 
 
 # --- attacks and defences -----------------------------------------------------------------------------------------

@@ -95,30 +95,23 @@ def run_sweep(sweep: Sweep, grid: bytes, folder: Path, options: SweepOptions) ->
     try:
         write_durably(folder / RESULTS, lambda file: results.to_parquet(file, index=False), private=False)
     except OSError as error:
-        raise SweepStopped(_unwritten(folder, options.store, error)) from error
+        kept = (
+            f" All cells are kept in {options.store}: the same command then measures nothing." if options.store else ""
+        )
+        raise SweepStopped(
+            f"{folder / RESULTS} can't be written ({error.strerror or error}): free the disk, or choose another --out."
+            f"{kept}"
+        ) from error
     return results
-
-
-def _unwritten(folder: Path, store: Path | None, error: OSError) -> str:
-    kept = f" All cells are kept in {store}: the same command then measures nothing." if store else ""
-    why = error.strerror or error
-    return f"{folder / RESULTS} can't be written ({why}): free the disk, or choose another --out.{kept}"
 
 
 def tally_of(results: pd.DataFrame) -> Tally:
     """Count what became of cells, from their ``status`` and ``reason``."""
     counts = Counter(results["status"])
-    reasons = Counter(
-        (status, reason)
-        for status, reason in zip(results["status"], results["reason"], strict=True)
-        if status != "done"
-    )
-    return Tally(
-        counts["done"],
-        counts["not applicable"],
-        counts["failed"],
-        tuple((*what, count) for what, count in reasons.most_common()),
-    )
+    pairs = zip(results["status"], results["reason"], strict=True)
+    reasons = Counter((status, reason) for status, reason in pairs if status != "done").most_common()
+    told = tuple((*what, count) for what, count in reasons)
+    return Tally(counts["done"], counts["not applicable"], counts["failed"], told)
 
 
 def means_of(results: pd.DataFrame) -> pd.DataFrame:

@@ -1,12 +1,13 @@
 """What Varasteh says of the agnostic attack (sections III, IV and VI-A), and how a run is put to it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from plumbline.judge.measures import Interval
-from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
+from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import Curves, among
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.varasteh.rivals import BY_LABELS, BY_SCORES, HALF, HALF_STAR, OWN_MODEL
@@ -215,16 +216,13 @@ def refined_statements(frame: pd.DataFrame, by_count: Mapping[int, str]) -> tupl
     return judged([one for claim in claims for one in claim.on("satellite")], with_errors(frame))
 
 
-def _unmoved(plain: str, curve: str, words: str) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        found = CURVES.pairs(rows, curve, plain)
-        if not len(found):
-            return NOTHING
-        error = float(CURVES.of(rows, plain)["mse"].mean())
-        held = found.groupby("dataset")["difference"].mean().abs() <= NEGLIGIBLE * error
-        return Finding(held.tolist(), f"Under {words} it errs {interval_words(_mean(found))} more, of {error:.4f}.")
-
-    return tested
+def _unmoved(plain: str, curve: str, words: str, rows: pd.DataFrame) -> Finding:
+    found = CURVES.pairs(rows, curve, plain)
+    if not len(found):
+        return NOTHING
+    error = float(CURVES.of(rows, plain)["mse"].mean())
+    held = found.groupby("dataset")["difference"].mean().abs() <= NEGLIGIBLE * error
+    return Finding(held.tolist(), f"Under {words} it errs {interval_words(_mean(found))} more, of {error:.4f}.")
 
 
 def unmoved_by_score_defences(frame: pd.DataFrame, plain: str, defended: Mapping[str, str]) -> tuple[Statement, ...]:
@@ -237,7 +235,8 @@ def unmoved_by_score_defences(frame: pd.DataFrame, plain: str, defended: Mapping
     """
     paper = "Defences of the scores don't stop the attack: what keeps the decision keeps the labels that refine AM."
     claims = [
-        Claim("Section V", paper, _unmoved(plain, curve, words), subject=words) for words, curve in defended.items()
+        Claim("Section V", paper, partial(_unmoved, plain, curve, words), subject=words)
+        for words, curve in defended.items()
     ]
     return judged(claims, with_errors(frame))
 
@@ -249,10 +248,6 @@ def _apart(facts: pd.DataFrame, held: Sequence[bool]) -> Finding:
     """What was found of the data sets' shares of the squared covariance off the diagonal, which it says in words."""
     said = ", ".join(f"{row.dataset} {row.off_diagonal:.2f}" for row in facts.itertuples())
     return Finding(held, f"Share of the squared covariance off the diagonal: {said}." if held else "")
-
-
-def _nearly_diagonal(facts: pd.DataFrame) -> Finding:
-    return _apart(facts, (facts.loc[facts["dataset"] == "grid", "off_diagonal"] <= NEGLIGIBLE).tolist())
 
 
 def _more_diagonal(facts: pd.DataFrame) -> Finding:
@@ -274,7 +269,12 @@ def _resists(rows: pd.DataFrame) -> Finding:
 
 
 _COVARIANCE = (
-    Claim("Figure 6", "The covariance is nearly diagonal.", _nearly_diagonal, subject="grid"),
+    Claim(
+        "Figure 6",
+        "The covariance is nearly diagonal.",
+        lambda facts: _apart(facts, (facts.loc[facts["dataset"] == "grid", "off_diagonal"] <= NEGLIGIBLE).tolist()),
+        subject="grid",
+    ),
     Claim(
         "Figure 6",
         "Its covariance is more diagonal than those of satellite, bank and adult.",

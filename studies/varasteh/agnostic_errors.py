@@ -9,12 +9,7 @@ from studies.page.plots import Curve, Panel, Plot, mean_curve
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.agnostic_claims import agnostic_statements
-from studies.varasteh.error_panels import (
-    federations_part,
-    left_on_the_table,
-    panels_of,
-    summary_of,
-)
+from studies.varasteh.error_panels import federations_part, left_on_the_table, panels_of, summary_of
 from studies.varasteh.rivals import (
     BY_SCORES,
     KNOWS_COVARIANCE,
@@ -24,46 +19,34 @@ from studies.varasteh.rivals import (
     OURS,
     OWN_MODEL,
     PUBLISHED,
+    QUICK,
     Rival,
     WindowPlan,
     brought,
     errors,
 )
 
-_FULL = WindowPlan()
-_QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
-
 
 def agnostic_section(run: StudyRun) -> Section:
     """Measure the agnostic attack, plain and refined, half* with exact scores, and the Bayesian adversary."""
-    plan = _QUICK if run.quick else _FULL
+    plan = QUICK if run.quick else WindowPlan()
     names, missing = run.available(plan.datasets)
     rivals = (*PUBLISHED, *OURS, *brought(run.attacks))
     at = [one for name in names for one in plan.of(name, run.seed)]
     data = errors(run, at, rivals, plan.records)
+    how = (
+        f"Errors are means over {plan.records} held-out records, {plan.windows} windows of adjacent columns and "
+        f"{plan.seeds} models; shades are 95 % intervals over windows and models. The paper averages over every window "
+        "and over training and held-out records; the part on accuracy has both apart."
+    )
     return Section(
         name="agnostic",
         title="The agnostic attack, plain and refined (Figures 3, 4 and 7)",
         data=data,
         summary=summary_of(data),
         plots=tuple(_plots(data, rivals)),
-        notes=(
-            *missing,
-            *_how(plan, len(names)),
-            *left_on_the_table(data),
-            *federations_part(data),
-        ),
+        notes=(*missing, *([how] if names else []), *left_on_the_table(data), *federations_part(data)),
         statements=agnostic_statements(data),
-    )
-
-
-def _how(plan: WindowPlan, count: int) -> tuple[str, ...]:
-    if not count:
-        return ()
-    return (
-        f"Errors are means over {plan.records} held-out records, {plan.windows} windows of adjacent columns and "
-        f"{plan.seeds} models; shades are 95 % intervals over windows and models. The paper averages over every window "
-        "and over training and held-out records; the part on accuracy has both apart.",
     )
 
 

@@ -8,37 +8,27 @@ from studies.page.elements import HeatMap
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.agnostic_claims import covariance_statements
-from studies.varasteh.rivals import (
-    PUBLISHED,
-    WindowPlan,
-    columns_of,
-    errors,
-    situations,
-    widths,
-)
+from studies.varasteh.rivals import PUBLISHED, QUICK, WindowPlan, columns_of, errors, situations, widths
 
 _TASK = "studies.varasteh.data_facts:covariance_of"
 
 
-# Of the section on the agnostic attack, of which this one takes the middle size.
-_FULL = WindowPlan()
-_QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
-
-
 def covariance_section(run: StudyRun) -> Section:
     """Measure the covariance of every data set's columns, and the attack where half of the columns are passive."""
-    plan = _QUICK if run.quick else _FULL
+    # Of the windows of the section on the agnostic attack this one takes the middle size.
+    plan = QUICK if run.quick else WindowPlan()
     names, missing = run.available(plan.datasets)
     facts = run.measure([TaskCell.of(_TASK, DataChoice(name)) for name in names])
     seeds = range(run.seed, run.seed + plan.seeds)
-    at = [one for name in names for one in situations(name, _middle(name, plan), plan.windows, seeds)]
+    at = []
+    for name in names:
+        sizes = widths(columns_of(name), plan.sizes)
+        at += situations(name, [sizes[len(sizes) // 2]], plan.windows, seeds)
     attacked = errors(run, at, PUBLISHED[:3], plan.records)
     data = pd.concat([facts, attacked], ignore_index=True)
-    known = (
-        facts[facts["covariance"].notna()]
-        if "covariance" in facts
-        else pd.DataFrame(columns=["dataset", "off_diagonal"])
-    )
+    known = pd.DataFrame(columns=["dataset", "off_diagonal"])
+    if "covariance" in facts:
+        known = facts[facts["covariance"].notna()]
     return Section(
         name="covariance",
         title="How columns vary together (Figure 6)",
@@ -49,11 +39,6 @@ def covariance_section(run: StudyRun) -> Section:
         maps=tuple(heat_map(str(row["dataset"]), row["names"], row["covariance"]) for _, row in known.iterrows()),
         statements=covariance_statements(known, attacked),
     )
-
-
-def _middle(name: str, plan: WindowPlan) -> tuple[int, ...]:
-    sizes = widths(columns_of(name), plan.sizes)
-    return (sizes[len(sizes) // 2],)
 
 
 def heat_map(dataset: str, names: list[str], covariance: list[list[float]]) -> HeatMap:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pandas as pd
 from plumbline.cells import DataChoice, ModelChoice, TaskCell
 from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
 from studies.claims.kinds import among, equal
-from studies.claims.statement import Statement, interval_over, interval_words
+from studies.claims.statement import interval_over, interval_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -68,7 +69,7 @@ def moments_section(run: StudyRun) -> Section:
         summary=_summary(data),
         plots=tuple(_plots(data)),
         notes=missing,
-        statements=moment_statements(data),
+        statements=judged(MOMENT_CLAIMS, data),
     )
 
 
@@ -127,13 +128,10 @@ def _plots(data: pd.DataFrame) -> list[Plot]:
 _COUNTS = "{columns} features, {classes} classes, {records:,} records."
 
 
-def _half(name: str) -> Test:
-    def tested(facts: pd.DataFrame) -> Finding:
-        found = float(facts["half"].iloc[0])
-        near = any(abs(found - one) <= _AS_READ for one in PAPER_HALF[name])
-        return Finding([near], f"{found:.4f}, over all columns.")
-
-    return tested
+def _half(name: str, facts: pd.DataFrame) -> Finding:
+    found = float(facts["half"].iloc[0])
+    near = any(abs(found - one) <= _AS_READ for one in PAPER_HALF[name])
+    return Finding([near], f"{found:.4f}, over all columns.")
 
 
 def _accurate(data: pd.DataFrame) -> Finding:
@@ -157,7 +155,7 @@ _CODES = {
     "adult": "It depends on how categories are numbered and on the column that the paper leaves out.",
     "bank": "It depends on what categories are replaced by.",
 }
-_CLAIMS = (
+MOMENT_CLAIMS = (
     *(
         one
         for name, counts in PAPER_SHAPES.items()
@@ -175,7 +173,7 @@ _CLAIMS = (
         for one in Claim(
             "Figures 4, 9 and 10, text",
             f"1/2 for all errs by about {' or '.join(f'{one:g}' for one in said)}.",
-            _with("means", _half(name)),
+            _with("means", partial(_half, name)),
             _CODES.get(name, ""),
         ).on(name)
     ),
@@ -185,8 +183,3 @@ _CLAIMS = (
         _with("accuracy", _accurate),
     ).on(*PAPER_SHAPES),
 )
-
-
-def moment_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Table I, the least accuracy of section III, and the errors of 1/2 that the text gives."""
-    return judged(_CLAIMS, data)

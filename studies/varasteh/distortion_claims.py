@@ -1,6 +1,7 @@
 """What Varasteh says of disclosed parameters that were moved (section V-B and VI-B), and how a run is put to it."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -129,23 +130,20 @@ def _shapes(curves: pd.DataFrame) -> Finding:
     return Finding([kind in kinds for kind in ("convex", "concave", "neither")], f"{said}.")
 
 
-def _suffers(column: str) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        table = rows[rows["epsilon"].isin([0.0, SMALL])].pivot_table(
-            index=["dataset", "d", "seed", "start", "case"], columns="epsilon", values=column
-        )
-        if not {0.0, SMALL} <= set(table.columns):
-            return NOTHING
-        more = (table[SMALL] - table[0.0]).dropna().rename("difference").reset_index()
-        held = [interval_over(part, "difference").low > 0 for _, part in more.groupby(["dataset", "d"])]
-        mean = interval_over(more, "difference", by=("dataset", "seed", "start"))
-        return Finding(
-            held,
-            f"At epsilon {SMALL:g} it errs {interval_words(mean)} more than without the defence; surely more at "
-            f"{sum(held)} of {len(held)} pairs of data set and d.",
-        )
-
-    return tested
+def _suffers(column: str, rows: pd.DataFrame) -> Finding:
+    table = rows[rows["epsilon"].isin([0.0, SMALL])].pivot_table(
+        index=["dataset", "d", "seed", "start", "case"], columns="epsilon", values=column
+    )
+    if not {0.0, SMALL} <= set(table.columns):
+        return NOTHING
+    more = (table[SMALL] - table[0.0]).dropna().rename("difference").reset_index()
+    held = [interval_over(part, "difference").low > 0 for _, part in more.groupby(["dataset", "d"])]
+    mean = interval_over(more, "difference", by=("dataset", "seed", "start"))
+    return Finding(
+        held,
+        f"At epsilon {SMALL:g} it errs {interval_words(mean)} more than without the defence; surely more at "
+        f"{sum(held)} of {len(held)} pairs of data set and d.",
+    )
 
 
 def _small_is_enough(curves: pd.DataFrame) -> Finding:
@@ -198,7 +196,7 @@ _TRADE_OFFS = (
         Claim(
             "Remark 9",
             "A defence that is made against half* would likely lower other attacks as well (which it leaves open).",
-            _suffers(column),
+            partial(_suffers, column),
             subject=words,
         )
         for words, column in (("ls, clamped", LEAST_SQUARES), ("rcc2", IN_BOX))
@@ -321,32 +319,29 @@ def _rescaling(found: pd.DataFrame) -> Finding:
     )
 
 
-def _with_secret(there: pd.DataFrame) -> pd.DataFrame:
-    return there[there["secret"].isin(["sign", "epsilon"])]
-
-
-def _without_secret(there: pd.DataFrame) -> pd.DataFrame:
-    return there[~there["secret"].isin(["sign", "epsilon"])]
+def _secret(kept: bool) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Rows whose sign or epsilon is kept secret, or isn't."""
+    return lambda rows: rows[rows["secret"].isin(["sign", "epsilon"]) == kept]
 
 
 _SECRETS = (
     Claim(
         "Remark 10",
         "Who averages the estimates of R = I and R = -I can't err less than both do on average.",
-        among(_without_secret, _averaging),
+        among(_secret(False), _averaging),
         "The mean squared error is convex: an average errs by the average of the errors at most, here by much less.",
         "one feature",
     ),
     Claim(
         "Remark 13",
         "It doesn't depend on the data, so the active party can repeat the optimisation, and undo it.",
-        among(_without_secret, _repeating),
+        among(_secret(False), _repeating),
         subject="one feature, no secret",
     ),
     Claim(
         "Remarks 10 and 13",
         "A secret sign or a secret epsilon prevents that.",
-        among(_with_secret, _repeating_secrets),
+        among(_secret(True), _repeating_secrets),
         subject="one feature",
     ),
     Claim(

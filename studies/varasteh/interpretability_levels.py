@@ -21,6 +21,7 @@ from studies.varasteh.rivals import (
     brought,
     columns_of,
     errors,
+    placed,
     situations,
     widths,
 )
@@ -95,7 +96,7 @@ def _distorted(run: StudyRun, at: list[Attacked], plan: _Plan) -> pd.DataFrame:
             for one, epsilon in asked
         ]
     )
-    return frame.assign(d=[len(one.passive) for one, _ in asked], start=[one.passive[0] for one, _ in asked])
+    return placed(frame, [one.passive for one, _ in asked])
 
 
 def _rivals(run: StudyRun, plan: _Plan) -> tuple[Rival, ...]:

@@ -19,7 +19,7 @@ from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Panel, Plot, mean_curve
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.rivals import WindowPlan, columns_of
+from studies.varasteh.rivals import WindowPlan, columns_of, placed
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.theory.prediction import agnostic_error, moments, score_error_correlation
@@ -42,11 +42,8 @@ def accuracy_section(run: StudyRun) -> Section:
     names, missing = run.available(plan.datasets)
     at = [one for name in names for one in plan.of(name, run.seed)]
     frame = run.measure([TaskCell.of(_TASK, one.model, passive=one.passive, records=plan.records) for one in at])
-    data = frame.assign(
-        d=[len(one.passive) for one in at],
-        start=[one.passive[0] for one in at],
-        active=[columns_of(one.model.data.name) - len(one.passive) for one in at],
-    )
+    active = [columns_of(one.model.data.name) - len(one.passive) for one in at]
+    data = placed(frame, [one.passive for one in at]).assign(active=active)
     return Section(
         name="accuracy",
         title="Accuracy of the adversary's own model (Figure 8)",
@@ -103,8 +100,7 @@ def accuracy_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
     """Judge Figure 8, Remark 17, and equations 13 and 21, from measures of ``own_model_of``."""
     part = _measured(data)
     return judged(
-        _CLAIMS,
-        part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"]),
+        _CLAIMS, part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"])
     )
 
 

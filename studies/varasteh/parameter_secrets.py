@@ -17,6 +17,7 @@ from studies.varasteh.rivals import paper_model
 from studies.varasteh.rotation import AS_DISCLOSED, HALF, REPEATS, RESCALES
 
 _TASK = "studies.varasteh.rotation:secret_errors"
+_SHOWN = ("dataset", "secret", AS_DISCLOSED, REPEATS, RESCALES, HALF)
 
 
 @dataclass(frozen=True)
@@ -36,35 +37,23 @@ def secrets_section(run: StudyRun) -> Section:
     """Measure those who repeat the optimisation, or rescale its outcome, under each secret."""
     plan = _QUICK if run.quick else _FULL
     names, missing = run.available(plan.datasets)
-    asked = [(name, secret) for name in names for secret in get_args(Secret)]
+    common = {"passive": 0, "epsilon": plan.epsilon, "draws": plan.draws, "seed": run.seed}
     data = run.measure(
         [
-            TaskCell.of(
-                _TASK,
-                paper_model(name, run.seed),
-                passive=0,
-                epsilon=plan.epsilon,
-                secret=secret,
-                draws=plan.draws,
-                seed=run.seed,
-            )
-            for name, secret in asked
+            TaskCell.of(_TASK, paper_model(name, run.seed), secret=secret, **common)
+            for name in names
+            for secret in get_args(Secret)
         ]
     )
     return Section(
         name="secrets",
         title="Secrets of the distortion (Remarks 10, 13 and 14)",
         data=data,
-        summary=_summary(data),
+        summary=data[[name for name in _SHOWN if name in data]],
         plots=(),
         notes=(*missing, *_rescaling(data)),
         statements=secret_statements(data),
     )
-
-
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    columns = ["dataset", "secret", AS_DISCLOSED, REPEATS, RESCALES, HALF]
-    return data[[name for name in columns if name in data]]
 
 
 def _rescaling(data: pd.DataFrame) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 SIMULATION: models are trained in one place, on all parties' columns; no service runs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -19,12 +19,10 @@ from studies.varasteh.rivals import (
     OURS,
     PUBLISHED,
     Rival,
+    WindowPlan,
     brought,
-    columns_of,
     errors,
     refined,
-    situations,
-    widths,
 )
 
 FEW = 50
@@ -33,19 +31,9 @@ ALPHAS = (0.1, 1.0, 10.0)
 SCORE_DEFENCES = (Choice.of("score_rounding", decimals=1), Choice.of("class_label"))
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """As of the section on the agnostic attack, whose cells this one shares; datasets: those that are refined."""
-
-    datasets: tuple[str, ...] = ("satellite", "pendigits", "bank")
-    sizes: int = 8
-    windows: int = 6
-    seeds: int = 1
-    records: int = 500
-
-
-_FULL = _Plan()
-_QUICK = _Plan(datasets=("satellite",), sizes=2, windows=2, seeds=1, records=100)
+# Of data sets that are refined; cells are those of the section on the agnostic attack.
+_FULL = WindowPlan(("satellite", "pendigits", "bank"), seeds=1)
+_QUICK = WindowPlan(("satellite",), sizes=2, windows=2, seeds=1, records=100)
 
 
 def curve_name(delivered: int, alpha: float) -> str:
@@ -57,14 +45,16 @@ def refined_section(run: StudyRun) -> Section:
     """Measure the attack with models refined by few and many scores, of little and of much weight, and by labels."""
     plan = _QUICK if run.quick else _FULL
     names, missing = run.available(plan.datasets)
-    more = [refined(curve_name(n, alpha), "scores", n, alpha=alpha) for n, alpha in _strengths()]
+    strengths = [(FEW, 1.0), *((DELIVERED, alpha) for alpha in ALPHAS)]
+    more = [refined(curve_name(n, alpha), "scores", n, alpha=alpha) for n, alpha in strengths]
     rivals = (*PUBLISHED[:3], *more, PUBLISHED[-1], *OURS, *brought(run.attacks))
-    defended = [_by_defended_labels(choice) for choice in SCORE_DEFENCES]
-    seeds = range(run.seed, run.seed + plan.seeds)
-    at = [one for name in names for one in situations(name, widths(columns_of(name), plan.sizes), plan.windows, seeds)]
+    # Who refines by the labels that defended scores still tell.
+    by_labels = {choice.words: f"{BY_LABELS}, {choice.words}" for choice in SCORE_DEFENCES}
+    defended = [replace(PUBLISHED[-1], label=by_labels[one.words], defences=(one,)) for one in SCORE_DEFENCES]
+    at = [one for name in names for one in plan.of(name, run.seed)]
     data = errors(run, at, (*rivals, *defended), plan.records)
     statements = refined_statements(data, {n: curve_name(n, 1) for n in (FEW, DELIVERED)})
-    unmoved = unmoved_by_score_defences(data, BY_LABELS, {choice.words: _under(choice) for choice in SCORE_DEFENCES})
+    unmoved = unmoved_by_score_defences(data, BY_LABELS, by_labels)
     return Section(
         name="refined",
         title="Refining the adversary's model (Figure 5)",
@@ -74,19 +64,6 @@ def refined_section(run: StudyRun) -> Section:
         notes=(*missing, *_weights(data), *left_on_the_table(data)),
         statements=(*statements, *unmoved),
     )
-
-
-def _strengths() -> list[tuple[int, float]]:
-    return [(FEW, 1.0), *((DELIVERED, alpha) for alpha in ALPHAS)]
-
-
-def _under(defence: Choice) -> str:
-    return f"{BY_LABELS}, {defence.words}"
-
-
-def _by_defended_labels(defence: Choice) -> Rival:
-    """Who refines by the labels that defended scores still tell."""
-    return replace(PUBLISHED[-1], label=_under(defence), defences=(defence,))
 
 
 def _plots(data: pd.DataFrame, rivals: tuple[Rival, ...]) -> list[Plot]:

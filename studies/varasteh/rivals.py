@@ -80,10 +80,10 @@ OURS = (
 
 def brought(choices: Iterable[Choice]) -> tuple[Rival, ...]:
     """Attacks of ``--with``, each given what it declares that it needs."""
-    needed = [(choice, foreknowledge_of(choice)) for choice in choices]
     return tuple(
         Rival(choice.words, choice, 0, RECORDS_KNOWN if known.records else 0, known.moments, ours=True)
-        for choice, known in needed
+        for choice in choices
+        for known in [foreknowledge_of(choice)]
     )
 
 
@@ -142,6 +142,15 @@ class WindowPlan:
         """The windows of one data set, on a model for every seed."""
         seeds = range(first_seed, first_seed + self.seeds)
         return situations(name, widths(columns_of(name), self.sizes), self.windows, seeds)
+
+
+# Of the section on the agnostic attack, whose windows others take as well.
+QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
+
+
+def placed(frame: pd.DataFrame, windows: Sequence[tuple[int, ...]]) -> pd.DataFrame:
+    """Rows with how many passive columns each has, ``d``, and the first of them, ``start``."""
+    return frame.assign(d=[len(one) for one in windows], start=[one[0] for one in windows])
 
 
 def errors(run: StudyRun, at: Sequence[Attacked], rivals: Sequence[Rival], records: int) -> pd.DataFrame:

@@ -78,8 +78,8 @@ _CASES: Mapping[str, str] = {"i": "rotation", "ii": "rotation", "iii": "free", "
 
 
 def _curve(part: pd.DataFrame, adversary: str, label: str) -> Curve:
-    means = part[part["epsilon"] > 0].groupby("epsilon")[adversary].mean().dropna().clip(lower=_FLOOR)
-    return Curve(label, tuple(map(float, means.index)), tuple(map(float, means)), ours=adversary in _OURS)
+    means = part[part["epsilon"] > 0].groupby("epsilon")[adversary].mean().dropna()
+    return _drawn(means, label, ours=adversary in _OURS)
 
 
 def _cap(part: pd.DataFrame) -> tuple[tuple[float, str], ...]:
@@ -111,7 +111,11 @@ def level_panels(data: pd.DataFrame, beside: Sequence[tuple[str, pd.DataFrame]])
 
 
 def _along_d(part: pd.DataFrame, measure: str, label: str, *, ours: bool = False) -> Curve:
-    means = part.groupby("d")[measure].mean().clip(lower=_FLOOR)
+    return _drawn(part.groupby("d")[measure].mean(), label, ours=ours)
+
+
+def _drawn(means: "pd.Series[float]", label: str, *, ours: bool) -> Curve:
+    means = means.clip(lower=_FLOOR)
     return Curve(label, tuple(map(float, means.index)), tuple(map(float, means)), ours=ours)
 
 

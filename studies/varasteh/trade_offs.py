@@ -12,13 +12,8 @@ from plumbline.cells import TaskCell, windows
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import few_columns_statements, trade_off_statements
-from studies.varasteh.rivals import columns_of, paper_model
-from studies.varasteh.trade_off_plots import (
-    epsilon_plot,
-    known_defence_notes,
-    trade_off_plots,
-    trade_off_summary,
-)
+from studies.varasteh.rivals import columns_of, paper_model, placed
+from studies.varasteh.trade_off_plots import epsilon_plot, known_defence_notes, trade_off_plots, trade_off_summary
 from vfl.data import dataset
 
 _TASK = "studies.varasteh.rotation:distorted_errors"
@@ -107,11 +102,7 @@ def _measured(run: StudyRun, asked: Sequence[_Asked], plan: _Plan) -> pd.DataFra
     frame = run.measure([one.cell(plan.records) for one in asked])
     if not len(frame):
         return frame
-    return frame.assign(
-        d=[len(one.passive) for one in asked],
-        start=[one.passive[0] for one in asked],
-        epsilon=[one.epsilon for one in asked],
-    )
+    return placed(frame, [one.passive for one in asked]).assign(epsilon=[one.epsilon for one in asked])
 
 
 def _trade_offs(name: str, plan: _Plan, first: int) -> Iterator[_Asked]:
@@ -135,12 +126,7 @@ def _two_columns(name: str, plan: _Plan, first: int) -> Iterator[_Asked]:
 
 
 def _all(
-    name: str,
-    size: int,
-    epsilons: Sequence[float],
-    plan: _Plan,
-    first: int,
-    cases: Sequence[str | None] = (None,),
+    name: str, size: int, epsilons: Sequence[float], plan: _Plan, first: int, cases: Sequence[str | None] = (None,)
 ) -> Iterator[_Asked]:
     for seed in range(first, first + plan.seeds):
         for window in windows(columns_of(name), size, plan.windows):

@@ -66,7 +66,7 @@ def test_the_papers_own_figure_has_the_curve() -> None:
         **dict.fromkeys(("closed", "again", "centres", "searches", "ours", "other"), one),
     )
     run = StudyRun(SweepOptions(workers=1), quick=True, attacks=(Choice.of("own_level"),))
-    section = white_box.section_of(run, plan)
+    section = white_box.white_box_section(run, plan)
     (curve,) = {one.label for panel in section.plots[0].panels for one in panel.curves if "own_level" in one.label}
     assert curve in document(section.plots[0])
     assert section.data[section.data["attack"] == "own_level"]["mse"].notna().all()

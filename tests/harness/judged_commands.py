@@ -21,9 +21,9 @@ from typing import Any
 _MOST_SECONDS, _MOST_WAITING = 30, 60
 
 _WARM = (
-    "plumbline.audit.report.party_report",
+    "plumbline.report.party_report",
     "plumbline.audit.run",
-    "plumbline.audit.runs.past_runs",
+    "plumbline.audit.past_runs",
     "plumbline.audit.watching.observer",
     "plumbline.cli",
     "sklearn.linear_model",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from attacks.registry import REGISTRY as ATTACKS
-from plumbline.audit.planning.plan import installed
+from plumbline.audit.plan import installed
 from tests.harness.documented_plugin import lay_out
 from vfl import plugin_trial
 from vfl.plugin_registry import UnusablePlugin

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from plumbline.audit.planning import plan
+from plumbline.audit import plan
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
-from plumbline.audit.runs.folder import AuditFolder
 
 
 def test_in_the_clear_by_choice_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from plumbline.audit import candidates
 from plumbline.audit.candidates import Candidate, read_trials
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import report_again, run_audit
-from plumbline.audit.runs.folder import AuditFolder
 
 
 def test_a_leak_is_tried_on_and_the_cheapest_that_holds_is_named(

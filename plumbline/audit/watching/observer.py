@@ -19,10 +19,10 @@ from pathlib import Path
 
 import typer
 
-from plumbline.audit.runs.folder import versions
+from plumbline.audit.folder import versions
 from plumbline.federation import Federation, FederationFailed
 from plumbline.federation_status import FederationStatus, StatusNews, status_lines, trouble_lines
-from plumbline.html import template
+from plumbline.report.html import template
 from services.adversary.load import load_attacks
 from services.common.durable import make_folder, write_durably
 from services.common.identity import Role, role_of
@@ -274,8 +274,8 @@ def _lacking(folder: RunFolder, session_id: str, *, awaits_passive: bool) -> str
 
 def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages) -> None:
     # Only who judges needs what they take to load.
-    from plumbline.audit.report.page import write_report
     from plumbline.judge.findings import read_findings
+    from plumbline.report.page import write_report
 
     agreement = folder.record(Role.ACTIVE).agreement
     assert agreement is not None  # noqa: S101 - all of the session is there

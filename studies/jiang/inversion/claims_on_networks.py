@@ -1,24 +1,16 @@
 """What Jiang 5.2.2 says of Figures 7, 9 and 10, and how a run is put to it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import pandas as pd
 
-from studies.claims.claim import Claim, Finding, Test
+from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import for_most, listed, where
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.jiang.inversion.contenders import GIA, GIA_HALF, GRN, MOMENTS, RANDOM, RANGES
-from studies.jiang.inversion.curve_tests import (
-    ALIKE,
-    ALIKE_AT_LEAST,
-    CURVES,
-    all_of,
-    below,
-    near,
-    of_each,
-    with_errors,
-)
+from studies.jiang.inversion.curve_tests import ALIKE, ALIKE_AT_LEAST, CURVES, all_of, below, near, of_each, with_errors
 from studies.jiang.inversion.inversion_setting import size_of
 
 _SMALL = 0.1
@@ -33,7 +25,7 @@ def _few(name: str) -> int:
     return size_of(name, _SMALL)
 
 
-_ON_FIGURE_7 = (
+NETWORK_CLAIMS = (
     Claim(
         _FIGURE_7,
         "The attack error is close to 0 for r <= 0.1.",
@@ -68,11 +60,6 @@ _ON_FIGURE_7 = (
 )
 
 
-def statements_on_networks(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge what is said of Figure 7, for each data set."""
-    return of_each(_ON_FIGURE_7, results, _FIGURE_7)
-
-
 def statements_on_sizes(results: pd.DataFrame, attacks: Sequence[str]) -> tuple[Statement, ...]:
     """Judge what is said of Figure 9; curves of the attack come in the order of the networks' depth."""
     claims = (
@@ -90,7 +77,7 @@ def statements_on_sizes(results: pd.DataFrame, attacks: Sequence[str]) -> tuple[
             "Where features lie far from the start at zero, the start alone errs more than a random guess.",
         ),
     )
-    return of_each(claims, results, _FIGURE_9)
+    return of_each(claims, results)
 
 
 def statements_on_activations(results: pd.DataFrame, attacks: Mapping[str, str]) -> tuple[Statement, ...]:
@@ -107,21 +94,18 @@ def statements_on_activations(results: pd.DataFrame, attacks: Mapping[str, str])
     worse = Claim(
         _FIGURE_10,
         "For most data sets the error is slightly larger with relu than with sigmoid and tanh.",
-        _mostly_worse(relu, {"sigmoid": sigmoid, "tanh": tanh}),
+        partial(_mostly_worse, relu, {"sigmoid": sigmoid, "tanh": tanh}),
         "A relu unit that is off hides its input, one that is on hides nothing; sigmoid units hide by saturating. "
         "Which weighs more depends on the data and on the training.",
     )
-    return (*of_each([similar], results, _FIGURE_10), worse.judged(where(results)))
+    return (*of_each([similar], results), worse.judged(where(results)))
 
 
-def _mostly_worse(attack: str, others: Mapping[str, str]) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        found = {
-            f"{name}, {words}": interval_over(pairs, "difference")
-            for name, own in rows.groupby("dataset", sort=False)
-            for words, other in others.items()
-            if len(pairs := CURVES.pairs(own, attack, other))
-        }
-        return for_most(listed(f"{attack} errs more than under", found, lambda one: one.low > 0, interval_words))
-
-    return tested
+def _mostly_worse(attack: str, others: Mapping[str, str], rows: pd.DataFrame) -> Finding:
+    found = {
+        f"{name}, {words}": interval_over(pairs, "difference")
+        for name, own in rows.groupby("dataset", sort=False)
+        for words, other in others.items()
+        if len(pairs := CURVES.pairs(own, attack, other))
+    }
+    return for_most(listed(f"{attack} errs more than under", found, lambda one: one.low > 0, interval_words))

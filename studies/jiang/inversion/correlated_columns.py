@@ -1,7 +1,6 @@
 """Figure 6: whether features that correlate with the attacker's are reconstructed better (Jiang 5.2.1.1, eq. 25)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,15 @@ from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import correlation_with_active
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import trend
-from studies.claims.statement import Statement, interval_words
+from studies.claims.statement import interval_words
 from studies.jiang.inversion.contenders import GIA, MOMENTS, bayesian, inversion
 from studies.jiang.inversion.curve_tests import data_sets_of, of_each
 from studies.jiang.inversion.inversion_setting import (
     QUICK_ROWS,
     QUICK_STEPS,
-    RECORDS,
-    STEPS,
     Contender,
     Grid,
+    InversionPlan,
     Target,
     contests,
     linear_targets,
@@ -39,18 +37,9 @@ HALF, IMPUTED = "guess 1/2", "no score, 100 records"
 _SHOWN = 8
 
 
-@dataclass(frozen=True)
-class CorrelationPlan:
-    """What Figure 6 is drawn from: a grid of one ratio, predictions, rounds of inversion, the sampler's draws."""
-
-    grid: Grid
-    records: int = RECORDS
-    steps: int = STEPS
-    draws: int = 100
-
-
-_FULL = CorrelationPlan(Grid(OF_PAPER, ratios=(0.3,), windows=10, seeds=2))
-_QUICK = CorrelationPlan(Grid(OF_PAPER, ratios=(0.3,), windows=3, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
+# Grids of one ratio.
+_FULL = InversionPlan(Grid(OF_PAPER, ratios=(0.3,), windows=10, seeds=2), draws=100)
+_QUICK = InversionPlan(Grid(OF_PAPER, ratios=(0.3,), windows=3, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
 
 
 def correlations_of(shared: Any, *, passive: Sequence[int]) -> dict[str, Any]:
@@ -61,13 +50,9 @@ def correlations_of(shared: Any, *, passive: Sequence[int]) -> dict[str, Any]:
     return {"correlations": correlation_with_active(own[:, columns], own[:, active]).tolist()}
 
 
-def correlation(run: StudyRun) -> Section:
-    """Measure Figure 6."""
-    return correlation_section(run, _QUICK if run.quick else _FULL)
-
-
-def correlation_section(run: StudyRun, plan: CorrelationPlan) -> Section:
-    """Measure Figure 6 as a plan says."""
+def correlation(run: StudyRun, plan: InversionPlan | None = None) -> Section:
+    """Measure Figure 6, as the run or a plan says."""
+    plan = plan or (_QUICK if run.quick else _FULL)
     grid, skipped = usable(run, plan.grid)
     attacked = linear_targets(grid, run.seed, complete=False)
     contenders = (
@@ -99,7 +84,7 @@ def correlation_section(run: StudyRun, plan: CorrelationPlan) -> Section:
             "from feature to feature by their spread alone.",
             *skipped,
         ),
-        statements=statements_on_correlation(results),
+        statements=of_each([CORRELATION_CLAIM], results, OF_PAPER),
     )
 
 
@@ -119,10 +104,7 @@ def by_feature(results: pd.DataFrame, asked: pd.DataFrame, attacked: Sequence[Ta
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-_COLUMNS = [
-    *("dataset", "d", "ratio", "seed", "start", "curve", "ours", "status"),
-    *("column", "correlation", "error"),
-]
+_COLUMNS = [*("dataset", "d", "ratio", "seed", "start", "curve", "ours", "status"), *("column", "correlation", "error")]
 
 
 def _trends_table(results: pd.DataFrame) -> pd.DataFrame:
@@ -176,15 +158,10 @@ def _usually_lower(rows: pd.DataFrame) -> Finding:
     )
 
 
-_CLAIM = Claim(
+CORRELATION_CLAIM = Claim(
     "Figure 6, 5.2.1.1",
     "Features that correlate more with the active party's usually have a lower error.",
     _usually_lower,
     "The attack doesn't use these correlations: it sees the attacker's features through their share of the logits "
     "only. One window and eight features, as in the paper, can show either.",
 )
-
-
-def statements_on_correlation(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Figure 6 on a frame: dataset, curve, status, seed, start, correlation, error."""
-    return of_each([_CLAIM], results, _CLAIM.source, OF_PAPER)

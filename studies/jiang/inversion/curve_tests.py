@@ -1,6 +1,6 @@
 """What this paper says of curves against r, as tests of the measurements on one data set."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -25,14 +25,14 @@ def data_sets_of(results: pd.DataFrame) -> list[str]:
 
 
 def of_each(
-    claims: Iterable[Claim], results: pd.DataFrame, source: str, of_paper: Sequence[str] = DATA_SETS
+    claims: Sequence[Claim], results: pd.DataFrame, of_paper: Sequence[str] = DATA_SETS
 ) -> tuple[Statement, ...]:
     """Judge claims on each data set of a frame, but for those of another one; the paper's others were not measured."""
     names = data_sets_of(results)
     own = [one for name in names for claim in claims if claim.dataset in {"", name} for one in claim.on(name)]
     missing = ", ".join(name for name in of_paper if name not in names)
     told = "They were not part of this run."
-    absent = (Statement(source, missing, "What is said of these data sets as well.", "not measured", told),)
+    absent = (Statement(claims[0].source, missing, "What is said of these data sets as well.", "not measured", told),)
     return (*judged(own, where(results)), *(absent if missing else ()))
 
 

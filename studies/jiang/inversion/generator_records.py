@@ -11,8 +11,8 @@ import attacks
 from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
 from studies.claims.claim import NOTHING, Claim, Finding
-from studies.claims.kinds import joined, paired, trend
-from studies.claims.statement import Statement, interval_over, interval_words
+from studies.claims.kinds import joined, paired, trend, where
+from studies.claims.statement import interval_over, interval_words
 from studies.jiang.inversion.contenders import GIA, GRN, bayesian, inversion, random_guess
 from studies.jiang.inversion.curve_tests import CURVES, below, data_sets_of, of_each
 from studies.jiang.inversion.inversion_plots import plots_of
@@ -97,13 +97,9 @@ def in_batches(
     return {"mse": mse_per_feature(truth, estimate), "attack_accuracy": judge.accuracy(estimate)}
 
 
-def generative(run: StudyRun) -> Section:
-    """Measure Figure 8."""
-    return count_section(run, _QUICK if run.quick else _FULL)
-
-
-def count_section(run: StudyRun, plan: CountPlan) -> Section:
-    """Measure Figure 8 as a plan says."""
+def generative(run: StudyRun, plan: CountPlan | None = None) -> Section:
+    """Measure Figure 8, as the run or a plan says."""
+    plan = plan or (_QUICK if run.quick else _FULL)
     grid, skipped = usable(run, plan.grid)
     results = measured(run, _planned(run, plan, grid))
     return Section(
@@ -120,7 +116,7 @@ def count_section(run: StudyRun, plan: CountPlan) -> Section:
             "of a point: the same estimates as in batches.",
             *skipped,
         ),
-        statements=statements_on_counts(results),
+        statements=of_each(COUNT_CLAIMS, results, OF_PAPER),
     )
 
 
@@ -139,37 +135,19 @@ def _planned(run: StudyRun, plan: CountPlan, grid: Grid) -> list[Any]:
                 at_once = (count * batches, 1) if one in alone else (count, batches)
                 beside = target.described | {"curve": one.label, "ours": one.ours, "predictions": count}
                 beside |= {"d": len(target.passive), "start": target.passive[0], "seed": target.model.seed}
-                planned.append((beside, _batches(target.model, target.passive, one.attack, *at_once)))
+                asked: dict[str, Any] = {"attack": one.attack.name, "options": one.attack.options}
+                asked |= {"passive": target.passive, "together": at_once[0], "batches": at_once[1]}
+                planned.append((beside, TaskCell.of(f"{_HERE}:in_batches", target.model, **asked)))
     return planned
 
 
-def _batches(model: Any, passive: tuple[int, ...], attack: Choice, together: int, batches: int) -> TaskCell:
-    return TaskCell.of(
-        f"{_HERE}:in_batches",
-        model,
-        passive=passive,
-        attack=attack.name,
-        options=attack.options,
-        together=together,
-        batches=batches,
-    )
-
-
 def _panels(results: pd.DataFrame) -> tuple[Panel, ...]:
-    return tuple(
-        Panel(
-            title=name,
-            x_label="predictions, powers of ten",
-            y_label="attack accuracy",
-            curves=tuple(
-                _curve(part, str(label))
-                for label, part in results[(results["dataset"] == name) & (results["status"] == "done")].groupby(
-                    "curve", sort=False
-                )
-            ),
-        )
-        for name in data_sets_of(results)
-    )
+    panels = []
+    for name in data_sets_of(results):
+        curves = where(results, dataset=name).groupby("curve", sort=False)
+        drawn = tuple(_curve(part, str(label)) for label, part in curves)
+        panels.append(Panel(name, "predictions, powers of ten", "attack accuracy", drawn))
+    return tuple(panels)
 
 
 def _curve(part: pd.DataFrame, label: str) -> Curve:
@@ -216,7 +194,7 @@ def _ahead_with_few(rows: pd.DataFrame) -> Finding:
     return joined(below(GIA, GRN, "attack_accuracy")(part) for _, part in few)
 
 
-_CLAIMS = (
+COUNT_CLAIMS = (
     Claim(
         _SOURCE,
         "The generative network has a lower attack accuracy with fewer predictions.",
@@ -237,8 +215,3 @@ _CLAIMS = (
         "From zeros the search ends far from the features; see Figure 7.",
     ),
 )
-
-
-def statements_on_counts(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Figure 8 on a frame: dataset, d, ratio, predictions, seed, start, curve, status, attack_accuracy."""
-    return of_each(_CLAIMS, results, _SOURCE, OF_PAPER)

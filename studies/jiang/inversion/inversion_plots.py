@@ -59,14 +59,11 @@ def errors_table(results: pd.DataFrame, shown: Sequence[float] = _SHOWN) -> pd.D
     done = results[results["status"] == "done"]
     if done.empty:
         return pd.DataFrame(columns=["dataset", "ratio", "d"])
-    kept = done[[_is_shown(int(d), int(n), shown) for d, n in zip(done["d"], done["columns"], strict=True)]]
+    sizes = {columns: {max(1, round(ratio * columns)) for ratio in shown} for columns in done["columns"].unique()}
+    kept = done[[d in sizes[columns] for d, columns in zip(done["d"], done["columns"], strict=True)]]
     means = kept.groupby(["dataset", "ratio", "d", "curve"], sort=False)["mse"].mean().unstack("curve")
     table = means[[curve for curve in results["curve"].unique() if curve in means]].map(number_words).reset_index()
     return table.assign(ratio=table["ratio"].map(lambda ratio: f"{ratio:.2f}"))
-
-
-def _is_shown(size: int, columns: int, shown: Sequence[float]) -> bool:
-    return any(size == max(1, round(ratio * columns)) for ratio in shown)
 
 
 def left_on_the_table(results: pd.DataFrame, published: Sequence[str]) -> tuple[str, ...]:

@@ -86,6 +86,29 @@ class Grid:
         return f"{self.windows} windows of adjacent columns at each r, of {self.seeds} splits and trainings{rows}"
 
 
+@dataclass(frozen=True)
+class InversionPlan:
+    """What a figure of gradient inversion is drawn from.
+
+    Attributes:
+        grid: of models.
+        records: attacked at each point.
+        steps: of gradient inversion.
+        draws: of the Bayesian sampler, whose errors fall with their root.
+    """
+
+    grid: Grid
+    records: int = RECORDS
+    steps: int = STEPS
+    draws: int = 60
+
+
+# Of networks, which take longest.
+QUICK_NETWORKS = InversionPlan(
+    Grid(("robot",), ratios=(0.1, 0.5, 0.8), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=15, records=50
+)
+
+
 def size_of(name: str, ratio: float) -> int:
     """How many columns a ratio of a data set's is: at least one, and not all."""
     columns = dataset(name).features
@@ -155,12 +178,7 @@ def contests(
         (
             target.described | {"curve": one.label, "ours": one.ours},
             AttackCell(
-                target.model,
-                target.passive,
-                one.attack,
-                records=records,
-                auxiliary=one.auxiliary,
-                moments=one.moments,
+                target.model, target.passive, one.attack, records=records, auxiliary=one.auxiliary, moments=one.moments
             ),
         )
         for target in attacked
@@ -191,10 +209,10 @@ def usable(run: StudyRun, grid: Grid) -> tuple[Grid, tuple[str, ...]]:
 
 def plugged_in(run: StudyRun) -> tuple[Contender, ...]:
     """Attacks that the run draws into every figure, as curves of their own; each knows what it says it needs."""
-    needed = [(one, foreknowledge_of(one)) for one in run.attacks]
     return tuple(
         Contender(one.words, one, ours=True, moments=known.moments, auxiliary=RECORDS if known.records else 0)
-        for one, known in needed
+        for one in run.attacks
+        for known in [foreknowledge_of(one)]
     )
 
 

@@ -1,21 +1,7 @@
 """Figure 5: gradient inversion of logistic regressions, against equation solving and a random guess (Jiang 5.2.1)."""
 
-from dataclasses import dataclass
-
-import pandas as pd
-
 from studies.claims.claim import Claim
-from studies.claims.statement import Statement
-from studies.jiang.inversion.contenders import (
-    CLAMPED,
-    COMPLETE,
-    ESA,
-    GIA,
-    GIA_KLD,
-    HALF_STAR,
-    RANDOM,
-    on_linear_models,
-)
+from studies.jiang.inversion.contenders import CLAMPED, COMPLETE, ESA, GIA, GIA_KLD, HALF_STAR, RANDOM, on_linear_models
 from studies.jiang.inversion.curve_tests import (
     ALIKE,
     ALIKE_AT_LEAST,
@@ -38,9 +24,8 @@ from studies.jiang.inversion.inversion_setting import (
     DATA_SETS,
     QUICK_ROWS,
     QUICK_STEPS,
-    RECORDS,
-    STEPS,
     Grid,
+    InversionPlan,
     contests,
     linear_targets,
     measured,
@@ -51,35 +36,13 @@ from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.data import dataset
 
-
-@dataclass(frozen=True)
-class LinearPlan:
-    """What Figure 5 is drawn from.
-
-    Attributes:
-        grid: of models.
-        records: attacked at each point.
-        steps: of gradient inversion.
-        draws: of the Bayesian sampler.
-    """
-
-    grid: Grid
-    records: int = RECORDS
-    steps: int = STEPS
-    draws: int = 60
+_FULL = InversionPlan(Grid(DATA_SETS, windows=4))
+_QUICK = InversionPlan(Grid(DATA_SETS, ratios=(0.1, 0.9), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
 
 
-_FULL = LinearPlan(Grid(DATA_SETS, windows=4))
-_QUICK = LinearPlan(Grid(DATA_SETS, ratios=(0.1, 0.9), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
-
-
-def linear(run: StudyRun) -> Section:
-    """Measure Figure 5."""
-    return linear_section(run, _QUICK if run.quick else _FULL)
-
-
-def linear_section(run: StudyRun, plan: LinearPlan) -> Section:
-    """Measure Figure 5 as a plan says."""
+def linear(run: StudyRun, plan: InversionPlan | None = None) -> Section:
+    """Measure Figure 5, as the run or a plan says."""
+    plan = plan or (_QUICK if run.quick else _FULL)
     grid, skipped = usable(run, plan.grid)
     contenders = (*on_linear_models(plan.steps, plan.draws), *plugged_in(run))
     results = with_guesses(measured(run, contests(linear_targets(grid, run.seed), contenders, plan.records)))
@@ -100,7 +63,7 @@ def linear_section(run: StudyRun, plan: LinearPlan) -> Section:
             *left_on_the_table(results, (ESA, GIA, GIA_KLD)),
             *skipped,
         ),
-        statements=statements_on_linear(results),
+        statements=of_each(LINEAR_CLAIMS, results),
     )
 
 
@@ -135,7 +98,7 @@ def _determined(name: str) -> int:
     return dataset(name).classes - 1
 
 
-_CLAIMS = (
+LINEAR_CLAIMS = (
     Claim(_FIGURE, "The attack error of both attacks is 0 while d <= k - 1.", near(_ALL, _determined), _UNFINISHED),
     Claim(_FIGURE, "The attack error of both rises with d.", CURVES.grows(ESA, GIA), _COLUMNS),
     Claim(
@@ -163,10 +126,7 @@ _CLAIMS = (
         _FIGURE, "The attack accuracy is 1 while d <= k - 1.", near(_ALL, _determined, "attack_accuracy"), _UNFINISHED
     ),
     Claim(
-        _FIGURE,
-        "The attack accuracy falls with r.",
-        CURVES.grows(GIA, measure="attack_accuracy", falls=True),
-        _COLUMNS,
+        _FIGURE, "The attack accuracy falls with r.", CURVES.grows(GIA, measure="attack_accuracy", falls=True), _COLUMNS
     ),
     Claim(
         _FIGURE,
@@ -181,8 +141,3 @@ _CLAIMS = (
         _STARTS,
     ).on("satellite", "drive"),
 )
-
-
-def statements_on_linear(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on a frame of Figure 5: dataset, d, ratio, seed, start, curve, status, mse, accuracy."""
-    return of_each(_CLAIMS, results, _FIGURE)

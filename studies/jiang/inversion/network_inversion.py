@@ -1,9 +1,8 @@
 """Figure 7: gradient inversion of networks, against the generative network and a random guess (Jiang 5.2.2)."""
 
-from dataclasses import dataclass
-
-from studies.jiang.inversion.claims_on_networks import statements_on_networks
+from studies.jiang.inversion.claims_on_networks import NETWORK_CLAIMS
 from studies.jiang.inversion.contenders import COMPLETE, GIA, GRN, on_networks
+from studies.jiang.inversion.curve_tests import of_each
 from studies.jiang.inversion.inversion_plots import (
     errors_table,
     left_on_the_table,
@@ -13,11 +12,9 @@ from studies.jiang.inversion.inversion_plots import (
 )
 from studies.jiang.inversion.inversion_setting import (
     DATA_SETS,
-    QUICK_ROWS,
-    QUICK_STEPS,
-    RECORDS,
-    STEPS,
+    QUICK_NETWORKS,
     Grid,
+    InversionPlan,
     contests,
     measured,
     network_targets,
@@ -27,40 +24,12 @@ from studies.jiang.inversion.inversion_setting import (
 from studies.page.section import Section
 from studies.study import StudyRun
 
-
-@dataclass(frozen=True)
-class NetworkPlan:
-    """What figures of networks are drawn from.
-
-    Attributes:
-        grid: of models.
-        records: attacked at each point.
-        steps: of gradient inversion.
-        draws: of the Bayesian sampler, whose errors fall with their root.
-    """
-
-    grid: Grid
-    records: int = RECORDS
-    steps: int = STEPS
-    draws: int = 60
+_FULL = InversionPlan(Grid(DATA_SETS, windows=3, seeds=3))
 
 
-_FULL = NetworkPlan(Grid(DATA_SETS, windows=3, seeds=3))
-_QUICK = NetworkPlan(
-    Grid(("robot",), ratios=(0.1, 0.5, 0.8), windows=2, rows=QUICK_ROWS),
-    steps=QUICK_STEPS,
-    draws=15,
-    records=50,
-)
-
-
-def networks(run: StudyRun) -> Section:
-    """Measure Figure 7."""
-    return network_section(run, _QUICK if run.quick else _FULL)
-
-
-def network_section(run: StudyRun, plan: NetworkPlan) -> Section:
-    """Measure Figure 7 as a plan says."""
+def networks(run: StudyRun, plan: InversionPlan | None = None) -> Section:
+    """Measure Figure 7, as the run or a plan says."""
+    plan = plan or (QUICK_NETWORKS if run.quick else _FULL)
     grid, skipped = usable(run, plan.grid)
     contenders = (*on_networks(plan.steps, plan.draws), *plugged_in(run))
     results = with_guesses(measured(run, contests(network_targets(grid, run.seed), contenders, plan.records)))
@@ -80,7 +49,7 @@ def network_section(run: StudyRun, plan: NetworkPlan) -> Section:
             *left_on_the_table(results, (GRN, GIA)),
             *skipped,
         ),
-        statements=statements_on_networks(results),
+        statements=of_each(NETWORK_CLAIMS, results),
     )
 
 

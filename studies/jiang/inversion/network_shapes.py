@@ -11,16 +11,15 @@ from studies.jiang.inversion.inversion_plots import errors_table, plots_of, rati
 from studies.jiang.inversion.inversion_setting import (
     DATA_SETS,
     HIDDEN,
-    QUICK_ROWS,
-    QUICK_STEPS,
+    QUICK_NETWORKS,
     Grid,
+    InversionPlan,
     contests,
     measured,
     network_targets,
     plugged_in,
     usable,
 )
-from studies.jiang.inversion.network_inversion import NetworkPlan
 from studies.page.section import Section
 from studies.study import StudyRun
 
@@ -35,31 +34,18 @@ class Shape:
 
 SIZES = {"1 layer": Shape((8,)), "2 layers": Shape((8, 8)), "3 layers": Shape((8, 8, 8))}
 ACTIVATIONS = {name: Shape(activation=name) for name in ("sigmoid", "tanh", "relu")}
-_FULL = NetworkPlan(Grid(DATA_SETS, ratios=(0.1, 0.3, 0.5, 0.9), windows=3, seeds=3))
-_QUICK = NetworkPlan(
-    Grid(("robot",), ratios=(0.1, 0.5, 0.8), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=15, records=50
-)
+_FULL = InversionPlan(Grid(DATA_SETS, ratios=(0.1, 0.3, 0.5, 0.9), windows=3, seeds=3))
 
 
-def sizes(run: StudyRun) -> Section:
-    """Measure Figure 9."""
-    return size_section(run, _QUICK if run.quick else _FULL)
-
-
-def size_section(run: StudyRun, plan: NetworkPlan) -> Section:
-    """Measure Figure 9 as a plan says."""
+def sizes(run: StudyRun, plan: InversionPlan | None = None) -> Section:
+    """Measure Figure 9, as the run or a plan says."""
     title, by = "One, two and three hidden layers (Figure 9)", "number of hidden layers"
     section = _section(run, plan, SIZES, ("sizes", title, by, "Layers have eight sigmoid units at either party."))
     return replace(section, statements=statements_on_sizes(section.data, [inversion_of(label) for label in SIZES]))
 
 
-def activations(run: StudyRun) -> Section:
-    """Measure Figure 10."""
-    return activation_section(run, _QUICK if run.quick else _FULL)
-
-
-def activation_section(run: StudyRun, plan: NetworkPlan) -> Section:
-    """Measure Figure 10 as a plan says."""
+def activations(run: StudyRun, plan: InversionPlan | None = None) -> Section:
+    """Measure Figure 10, as the run or a plan says."""
     title, by = "Sigmoid, tanh and relu (Figure 10)", "activation of the hidden layers"
     units = "Two hidden layers of eight units at either party."
     section = _section(run, plan, ACTIVATIONS, ("activations", title, by, units))
@@ -68,12 +54,13 @@ def activation_section(run: StudyRun, plan: NetworkPlan) -> Section:
 
 
 def _section(
-    run: StudyRun, plan: NetworkPlan, shapes: Mapping[str, Shape], words: tuple[str, str, str, str]
+    run: StudyRun, plan: InversionPlan | None, shapes: Mapping[str, Shape], words: tuple[str, str, str, str]
 ) -> Section:
     """The section but for its statements; words: its name, its title, what curves differ by, what shapes share."""
     name, title, by, units = words
+    plan = plan or (QUICK_NETWORKS if run.quick else _FULL)
     grid, skipped = usable(run, plan.grid)
-    results = measured_shapes(run, grid, shapes, records=plan.records, steps=plan.steps, draws=plan.draws)
+    results = measured_shapes(run, replace(plan, grid=grid), shapes)
     caption = f"Attack error by the {by}. The Bayesian adversary knows the ranges only."
     return Section(
         name=name,
@@ -90,9 +77,7 @@ def inversion_of(label: str) -> str:
     return f"GIA, {label}"
 
 
-def measured_shapes(
-    run: StudyRun, grid: Grid, shapes: Mapping[str, Shape], *, records: int, steps: int, draws: int
-) -> pd.DataFrame:
+def measured_shapes(run: StudyRun, plan: InversionPlan, shapes: Mapping[str, Shape]) -> pd.DataFrame:
     """Attack networks of every shape; curves carry the shape's label.
 
     A random guess, and what a guess from the ranges reaches without scores, are the same for all shapes.
@@ -100,12 +85,12 @@ def measured_shapes(
     planned = []
     for number, (label, shape) in enumerate(shapes.items()):
         attackers = [
-            replace(inversion(steps), label=inversion_of(label)),
-            replace(bayesian(draws)[0], label=f"Bayes, {label}"),
+            replace(inversion(plan.steps), label=inversion_of(label)),
+            replace(bayesian(plan.draws)[0], label=f"Bayes, {label}"),
             *(replace(one, label=f"{one.label}, {label}") for one in plugged_in(run)),
         ]
         guess = [random_guess()] if number == 0 else []
-        attacked = network_targets(grid, run.seed, shape.hidden, shape.activation)
-        planned += contests(attacked, [*guess, *attackers], records)
+        attacked = network_targets(plan.grid, run.seed, shape.hidden, shape.activation)
+        planned += contests(attacked, [*guess, *attackers], plan.records)
     first = next(iter(shapes))
     return with_guesses(measured(run, planned), {f"Bayes, {first}": "no score, ranges"})

@@ -5,7 +5,6 @@ gives them. A coordinator that answers only for records which parties hold would
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -27,7 +26,7 @@ from studies.jiang.paired_points import (
     names_in,
     told,
 )
-from studies.jiang.splits import Split, Splits, threshold
+from studies.jiang.splits import Split, SplitPlan, Splits, threshold
 from studies.page.elements import number_words
 from studies.page.plots import Panel, Plot
 from studies.page.section import Section
@@ -48,16 +47,8 @@ _RANDOM = "random guess"
 _ACCURACY = "attack_accuracy"
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How much is run."""
-
-    datasets: tuple[str, ...]
-    splits: Splits
-
-
-_FULL = _Plan(("bank_all", "robot", "satellite", "drive"), Splits((0.1, 0.3, 0.5, 0.7, 0.9), windows=4, seeds=2))
-_QUICK = _Plan(("robot",), Splits((0.1, 0.5), windows=2, steps=500, shadow_steps=500))
+_FULL = SplitPlan(("bank_all", "robot", "satellite", "drive"), Splits((0.1, 0.3, 0.5, 0.7, 0.9), windows=4, seeds=2))
+_QUICK = SplitPlan(("robot",), Splits((0.1, 0.5), windows=2, steps=500, shadow_steps=500))
 
 
 def auxiliary(run: StudyRun) -> Section:

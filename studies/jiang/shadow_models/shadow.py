@@ -6,17 +6,29 @@ SIMULATION: models are trained in one place; auxiliary records are held-out ones
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
 from plumbline.cells.cells import ModelKind
-from studies.claims.claim import Claim, Finding, Test
+from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import where
 from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import QUICK_STEPS, RECORDS, STEPS, gradient_inversion
-from studies.jiang.paired_points import Point, curve, difference, judged_on, measured, names_in, told
+from studies.jiang.paired_points import (
+    KINDS,
+    Point,
+    curve,
+    difference,
+    judged_on,
+    mean_error,
+    mean_table,
+    measured,
+    names_in,
+    told,
+)
 from studies.jiang.splits import Split, Splits, threshold
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
@@ -29,7 +41,6 @@ _CLOSE = 0.1
 _EARLY = 0.25
 # "Satisfactory": within this one, and better than a random guess.
 _SATISFACTORY = 0.25
-_NAMES = {"linear": "LR", "network": "networks"}
 _READ = (
     "n is rounded up, tau is that of r = 1 as in the paper (19 to 24 records for LR, 52 to 77 for networks). Passive "
     "columns are windows of adjacent ones, for which the paper gives no rule; auxiliary records are held-out ones that "
@@ -82,7 +93,7 @@ def shadow(run: StudyRun) -> Section:
         name="shadow",
         title="Black box: a shadow model of few complete records (Figure 11)",
         data=data,
-        summary=_summary(data),
+        summary=mean_table(data, "dataset", "model", "adversary", "share", "n", measures=("mse", "attack_accuracy")),
         plots=(Plot("shadow", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
         statements=shadow_statements(data),
@@ -128,7 +139,7 @@ def records_at(share: float, tau: int) -> int:
 def _panels(data: pd.DataFrame) -> list[Panel]:
     return [
         Panel(
-            f"{name}, {_NAMES[kind]}, tau = {tau}",
+            f"{name}, {KINDS[kind]}, tau = {tau}",
             "ratio of passive features r",
             "MSE per feature",
             _curves(where(data, dataset=name, model=kind)),
@@ -154,14 +165,6 @@ def _curves(part: pd.DataFrame) -> tuple[Curve, ...]:
         curve(where(part, adversary="imputation", share=most), "mse", f"records alone, {most:g} tau", ours=True),
         curve(where(part, adversary="white box, posterior"), "mse", "white box, posterior (1/2)", ours=True),
     )
-
-
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    if data.empty:
-        return data
-    keys = ["dataset", "model", "adversary", "share", "n"]
-    means = where(data).groupby(keys, sort=False)[["mse", "attack_accuracy"]].mean()
-    return means.reset_index().round(4)
 
 
 # --- what the numbers say ------------------------------------------------------------------------------------------
@@ -215,25 +218,21 @@ def _as_white_box(rows: pd.DataFrame) -> Finding:
     )
 
 
-def _early(few: int) -> Test:
-    def tested(rows: pd.DataFrame) -> Finding:
-        held, said = [], []
-        for name, of in _shadows(rows):
-            attacked = where(of, share=_EARLY)
-            white, random = (where(rows, dataset=name, adversary=who) for who in ("white box", "random guess"))
-            change, gain = (difference(attacked, other, "mse") for other in (white, random))
-            if change is not None and gain is not None:
-                n = int(attacked["n"].max())
-                held += [n < few, change.share <= _SATISFACTORY, gain.is_below]
-                said.append(
-                    f"{name} {n} records, {change.share:+.0%} of the white box's error, {gain.words} from a random "
-                    "guess"
-                )
-        lead = f"Three conditions per data set (fewer than {few} records; at most {_SATISFACTORY:.0%} above the white "
-        lead += f"box's error; below a random guess's): {'; '.join(said)}."
-        return Finding(held, lead if held else "")
-
-    return tested
+def _early(few: int, rows: pd.DataFrame) -> Finding:
+    held, said = [], []
+    for name, of in _shadows(rows):
+        attacked = where(of, share=_EARLY)
+        white, random = (where(rows, dataset=name, adversary=who) for who in ("white box", "random guess"))
+        change, gain = (difference(attacked, other, "mse") for other in (white, random))
+        if change is not None and gain is not None:
+            n = int(attacked["n"].max())
+            held += [n < few, change.share <= _SATISFACTORY, gain.is_below]
+            said.append(
+                f"{name} {n} records, {change.share:+.0%} of the white box's error, {gain.words} from a random guess"
+            )
+    lead = f"Three conditions per data set (fewer than {few} records; at most {_SATISFACTORY:.0%} above the white "
+    lead += f"box's error; below a random guess's): {'; '.join(said)}."
+    return Finding(held, lead if held else "")
 
 
 def _claims(figure: str, few: int, reached: str) -> tuple[Claim, ...]:
@@ -248,7 +247,7 @@ def _claims(figure: str, few: int, reached: str) -> tuple[Claim, ...]:
         Claim(
             f"1 and 5.3, Figure {figure}",
             f"From n = {_EARLY:g} tau on, which is less than {few} records, the attack is {reached}.",
-            _early(few),
+            partial(_early, few),
             _START,
         ),
     )
@@ -260,7 +259,7 @@ _CLAIMS = {"linear": _claims("11a", 10, "satisfactory"), "network": _claims("11b
 def shadow_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
     """Judge what sections 1 and 5.3 say of Figure 11, from rows of the section's ``data``."""
     return tuple(
-        one for kind, claims in _CLAIMS.items() for one in judged_on(_NAMES[kind], claims, where(data, model=kind))
+        one for kind, claims in _CLAIMS.items() for one in judged_on(KINDS[kind], claims, where(data, model=kind))
     )
 
 
@@ -271,12 +270,12 @@ def _shadows(own: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _notes(data: pd.DataFrame) -> Iterator[str]:
-    for kind, words in _NAMES.items():
+    for kind, words in KINDS.items():
         for name, of in _shadows(where(data, model=kind)):
-            errors = {share: _mean(where(of, share=share)) for share in sorted(set(of["share"]))}
+            errors = {share: mean_error(where(of, share=share)) for share in sorted(set(of["share"]))}
             best = min(errors, key=lambda share: errors[share])
             ours, alone = (
-                _mean(where(data, model=kind, dataset=name, adversary=who, share=best))
+                mean_error(where(data, model=kind, dataset=name, adversary=who, share=best))
                 for who in ("posterior", "imputation")
             )
             yield (
@@ -285,7 +284,3 @@ def _notes(data: pd.DataFrame) -> Iterator[str]:
                 f"score, by {number_words(alone)}."
             )
     yield _READ
-
-
-def _mean(rows: pd.DataFrame) -> float:
-    return float(rows["mse"].mean()) if len(rows) else float("nan")

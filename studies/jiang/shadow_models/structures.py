@@ -4,7 +4,7 @@ SIMULATION: networks are trained in one place; auxiliary records are held-out on
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -20,12 +20,13 @@ from studies.jiang.paired_points import (
     curve,
     difference,
     judged_on,
+    mean_error,
     mean_table,
     measured,
     names_in,
     told,
 )
-from studies.jiang.splits import Split, Splits, threshold
+from studies.jiang.splits import Split, SplitPlan, Splits, threshold
 from studies.page.elements import number_words
 from studies.page.plots import Panel, Plot
 from studies.page.section import Section
@@ -37,16 +38,8 @@ GUESSED: tuple[tuple[int, ...], ...] = ((), (8,), HIDDEN, (8, 8, 8), (4, 4), (16
 _SIMILAR = 0.1
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How much is run."""
-
-    datasets: tuple[str, ...]
-    splits: Splits
-
-
-_FULL = _Plan(("bank_all", "robot", "satellite", "drive"), Splits((0.1, 0.3, 0.5, 0.7, 0.9), windows=2, seeds=2))
-_QUICK = _Plan(("drive",), Splits((0.5,), windows=2, steps=QUICK_STEPS, shadow_steps=1000))
+_FULL = SplitPlan(("bank_all", "robot", "satellite", "drive"), Splits((0.1, 0.3, 0.5, 0.7, 0.9), windows=2, seeds=2))
+_QUICK = SplitPlan(("drive",), Splits((0.5,), windows=2, steps=QUICK_STEPS, shadow_steps=1000))
 
 
 def structures(run: StudyRun) -> Section:
@@ -96,9 +89,8 @@ def _points(splits: Splits, split: Split, others: tuple[Choice, ...]) -> Iterato
     tau = threshold(split.model.data.name, HIDDEN)
 
     def point(adversary: str, attack: Choice, structure: str = "") -> Point:
-        box = adversary in ("white box", "random guess")
         cell = AttackCell(split.model, split.passive, attack, RECORDS)
-        if not box:
+        if adversary not in ("white box", "random guess"):
             cell = replace(cell, auxiliary=tau, access="black_box", seed=split.model.seed)
         return Point({**split.labels, "adversary": adversary, "structure": structure, "n": tau}, cell)
 
@@ -107,8 +99,7 @@ def _points(splits: Splits, split: Split, others: tuple[Choice, ...]) -> Iterato
     yield point("posterior", Choice.of("posterior", prior="imputation", draws=100))
     yield point("imputation", Choice.of("imputation"))
     for hidden in GUESSED:
-        choice = splits.shadow(hidden)
-        yield point("shadow", choice, structure_words(hidden))
+        yield point("shadow", splits.shadow(hidden), structure_words(hidden))
     for other in others:
         yield point(other.words, other)
 
@@ -174,10 +165,7 @@ def _is_above(change: Difference) -> bool:
 
 _CLAIMS = (
     Claim(
-        _SOURCE,
-        "A linear shadow model usually causes a higher attack error.",
-        _beside_real((_LR,), _is_above),
-        _SIMPLE,
+        _SOURCE, "A linear shadow model usually causes a higher attack error.", _beside_real((_LR,), _is_above), _SIMPLE
     ),
     Claim(
         _SOURCE,
@@ -207,9 +195,11 @@ def structure_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
 
 def _notes(data: pd.DataFrame) -> Iterator[str]:
     for name, _, of in by_data_set(where(data)) if len(data) else ():
-        errors = {one: _mean(where(of, adversary="shadow", structure=one)) for one in map(structure_words, GUESSED)}
+        errors = {
+            one: mean_error(where(of, adversary="shadow", structure=one)) for one in map(structure_words, GUESSED)
+        }
         best = min(errors, key=lambda one: errors[one])
-        ours, alone = (_mean(where(of, adversary=who)) for who in ("posterior", "imputation"))
+        ours, alone = (mean_error(where(of, adversary=who)) for who in ("posterior", "imputation"))
         yield (
             f"{name}: the best structure of a shadow, {best}, errs by {number_words(errors[best])} over all r; the "
             f"Bayesian adversary, which regresses a linear part from the same records, by {number_words(ours)}; the "
@@ -219,7 +209,3 @@ def _notes(data: pd.DataFrame) -> Iterator[str]:
         "All structures get the same n = tau records, tau of eq. 22 for the real structure at r = 1. The paper names "
         "LR and one to three hidden layers; 4-4 and 16-16 stand for its other numbers of neurons."
     )
-
-
-def _mean(rows: pd.DataFrame) -> float:
-    return float(rows["mse"].mean()) if len(rows) else float("nan")

@@ -1,19 +1,19 @@
 """What section 6.2 says of defences in Figures 14 and 15, and how a run is put to it."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pandas as pd
 
-from studies.claims.claim import Claim, Finding, Test
+from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import listed, where
 from studies.claims.statement import Statement, interval_over
-from studies.jiang.paired_points import Difference, difference, judged_on, names_in, told
+from studies.jiang.paired_points import KINDS, Difference, difference, judged_on, names_in, told
 from studies.page.elements import number_words
 
 # Falls that count: of the attack's accuracy, of the model's.
 _DISTINCT, _NEGLIGIBLE = 0.1, 0.02
 _SOURCES = {"linear": "6.2, Figure 14", "network": "6.2, Figure 15"}
-_NAMES = {"linear": "LR", "network": "networks"}
 _ACCESSES, _NO_DEFENCE = ("white box", "black box"), ("none", "")
 
 
@@ -54,23 +54,19 @@ def _unchanged(rows: pd.DataFrame) -> Finding:
     )
 
 
-def _defended(family: str, option: str, *, protects: bool | None, costs: bool | None) -> Test:
+def _defended(family: str, option: str, rows: pd.DataFrame, *, protects: bool | None, costs: bool | None) -> Finding:
     """A test of a defence. protects: attack accuracy falls; costs: the model's does; None: unsaid."""
-
-    def tested(rows: pd.DataFrame) -> Finding:
-        held, said = [], []
-        for name, attack, model in _both(rows, (family, option), _NO_DEFENCE):
-            if protects is not None:
-                # A wide interval shows neither: what doesn't protect surely takes less than that away.
-                fell = attack.is_below and attack.mean.mean < -_DISTINCT
-                held.append(fell if protects else attack.mean.low >= -_DISTINCT)
-            if costs is not None:
-                held.append((model.mean.mean < -_NEGLIGIBLE) == costs)
-            said.append(f"{name}: {attack.words} and {model.words}")
-        lead = f"Paired changes of attack and of model accuracy (counting falls of more than {_DISTINCT} and "
-        return Finding(held, f"{lead}{_NEGLIGIBLE} in the mean): {'; '.join(said)}." if said else "")
-
-    return tested
+    held, said = [], []
+    for name, attack, model in _both(rows, (family, option), _NO_DEFENCE):
+        if protects is not None:
+            # A wide interval shows neither: what doesn't protect surely takes less than that away.
+            fell = attack.is_below and attack.mean.mean < -_DISTINCT
+            held.append(fell if protects else attack.mean.low >= -_DISTINCT)
+        if costs is not None:
+            held.append((model.mean.mean < -_NEGLIGIBLE) == costs)
+        said.append(f"{name}: {attack.words} and {model.words}")
+    lead = f"Paired changes of attack and of model accuracy (counting falls of more than {_DISTINCT} and "
+    return Finding(held, f"{lead}{_NEGLIGIBLE} in the mean): {'; '.join(said)}." if said else "")
 
 
 def _smaller_budget(rows: pd.DataFrame) -> Finding:
@@ -95,43 +91,43 @@ _CLAIMS = (
     Claim(
         "6.2",
         "With a large budget, DP-SGD can't prevent the attack.",
-        _defended("dp_sgd", "epsilon 10", protects=False, costs=None),
+        partial(_defended, "dp_sgd", "epsilon 10", protects=False, costs=None),
     ),
     Claim(
         "6.2",
         "With a small budget, attack accuracy falls, and model accuracy with it.",
-        _defended("dp_sgd", "epsilon 0.1", protects=True, costs=True),
+        partial(_defended, "dp_sgd", "epsilon 0.1", protects=True, costs=True),
         _NO_MORE_TO_LOSE,
     ),
     Claim(
         "6.2",
         "Noise of sigma 0.1: a relatively good balance.",
-        _defended("score_noise", "sigma 0.1", protects=True, costs=False),
+        partial(_defended, "score_noise", "sigma 0.1", protects=True, costs=False),
         _NO_MORE_TO_LOSE,
     ),
     Claim(
         "6.2",
         "Too much noise may lead to significant loss of utility.",
-        _defended("score_noise", "sigma 1", protects=None, costs=True),
+        partial(_defended, "score_noise", "sigma 1", protects=None, costs=True),
     ),
     Claim(
         "6.2",
         "Rounding to integers, only the label: a distinct reduction of attack accuracy, free of cost.",
-        _defended("score_rounding", "0 decimals", protects=True, costs=False),
+        partial(_defended, "score_rounding", "0 decimals", protects=True, costs=False),
         "Scores rounded to integers tell no class where none reaches one half, and decide for the first one then; "
         + _NO_MORE_TO_LOSE,
     ),
     Claim(
         "6.2",
         "Only returning the label: a distinct reduction of attack accuracy, free of cost.",
-        _defended("class_label", "", protects=True, costs=False),
+        partial(_defended, "class_label", "", protects=True, costs=False),
         _NO_MORE_TO_LOSE,
     ),
     *(
         Claim(
             "6.2",
             f"{words}: satisfactory protection at negligible loss of utility.",
-            _defended("purification", option, protects=True, costs=False),
+            partial(_defended, "purification", option, protects=True, costs=False),
             _NO_MORE_TO_LOSE,
         )
         for option, words in ((_REAL, "Purification"), (_RANDOM, "Purification trained on random scores"))
@@ -151,14 +147,14 @@ def trade_off_statements(data: pd.DataFrame) -> list[Statement]:
     return [
         one
         for kind, source in _SOURCES.items()
-        for one in judged_on(_NAMES[kind], _CLAIMS, where(published, model=kind), source)
+        for one in judged_on(KINDS[kind], _CLAIMS, where(published, model=kind), source)
     ]
 
 
 def trade_off_notes(data: pd.DataFrame) -> Iterator[str]:
     """What the adversary who knows each defence still gets beyond what it knew, and how this was run."""
     done = where(data)
-    for kind, words in _NAMES.items():
+    for kind, words in KINDS.items():
         own = where(done, model=kind)
         if len(own) and "federation_part" in own.columns:
             yield from _left(own, words)

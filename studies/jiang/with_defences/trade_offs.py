@@ -14,7 +14,7 @@ from plumbline.cells.cells import Access, ModelKind
 from studies.claims.kinds import where
 from studies.jiang.changed_situations import after_alignment, behind_real_purifier
 from studies.jiang.inversion.inversion_setting import RECORDS, gradient_inversion
-from studies.jiang.paired_points import Point, measured
+from studies.jiang.paired_points import KINDS, Point, mean_table, measured
 from studies.jiang.splits import Split, Splits, threshold
 from studies.jiang.with_defences.claims_on_defences import trade_off_notes, trade_off_statements
 from studies.page.plots import Curve, Panel, Plot
@@ -68,7 +68,11 @@ def trade_offs(run: StudyRun) -> Section:
         name="trade_offs",
         title="Privacy and utility of defences (Figures 14 and 15)",
         data=data,
-        summary=_summary(data),
+        summary=mean_table(
+            data,
+            *("dataset", "model", "access", "defence", "option", "adversary"),
+            measures=("model_accuracy", "attack_accuracy", "mse"),
+        ),
         plots=tuple(
             utility_plot(where(data, model=kind), kind, measure)
             for kind in _KINDS
@@ -143,22 +147,8 @@ def _point(
 ) -> Point:
     access: Access = "black_box" if black_box else "white_box"
     asked = AttackCell(split.model, split.passive, attack, RECORDS, auxiliary=n, access=access, seed=split.model.seed)
-    labels = {
-        "defence": defended.family,
-        "option": defended.option,
-        "adversary": adversary,
-        "access": access.replace("_", " "),
-        "n": n,
-    }
-    return Point({**split.labels, **labels}, defended.cell(asked))
-
-
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    if data.empty:
-        return data
-    keys = ["dataset", "model", "access", "defence", "option", "adversary"]
-    means = where(data).groupby(keys, sort=False)[["model_accuracy", "attack_accuracy", "mse"]].mean()
-    return means.reset_index().round(4)
+    labels = split.labels | {"defence": defended.family, "option": defended.option, "adversary": adversary}
+    return Point(labels | {"access": access.replace("_", " "), "n": n}, defended.cell(asked))
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
@@ -166,7 +156,6 @@ def _summary(data: pd.DataFrame) -> pd.DataFrame:
 
 _FIGURES = {"linear": "14", "network": "15"}
 _WORDS = {"attack_accuracy": "attack accuracy", "mse": "MSE per feature"}
-_NAMES = {"linear": "LR", "network": "networks"}
 # Whose estimates a defence leaves, drawn full beside the paper's hollow signs, and those who see no scores.
 _OURS = "posterior, records"
 _WITHOUT = ("random guess", "imputation")
@@ -190,7 +179,7 @@ def utility_plot(results: pd.DataFrame, model: str, measure: str) -> Plot:
     ]
     better = "right and low" if measure == "attack_accuracy" else "right and high"
     caption = (
-        f"Figure {_FIGURES[model]}: {_WORDS[measure]} on {_NAMES[model]} at r = 0.5, GIA above, shadow models below. "
+        f"Figure {_FIGURES[model]}: {_WORDS[measure]} on {KINDS[model]} at r = 0.5, GIA above, shadow models below. "
         f"A defence should be {better}. Full, ours: the Bayesian adversary who knows the defence and tau complete "
         "records; lines: these records alone (imputation), and a random guess."
     )

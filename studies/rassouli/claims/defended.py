@@ -3,13 +3,14 @@
 Rows are as ``transform_section`` and ``schemes_section`` give them.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
 from plumbline.simulation.informed import KNOWING
-from studies.claims.claim import NOTHING, Claim, Finding, Test, judged_here
+from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import Curves, among, every, joined, paired
-from studies.claims.statement import Statement
 from studies.page.elements import number_words
 from studies.rassouli.claims.comparisons import DATASETS, hidden
 from vfl.arrays import FloatArray
@@ -35,14 +36,11 @@ def _less_successful(own: pd.DataFrame) -> Finding:
     return joined(_CURVES.surely(one, f"{attack}'s errors rise by") for attack, one in moved.items())
 
 
-def _adds_the_gain(attack: str) -> Test:
-    def tested(frame: pd.DataFrame) -> Finding:
-        gains = frame.loc[(frame["adversary"] == attack) & (frame["defence"] == _PPS), [*_WINDOW, "gain"]]
-        moved = _moved(frame, attack).merge(gains, on=_WINDOW)
-        apart = (moved["difference"] / moved["gain"] - 1).abs()
-        return Finding((apart < _SAME).tolist(), f"at most {apart.max():.2%} from it, in {len(moved)} windows")
-
-    return tested
+def _adds_the_gain(attack: str, frame: pd.DataFrame) -> Finding:
+    gains = frame.loc[(frame["adversary"] == attack) & (frame["defence"] == _PPS), [*_WINDOW, "gain"]]
+    moved = _moved(frame, attack).merge(gains, on=_WINDOW)
+    apart = (moved["difference"] / moved["gain"] - 1).abs()
+    return Finding((apart < _SAME).tolist(), f"at most {apart.max():.2%} from it, in {len(moved)} windows")
 
 
 def _vanishing(own: pd.DataFrame) -> Finding:
@@ -91,7 +89,7 @@ def _most_divergence(own: pd.DataFrame) -> Finding:
     return Finding([largest < _SAME_SCORES], f"at most {number_words(largest)} nats")
 
 
-_TRANSFORM = (
+TRANSFORM_CLAIMS = (
     *(
         one
         for name, figure in _FIGURES.items()
@@ -108,7 +106,7 @@ _TRANSFORM = (
         Claim(
             "Section VIII-D",
             f"-I adds 4/d Tr(A^+ A K_1/2) to the error of {words}.",
-            _adds_the_gain(attack),
+            partial(_adds_the_gain, attack),
             subject="every window",
         )
         for attack, words in (("ls", "LS"), ("half_star", "Half*"))
@@ -121,11 +119,6 @@ _TRANSFORM = (
     Claim("Theorem 3", "H* makes the error of LS greatest, at the value of eq. 81.", _greatest, subject="every window"),
     Claim("Section VIII-D", "If the adversary is aware of H, the scheme fails.", _aware, subject="every window"),
 )
-
-
-def transform_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on the transform."""
-    return judged_here(_TRANSFORM, frame)
 
 
 # --- schemes that keep decisions ----------------------------------------------------------------------------------
@@ -157,7 +150,7 @@ def _buys_error(frame: pd.DataFrame) -> Finding:
     )
 
 
-_SCHEMES = (
+SCHEME_CLAIMS = (
     *Claim(
         "Section VII-B, Figure 13",
         "Schemes 1 to 3 and the class label preserve the model's accuracy: scheme 2 with a lead that eq. 94 lacks.",
@@ -177,11 +170,6 @@ _SCHEMES = (
         subject="scheme 1, every strength",
     ),
 )
-
-
-def scheme_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on schemes that keep the decisions."""
-    return judged_here(_SCHEMES, frame)
 
 
 def designed_above_plain(part: pd.DataFrame) -> list[bool]:

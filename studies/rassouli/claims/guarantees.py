@@ -6,9 +6,9 @@ Rows are as ``bounds_section`` gives them.
 import numpy as np
 import pandas as pd
 
-from studies.claims.claim import Claim, Finding, Test, judged_here
+from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import among, every
-from studies.claims.statement import Statement, interval_over, interval_words
+from studies.claims.statement import interval_over, interval_words
 from studies.page.elements import number_words
 from studies.rassouli.claims.comparisons import DATASETS, hidden
 
@@ -64,7 +64,7 @@ def _converges(rows: pd.DataFrame) -> Finding:
 
 
 _EVERY = "every window"
-_CLAIMS = (
+GUARANTEES = (
     Claim(
         "Theorem 1",
         "RCC2 errs no more than Half*, and Half* no more than Half, record by record (eq. 44, 48).",
@@ -136,8 +136,3 @@ _CLAIMS = (
         among(hidden, _converges),
     ).on(*DATASETS),
 )
-
-
-def guarantee_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on theorems."""
-    return judged_here(_CLAIMS, frame)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from studies.claims.claim import Claim, Finding, Test, judged
+from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import among, every
-from studies.claims.statement import Statement, interval_over, interval_words
+from studies.claims.statement import interval_over, interval_words
 from studies.page.elements import number_words
 
 _EMPLOYMENT = 14
@@ -91,7 +91,7 @@ def _never_exceeded(case: str) -> Test:
 
 
 _FEATURE = "bank, employment variation rate"
-_CLAIMS = (
+GUESSING_CLAIMS = (
     Claim(
         "Section VIII-C",
         "omega b > 0, with omega = 0.989 and b = 3.05.",
@@ -127,8 +127,3 @@ _CLAIMS = (
         "case 3, both signs",
     ),
 )
-
-
-def guessing_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on the black box."""
-    return judged(_CLAIMS, frame)

@@ -10,9 +10,9 @@ from itertools import pairwise
 import pandas as pd
 
 from plumbline.judge.measures import Interval
-from studies.claims.claim import NOTHING, Claim, Finding, Test, judged_here
+from studies.claims.claim import NOTHING, Claim, Finding, Test
 from studies.claims.kinds import among
-from studies.claims.statement import Statement, interval_of, interval_over, interval_words
+from studies.claims.statement import interval_of, interval_over, interval_words
 from studies.page.elements import number_words
 from studies.rassouli.claims.comparisons import ATTACKS, DATASETS, LABELS, hidden
 
@@ -138,7 +138,7 @@ def _steps(own: pd.DataFrame) -> Iterator[Interval]:
             yield interval_of(change, ("seed", "start"))
 
 
-_CLAIMS = (
+RECONSTRUCTION_CLAIMS = (
     *Claim(
         _FIGURE,
         "For d < k the error is 0: the equations have one solution.",
@@ -197,8 +197,3 @@ _CLAIMS = (
     ),
     Claim("Remark 10", "The error per feature may rise or fall with d.", among(hidden, _rises_and_falls)),
 )
-
-
-def reconstruction_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on the figure."""
-    return judged_here(_CLAIMS, frame)

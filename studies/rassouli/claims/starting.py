@@ -5,9 +5,8 @@ Rows are as ``starts_section`` gives them: the column ``start_at`` is zero, half
 
 import pandas as pd
 
-from studies.claims.claim import Claim, Finding, judged_here
+from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import among, joined
-from studies.claims.statement import Statement
 from studies.rassouli.claims.comparisons import ATTACKS, DATASETS, hidden
 
 
@@ -26,7 +25,7 @@ def _mostly_best(rows: pd.DataFrame) -> Finding:
     return Finding(held, joined(found).measured)
 
 
-_CLAIMS = (
+START_CLAIMS = (
     *Claim(
         "Figure 14",
         "Starting at 1/2 is the best.",
@@ -46,8 +45,3 @@ _CLAIMS = (
         "Where features lie near 0, a search that starts there has the better prior.",
     ).on(*DATASETS),
 )
-
-
-def start_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge the claims on the start."""
-    return judged_here(_CLAIMS, frame)

@@ -17,7 +17,8 @@ T = TypeVar("T")
 # Seconds of process CPU, by message.
 Seconds = dict[str, float]
 
-STAGES = ("set-up", "receives", "request", "response", "compares")
+# Messages, and whose work each is.
+STAGES = {"set-up": "server", "receives": "client", "request": "client", "response": "server", "compares": "client"}
 
 
 def ids_of(role: str, count: int) -> list[str]:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from studies.speed.alignment.alignments import STAGES, Seconds, Side, align_in_processes, openmined, ours, set_up
-from studies.speed.repetition import in_turns, one_core
+from studies.speed.alignment.alignments import STAGES, Seconds, align_in_processes, openmined, ours, set_up
+from studies.speed.repetition import doubled, in_turns, one_core
 from studies.speed.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
 from vfl.cores import cores_for
 
@@ -60,7 +60,7 @@ def _messages(asked: PsiAsked, progress: Progress) -> ResultTable:
         f"Microseconds of CPU an id, {asked.ids:,} ids on each side",
         columns_of(
             variant="",
-            **{_key(stage): f"{who}: {stage}" for stage, who in zip(STAGES, _senders(), strict=True)},
+            **{_key(stage): f"{who}: {stage}" for stage, who in STAGES.items()},
             total="both sides",
             server_rate="server, ids/s",
             client_rate="client, ids/s",
@@ -74,10 +74,6 @@ def _messages(asked: PsiAsked, progress: Progress) -> ResultTable:
     )
 
 
-def _senders() -> tuple[str, ...]:
-    return ("server", "client", "client", "server", "client")
-
-
 def _key(stage: str) -> str:
     return stage.replace("-", "_")
 
@@ -85,29 +81,22 @@ def _key(stage: str) -> str:
 def _message_row(name: str, runs: Sequence[Seconds], count: int) -> dict[str, Cell]:
     each = _MICROSECONDS / count
     stages = {_key(stage): Spread.of([one[stage] for one in runs]).scaled(each) for stage in STAGES}
-    sides = {
-        role: Spread.of(
-            [
-                count / sum(one[stage] for stage, who in zip(STAGES, _senders(), strict=True) if who == role)
-                for one in runs
-            ]
+    rates = {
+        f"{role}_rate": Spread.of(
+            [count / sum(one[stage] for stage, who in STAGES.items() if who == role) for one in runs]
         )
         for role in ("server", "client")
     }
-    return {
-        "variant": name,
-        **stages,
-        "total": Spread.of([sum(one.values()) for one in runs]).scaled(each),
-        "server_rate": sides["server"],
-        "client_rate": sides["client"],
-    }
+    return {"variant": name, **stages, "total": Spread.of([sum(one.values()) for one in runs]).scaled(each), **rates}
 
 
 def _whole(asked: PsiAsked, progress: Progress) -> ResultTable:
     rows = list[dict[str, Cell]]()
     for count in asked.whole:
         progress(f"an alignment of {count:,} ids in two processes")
-        rows += [_side_row(count, side) for side in align_in_processes(count)]
+        for side in align_in_processes(count):
+            row: dict[str, Cell] = {"ids": count, "role": side.role, "cpu": side.cpu_seconds, "wall": side.wall_seconds}
+            rows.append(row | {"rate": count / side.wall_seconds, "memory": side.peak_bytes / _MEGABYTES})
     return ResultTable(
         "whole",
         "Whole alignments, each side a process of its own",
@@ -119,25 +108,11 @@ def _whole(asked: PsiAsked, progress: Progress) -> ResultTable:
     )
 
 
-def _side_row(count: int, side: Side) -> dict[str, Cell]:
-    return {
-        "ids": count,
-        "role": side.role,
-        "cpu": side.cpu_seconds,
-        "wall": side.wall_seconds,
-        "rate": count / side.wall_seconds,
-        "memory": side.peak_bytes / _MEGABYTES,
-    }
-
-
 def _shared_out(asked: PsiAsked, progress: Progress) -> ResultTable:
     """One side's heaviest message with 1, 2, 4 ... and so many worker processes, by the clock."""
-    counts = (
-        sorted({min(asked.workers, 1 << power) for power in range(asked.workers.bit_length())}) if asked.workers else []
-    )
     with ExitStack() as stack:
         variants = dict[int, Callable[[], float]]()
-        for count in counts:
+        for count in doubled(asked.workers):
             progress(f"a set-up with {count} workers")
             cores = stack.enter_context(
                 closing(cores_for(count, releases_gil=False, preload=["vfl.crypto.curve25519"]))

@@ -1,10 +1,11 @@
 """``plumbline bench attacks``: every attack on predictions of a standard table, and judging a made-up run of many."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -75,11 +76,8 @@ def _attacked(
         estimates[name] = near(truth, 0.1 + 0.05 * number)
         if number % 3 == 0:
             estimates[f"withheld: {name}"] = near(truth.mean(axis=0), 0.01)
-        outcomes.append(
-            PredictionAttackOutcome(
-                attack=name, batch=0, records=len(truth), status=DONE, level="nothing", sees_scores=True, seconds=1.0
-            )
-        )
+        said: dict[str, Any] = {"status": DONE, "level": "nothing", "sees_scores": True, "seconds": 1.0}
+        outcomes.append(PredictionAttackOutcome(attack=name, batch=0, records=len(truth), **said))
     return estimates, outcomes
 
 
@@ -221,16 +219,13 @@ def _attack_table(asked: AttacksAsked, names: tuple[str, ...], model: TrainedMod
 
 def _why_not(name: str, view: PredictionView) -> str:
     """Why an attack doesn't apply to the standard table; empty where it does. Runs it on ten records."""
-    few = replace(view, features_active=view.features_active[:10], scores=_first(view.scores, 10))
+    scores = None if view.scores is None else view.scores[:10]
+    few = replace(view, features_active=view.features_active[:10], scores=scores)
     try:
         attacks.load(name).reconstruct(few)
     except (ViewError, ImportError) as error:
         return str(error)
     return ""
-
-
-def _first(scores: FloatArray | None, count: int) -> FloatArray | None:
-    return None if scores is None else scores[:count]
 
 
 def _attack(name: str, view: PredictionView, progress: Progress) -> Callable[[], tuple[float, FloatArray]]:
@@ -250,16 +245,7 @@ def _attack_row(name: str, runs: list[tuple[float, FloatArray]], records: int) -
 
 
 def _judge_table(asked: AttacksAsked, progress: Progress) -> ResultTable:
-    return ResultTable(
-        "judge",
-        "Judging a made-up run",
-        columns_of(records="records", columns="columns", attacks="attacks", seconds="CPU, s"),
-        tuple(_judge_rows(asked, progress)),
-        ("Seconds of process CPU of everything that a report says of predictions.",),
-    )
-
-
-def _judge_rows(asked: AttacksAsked, progress: Progress) -> Iterator[dict[str, Cell]]:
+    rows = list[dict[str, Cell]]()
     for made in asked.judged:
         with tempfile.TemporaryDirectory(prefix="plumbline-bench-") as folder:
             run = write_made_run(made, Path(folder))
@@ -271,4 +257,11 @@ def _judge_rows(asked: AttacksAsked, progress: Progress) -> Iterator[dict[str, C
         if len({repr(findings) for _, findings in found}) != 1:
             raise WrongResult("The judge says something else the second time: its time means nothing.")
         seconds = Spread.of([one for one, _ in found])
-        yield {"records": made.records, "columns": made.words, "attacks": made.attacks, "seconds": seconds}
+        rows.append({"records": made.records, "columns": made.words, "attacks": made.attacks, "seconds": seconds})
+    return ResultTable(
+        "judge",
+        "Judging a made-up run",
+        columns_of(records="records", columns="columns", attacks="attacks", seconds="CPU, s"),
+        tuple(rows),
+        ("Seconds of process CPU of everything that a report says of predictions.",),
+    )

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from studies.speed.exchange.own_exchange import OwnVariant, best_layout
 from studies.speed.exchange.work import ExchangeWork, Phases, make_work, spreads
 from studies.speed.machine import cores_of
-from studies.speed.repetition import in_turns
+from studies.speed.repetition import doubled, in_turns
 from studies.speed.result import Cell, ResultTable, Spread, columns_of
 from vfl.crypto import Engine, PrivateKey
 from vfl.crypto.kernels import Kernel
@@ -72,17 +72,9 @@ def _grown(private_key: PrivateKey, name: str, kernel: Kernel, repetitions: int)
         variants = {factor: _product(private_key, size, kernel) for factor, size in sizes.items()}
         found = {factor: Spread.of(runs) for factor, runs in in_turns(variants, repetitions).items()}
         for factor, seconds in found.items():
-            size = sizes[factor]
-            yield {
-                "kernel": name,
-                "varied": varied,
-                "rows": size.rows,
-                "columns": size.columns,
-                "digits": size.digits,
-                "seconds": seconds,
-                "each": seconds.median / size.volume * 1e6,
-                "growth": seconds.median / found[1].median,
-            }
+            each, growth = seconds.median / sizes[factor].volume * 1e6, seconds.median / found[1].median
+            row = {"kernel": name, "varied": varied, **asdict(sizes[factor])}
+            yield row | {"seconds": seconds, "each": each, "growth": growth}
 
 
 def workers_table(private_key: PrivateKey, kernels: dict[str, Kernel], most: int, repetitions: int) -> ResultTable:
@@ -111,21 +103,16 @@ def _shared_out(
 ) -> Iterator[dict[str, Cell]]:
     work = _WIDE.work(private_key)
     layout = best_layout(work)
-    counts = sorted({min(most, 1 << power) for power in range(most.bit_length() + 1)})
     with ExitStack() as stack:
         variants = dict[int, Callable[[], Phases]]()
-        for count in counts:
+        for count in doubled(most):
             cores = stack.enter_context(closing(cores_of(kernel, count)))
             variant = OwnVariant(Engine(kernel, cores), layout, time.perf_counter)
             variant.run(work)  # starts the workers
             variants[count] = lambda variant=variant: variant.run(work)  # type: ignore[misc]
         found = {count: spreads(runs) for count, runs in in_turns(variants, repetitions).items()}
     for count, cells in found.items():
-        yield {
-            "kernel": name,
-            "workers": count,
-            "product": cells["product"],
-            "product_gain": found[1]["product"].median / cells["product"].median,
-            "total": cells["total"],
-            "total_gain": found[1]["total"].median / cells["total"].median,
-        }
+        row: dict[str, Cell] = {"kernel": name, "workers": count}
+        for phase in ("product", "total"):
+            row |= {phase: cells[phase], f"{phase}_gain": found[1][phase].median / cells[phase].median}
+        yield row

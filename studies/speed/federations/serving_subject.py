@@ -3,7 +3,6 @@
 import math
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,14 +46,8 @@ def measure_serving(asked: ServingAsked, progress: Progress = silent) -> Result:
     federation fails.
     """
     # How a model was trained is nothing to who asks it.
-    settings = {
-        "cipher": "plain",
-        "epochs": 1,
-        "batch_size": min(4096, asked.records // 2),
-        "seed": 1,
-        "test_fraction": 0.01,
-    }
-    settings |= {"validation_fraction": 0.0, "step_timeout": 600}
+    settings = {"cipher": "plain", "epochs": 1, "batch_size": min(4096, asked.records // 2), "seed": 1}
+    settings |= {"test_fraction": 0.01, "validation_fraction": 0.0, "step_timeout": 600}
     progress(f"a federation of {asked.records:,} records")
     with (
         tempfile.TemporaryDirectory(prefix="plumbline-bench-") as folder,
@@ -120,11 +113,15 @@ def _alone(asked: ServingAsked, federation: Federation, known: dict[str, float])
     if not latencies:
         raise WrongResult("No single record was answered: there is no time to tell.")
     in_time = sum(number / asked.rate + one <= asked.seconds for number, one in enumerate(answers) if one is not None)
+    p50, p99 = (float(np.quantile(latencies, share)) * _MILLISECONDS for share in (0.5, 0.99))
     row: dict[str, Cell] = {
         "requests": count,
         "served": in_time / asked.seconds,
         "refused": count - len(latencies),
-        **_latency_row(latencies),
+        "p50": p50,
+        "p99": p99,
+        "longest": max(latencies) * _MILLISECONDS,
+        "ratio": p99 / p50,
         "cpu": None if math.isnan(cpu) else cpu / len(latencies) * _MILLISECONDS,
     }
     return ResultTable(
@@ -167,13 +164,3 @@ def _services_cpu(federation: Federation) -> float:
         return sum(cpu_seconds(processes.process(name).pid) for name in processes.settings)
     except OSError:
         return math.nan
-
-
-def _latency_row(latencies: Sequence[float]) -> dict[str, Cell]:
-    p50, p99 = (float(np.quantile(latencies, share)) * _MILLISECONDS for share in (0.5, 0.99))
-    return {
-        "p50": p50,
-        "p99": p99,
-        "longest": max(latencies) * _MILLISECONDS,
-        "ratio": p99 / p50,
-    }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from plumbline.__main__ import main
-from plumbline.audit.runs.folder import ERROR_FILE, run_at_work
+from plumbline.audit.folder import ERROR_FILE, run_at_work
 from plumbline.cli import plugins
 
 

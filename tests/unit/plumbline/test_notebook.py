@@ -36,7 +36,10 @@ READ = TrainingFinding("randomiser_channel", "passive", "", 0.5, "readings", 0.7
 def answered(name: str, part: float | None, light: Any) -> ColumnAnswer:
     interval = None if part is None else Interval(part, part - 0.1, part + 0.1)
     levels = tuple(LevelVerdict(level, "its mean", 0.1, "half_star", 0.02, interval) for level in LEVELS)
-    return ColumnAnswer("passive", name, "number", light, levels, f"{name} is told.", (0,))
+    words = f"{name} is told."
+    return ColumnAnswer(
+        party="passive", column=name, kind="number", light=light, levels=levels, sentence=words, features=(0,)
+    )
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from plumbline.audit.candidates import (
     read_trials,
     trial_of,
 )
-from plumbline.audit.planning.plan import plan_audit
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.plan import plan_audit
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
@@ -40,7 +40,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 
 def answering(run: Findings, *, columns: bool, labels: bool, sees_scores: bool = True) -> Findings:
     """A run whose columns and labels leak, or not; without sees_scores no attack on predictions could be tried."""
-    told = ColumnAnswer("passive", "x", "number", "red", LEAKS if columns else SAFE, "", (0,))
+    told = ColumnAnswer(
+        party="passive", column="x", kind="number", light="red", levels=LEAKS if columns else SAFE, features=(0,)
+    )
     answer = Answer("", "red", (), (told,), label_levels=(LEAKS if labels else SAFE,))
     tried = [attack("half_star", column("x", 0.02))] if sees_scores else []
     return replace(run, answer=answer, predictions=findings(*tried))

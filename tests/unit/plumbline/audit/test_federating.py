@@ -9,8 +9,8 @@ import pytest
 
 from attacks.known_moments import known_moments
 from plumbline.audit.federating import write_knowledge
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from services.adversary.prior_knowledge import read_moments
 from services.common.settings import Settings

@@ -5,7 +5,7 @@ import pytest
 
 from plumbline.audit import further_sessions
 from plumbline.audit.further_sessions import ClearSessions
-from plumbline.audit.planning.plan import expected_agreement, labels_of, session_limit
+from plumbline.audit.plan import expected_agreement, labels_of, session_limit
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from plumbline import recipe
 from plumbline.audit import run as audit_run
+from plumbline.audit.folder import AuditFolder, _new_folder
 from plumbline.audit.further_sessions import ClearSessions
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import NotBegun, prepare, run_audit
-from plumbline.audit.runs.folder import AuditFolder, _new_folder
 from plumbline.processes import LocalProcesses
 from vfl.data import readers
 

@@ -51,8 +51,8 @@ def test_the_truth_and_a_guess_by_hand(tmp_path: Path) -> None:
     assert (exact.half, exact.zero) == (0.25, 0.5)
     assert partly.mse.mean == 0.125
     first, second = partly.columns
-    assert (first.party, first.column, first.gain_over_half) == ("passive-1", "x0", 1.0)
-    assert (second.party, second.column, second.gain_over_half) == ("passive-2", "x1", 0.0)
+    assert (first.party, first.column, first.mse.mean) == ("passive-1", "x0", 0.0)
+    assert (second.party, second.column, second.mse.mean) == ("passive-2", "x1", 0.25)
     # The active party's one column that varies is the first passive one, and says nothing of the second.
     assert (first.correlation, second.correlation) == pytest.approx((1.0, 0.0))
     # A bit each; what is known exactly leaves none.

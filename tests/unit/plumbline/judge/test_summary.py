@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from defences import TrainingTerms, load
-from plumbline.judge.summary import assumptions, expectations, read_summary
+from plumbline.judge.summary import assumptions, expectations, narrow_words, read_summary, seen_words
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import DefencePrediction, DeliveredScores, PartyRecord
@@ -71,3 +71,19 @@ def test_rows_of_rounded_scores_that_do_not_sum_to_1_have_an_auc(tmp_path: Path)
     sure = np.eye(3)[labels] * 0.9 + 0.05
     assert auc_of(tmp_path, np.round(sure * 0.99, 2), labels) == pytest.approx(1.0)
     assert auc_of(tmp_path, np.zeros((12, 3)), labels) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"), [((0, 0), ""), ((4, 0), "4 binary"), ((0, 9), "9 byte"), ((4, 9), "4 binary, 9 byte")]
+)
+def test_narrow_columns_are_counted(counts: tuple[int, int], words: str) -> None:
+    assert narrow_words(*counts) == words
+
+
+def test_what_others_see_names_the_setting_that_keeps_it() -> None:
+    party = PartyDescription("bank", 13, 0, False, 100, binary_features=4, byte_features=9)
+    assert "13 features" in seen_words(party)
+    assert "4 binary, 9 byte" in seen_words(party)
+    assert "PLUMBLINE_PAD_WIDTHS" in seen_words(party)
+    padded = PartyDescription("bank", 13, 0, False, 100)
+    assert seen_words(padded) == "all others see their number: 13 features, of one width"

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from plumbline.cells import SweepOptions
+from studies.claims.claim import judged
 from studies.hu.experiments import HuChoices
-from studies.hu.wire import HONEST, LINE, LISTENING, cells_of, labelled, wire, wire_statements
+from studies.hu.wire import HONEST, LINE, LISTENING, WIRE_CLAIMS, cells_of, labelled, wire
 from studies.hu.wire_epoch import rounding_bound
 from tests.harness.hu_run import MadeUpHu
 from vfl.theory.expansions import minimax_line
@@ -28,7 +29,7 @@ def epochs(**changes: Any) -> pd.DataFrame:
 
 
 def verdicts(frame: pd.DataFrame) -> list[str]:
-    return [one.verdict for one in wire_statements(frame)]
+    return [one.verdict for one in judged(WIRE_CLAIMS, frame)]
 
 
 def test_without_the_flag_no_federation_is_started_and_the_page_says_how() -> None:

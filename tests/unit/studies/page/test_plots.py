@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.charts.marks import Trace
+from plumbline.charts.marks import Signs, Trace, Word
 from studies.page.panel_charts import document, looks_of, panel_chart, restored_panels, stored_panels
 from studies.page.plots import Curve, Panel, Plot
+from tests.harness.charts import marks_of
 
 DS = (1.0, 2.0, 3.0, 4.0)
 
@@ -21,7 +22,7 @@ def panel(*curves: Curve, **options: object) -> Panel:
 
 
 def lines(one: Panel) -> list[Trace]:
-    return [mark for mark in panel_chart(one, looks_of([one])).traces if mark.style.startswith("line")]
+    return [mark for mark in marks_of(panel_chart(one, looks_of([one])), Trace) if mark.style.startswith("line")]
 
 
 def test_the_same_label_looks_the_same_in_every_panel_and_no_two_labels_do() -> None:
@@ -37,7 +38,7 @@ def test_ours_are_heavier_and_said_to_be_ours() -> None:
     looks = looks_of(plot.panels)
     assert [look.ours for look in looks.values()] == [False, True]
     assert "ours" in looks["posterior"].line
-    (own,) = (mark for mark in panel_chart(plot.panels[0], looks).signs if mark.words == "posterior")
+    (own,) = (mark for mark in marks_of(panel_chart(plot.panels[0], looks), Signs) if mark.words == "posterior")
     assert own.style == f"sign {looks['posterior'].line}"
 
 
@@ -46,8 +47,8 @@ def test_what_is_no_number_interrupts_a_line_and_its_interval() -> None:
     one = panel(curve)
     assert [len(line.points) for line in lines(one)] == [2]
     chart = panel_chart(one, looks_of([one]))
-    assert sum(mark.style.startswith("band") for mark in chart.traces) == 2
-    (signs,) = chart.signs
+    assert sum(mark.style.startswith("band") for mark in marks_of(chart, Trace)) == 2
+    (signs,) = marks_of(chart, Signs)
     assert len(signs.points) == 3
 
 
@@ -72,7 +73,7 @@ def test_every_point_of_an_uncut_line_lies_within_its_axes(log_y: bool) -> None:
 
 def test_powers_of_ten_are_written_as_numbers() -> None:
     one = panel(Curve("ls", (1.0, 1000.0), (1e-4, 3000.0)), log_y=True, log_x=True)
-    words = [word.text for word in panel_chart(one, looks_of([one])).words]
+    words = [word.text for word in marks_of(panel_chart(one, looks_of([one])), Word)]
     assert {"1", "10", "100", "1,000"} <= set(words)
 
 

@@ -12,11 +12,11 @@ from plumbline.simulation.linear_models import TrainedModel
 from studies.page.section import Section
 from studies.rassouli.black_box import (
     _QUICK,
+    black_box_section,
     case_of,
     error_of_case,
     expected_limit,
     predictions,
-    section_of,
 )
 from studies.study import StudyRun
 
@@ -96,7 +96,7 @@ def test_predictions_start_at_one_and_end_at_the_most() -> None:
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return section_of(StudyRun(SweepOptions(workers=1)), replace(_QUICK, instances=4))
+    return black_box_section(StudyRun(SweepOptions(workers=1)), replace(_QUICK, instances=4))
 
 
 def test_every_column_has_a_case(section: Section) -> None:

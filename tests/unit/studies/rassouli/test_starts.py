@@ -7,13 +7,13 @@ import pytest
 pytest.importorskip("torch")
 
 from plumbline.cells import Choice, SweepOptions
-from studies.rassouli.starts import _QUICK, STARTS, section_of
+from studies.rassouli.starts import _QUICK, STARTS, starts_section
 from studies.study import StudyRun
 
 
 def test_searches_are_compared_by_their_start_and_ours_stands_beside() -> None:
     run = StudyRun(SweepOptions(workers=1), attacks=(Choice.of("half"),))
-    section = section_of(run, replace(_QUICK, datasets=("synthetic",)))
+    section = starts_section(run, replace(_QUICK, datasets=("synthetic",)))
     searches = section.data[section.data["attack"].str.startswith("gia(")]
     assert set(searches["start_at"]) == set(STARTS)
     # A guess that a user brings is called as a start is, and is none.

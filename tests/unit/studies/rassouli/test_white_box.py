@@ -19,7 +19,7 @@ from studies.rassouli.white_box import (
     _left_on_the_table,
     best_published,
     level,
-    section_of,
+    white_box_section,
 )
 from studies.rassouli.windowed import columns_of, model_of
 from studies.study import StudyRun
@@ -30,7 +30,9 @@ from vfl.theory.prediction import equations, moments, prediction_errors
 def section() -> Section:
     """The quick one of made data, with a plugin that needs complete records, and one that reads a single column."""
     brought = (Choice.of("imputation"), Choice.of("one_feature"))
-    return section_of(StudyRun(SweepOptions(workers=1), attacks=brought), replace(_QUICK, datasets=("synthetic",)))
+    return white_box_section(
+        StudyRun(SweepOptions(workers=1), attacks=brought), replace(_QUICK, datasets=("synthetic",))
+    )
 
 
 def test_half_star_and_ls_are_theorem_2_on_the_attacked_records(section: Section) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plumbline.audit.planning.forecast import Calibration, CipherSeconds, Workload, training_seconds
+from plumbline.audit.forecast import Calibration, CipherSeconds, Workload, training_seconds
 from studies.speed.estimate import Estimate, EstimateAsked, estimate, estimated
 
 CALIBRATION = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.5, 5e-4, 4e-6, 0.01))

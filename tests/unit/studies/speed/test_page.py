@@ -45,6 +45,6 @@ def test_native_targets_need_the_instructions() -> None:
 
 
 def test_a_limit_holds_at_its_end() -> None:
-    least, most = Target("", 2, None, lambda _: None), Target("", None, 2, lambda _: None)
+    least, most = Target("", 2, None, None), Target("", None, 2, None)
     assert (least.holds(2), least.holds(1.99), most.holds(2), most.holds(2.01)) == (True, False, True, False)
     assert (least.asked, most.asked) == ("≥ 2", "≤ 2")

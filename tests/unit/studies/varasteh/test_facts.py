@@ -9,9 +9,10 @@ import pytest
 
 from plumbline.simulation.linear_models import TrainedModel, train
 from plumbline.simulation.scaled_tables import ScaledTable
+from studies.claims.claim import judged
 from studies.claims.statement import Statement
 from studies.varasteh.column_covariance import heat_map
-from studies.varasteh.column_moments import moment_statements
+from studies.varasteh.column_moments import MOMENT_CLAIMS
 from studies.varasteh.data_facts import accuracy_of, covariance_of, moments_of
 from studies.varasteh.own_accuracy import accuracy_statements, own_model_of
 
@@ -88,7 +89,7 @@ def facts(columns: int, half: float, accuracy: float) -> pd.DataFrame:
 
 
 def test_table_i_each_way() -> None:
-    good, bad = moment_statements(facts(36, 0.041, 0.9)), moment_statements(facts(35, 0.2, 0.5))
+    good, bad = judged(MOMENT_CLAIMS, facts(36, 0.041, 0.9)), judged(MOMENT_CLAIMS, facts(35, 0.2, 0.5))
     assert said(good, "6,430 records", "satellite").verdict == "in part"
     assert "6,435" in said(good, "6,430 records", "satellite").reason
     assert (said(good, "1/2 for all", "satellite").verdict, said(bad, "1/2 for all", "satellite").verdict) == (
@@ -128,5 +129,5 @@ def test_who_benefits_from_a_federation_each_way() -> None:
 
 
 def test_nothing_measured_gives_no_verdict() -> None:
-    for statements in (moment_statements(pd.DataFrame()), accuracy_statements(pd.DataFrame())):
+    for statements in (judged(MOMENT_CLAIMS, pd.DataFrame()), accuracy_statements(pd.DataFrame())):
         assert {one.verdict for one in statements} == {"not measured"}

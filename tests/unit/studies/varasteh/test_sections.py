@@ -55,7 +55,8 @@ def run(store: Path) -> StudyRun:
 def made(name: str, run: StudyRun, monkeypatch: pytest.MonkeyPatch) -> Section:
     """A section in its tiny plan; knowledge is of 20 records, where the paper's hundred would leave none to attack."""
     module = import_module(STUDY.sections[name].partition(":")[0])
-    monkeypatch.setattr(module, "_QUICK", replace(module._QUICK, **TINY[name]))
+    plan = "_QUICK" if hasattr(module, "_QUICK") else "QUICK"
+    monkeypatch.setattr(module, plan, replace(getattr(module, plan), **TINY[name]))
     if name == "epsilon":
         monkeypatch.setattr(module, "MORE_CLASSES", ("wine",))
     for words in ("PUBLISHED", "OURS"):

@@ -7,17 +7,17 @@ import pytest
 
 from studies.claims.claim import Test
 from studies.claims.statement import verdict_of
-from studies.jiang.accuracies import LINEAR, NETWORK, TABLE, statements_on_table_1
+from studies.jiang.accuracies import LINEAR, NETWORK, TABLE, TABLE_CLAIMS
 from studies.jiang.inversion.claims_on_networks import (
+    NETWORK_CLAIMS,
     statements_on_activations,
-    statements_on_networks,
     statements_on_sizes,
 )
 from studies.jiang.inversion.contenders import ESA, GIA, GIA_KLD, GRN, RANDOM
-from studies.jiang.inversion.correlated_columns import statements_on_correlation
-from studies.jiang.inversion.curve_tests import CURVES, all_of, approaches, below, fewer_times, near
-from studies.jiang.inversion.generator_records import statements_on_counts
-from studies.jiang.inversion.linear_inversion import statements_on_linear
+from studies.jiang.inversion.correlated_columns import CORRELATION_CLAIM
+from studies.jiang.inversion.curve_tests import CURVES, all_of, approaches, below, fewer_times, near, of_each
+from studies.jiang.inversion.generator_records import COUNT_CLAIMS
+from studies.jiang.inversion.linear_inversion import LINEAR_CLAIMS
 
 Made = Callable[[str, float, int], float]
 RATIOS = (0.1, 0.5, 0.9)
@@ -83,7 +83,7 @@ def upside_down(curve: str, ratio: float, unit: int) -> float:
 
 def test_figure_5_as_the_paper_has_it() -> None:
     frame = made(as_published, as_published_accuracy, LINEAR_CURVES)
-    found = {one.paper: one for one in statements_on_linear(frame) if one.subject == "satellite"}
+    found = {one.paper: one for one in of_each(LINEAR_CLAIMS, frame) if one.subject == "satellite"}
     times = found.pop("At r = 0.9 gradient inversion errs half or a third as much as equation solving.")
     assert times.verdict == "in part"
     assert {one.verdict for one in found.values()} == {"reproduced"}
@@ -92,16 +92,16 @@ def test_figure_5_as_the_paper_has_it() -> None:
 
 def test_figure_5_upside_down() -> None:
     frame = made(upside_down, lambda curve, ratio, unit: 0.2 + ratio / 2 + 0.1 * (curve == ESA), LINEAR_CURVES)
-    judged = [one for one in statements_on_linear(frame) if one.subject == "satellite"]
+    judged = [one for one in of_each(LINEAR_CLAIMS, frame) if one.subject == "satellite"]
     assert {one.verdict for one in judged} == {"differs"}
     assert all(one.reason for one in judged)
 
 
 def test_what_was_not_measured_is_said() -> None:
-    statements = statements_on_linear(made(as_published, flat, LINEAR_CURVES))
+    statements = of_each(LINEAR_CLAIMS, made(as_published, flat, LINEAR_CURVES))
     (missing,) = [one for one in statements if one.verdict == "not measured"]
     assert missing.subject == "bank_all, robot, drive"
-    nothing = statements_on_linear(made(as_published, flat, LINEAR_CURVES).iloc[:0])
+    nothing = of_each(LINEAR_CLAIMS, made(as_published, flat, LINEAR_CURVES).iloc[:0])
     assert [one.verdict for one in nothing] == ["not measured"]
 
 
@@ -175,7 +175,7 @@ def of_networks(gia: float, grn: float) -> list[str]:
         lambda curve, ratio, _: 1.0 if ratio < 0.2 and curve == GIA else 1 - (gia if curve == GIA else grn),
         (GIA, GRN),
     )
-    return [one.verdict for one in statements_on_networks(frame) if one.subject == "satellite"]
+    return [one.verdict for one in of_each(NETWORK_CLAIMS, frame) if one.subject == "satellite"]
 
 
 def test_figure_7_each_way() -> None:
@@ -220,7 +220,7 @@ def of_counts(grn: Callable[[int], float], gia: float) -> list[str]:
         ]
         for curve in (GIA, GRN)
     ]
-    return [one.verdict for one in statements_on_counts(pd.DataFrame(rows)) if one.subject == "satellite"]
+    return [one.verdict for one in of_each(COUNT_CLAIMS, pd.DataFrame(rows)) if one.subject == "satellite"]
 
 
 def test_figure_8_each_way() -> None:
@@ -234,7 +234,7 @@ def of_correlation(sign: float) -> str:
         for start in range(4)
         for c in (0.1, 0.2, 0.4, 0.7)
     ]
-    return statements_on_correlation(pd.DataFrame(rows))[0].verdict
+    return of_each([CORRELATION_CLAIM], pd.DataFrame(rows))[0].verdict
 
 
 def test_figure_6_each_way() -> None:
@@ -248,7 +248,7 @@ def of_table_1(linear: float, network: float, records: int = 5_456) -> list[str]
         for seed in (0, 1)
         for curve, accuracy in ((LINEAR, linear), (NETWORK, network), (TABLE, float("nan")))
     ]
-    return [one.verdict for one in statements_on_table_1(pd.DataFrame(rows)) if one.subject == "robot"]
+    return [one.verdict for one in of_each(TABLE_CLAIMS, pd.DataFrame(rows)) if one.subject == "robot"]
 
 
 def test_table_1_each_way() -> None:

@@ -6,8 +6,8 @@ import pytest
 import attacks
 from plumbline.cells import Choice, SweepOptions
 from studies.jiang.inversion.contenders import ESA, HALF_STAR, RANDOM, RANGES, RCC2
-from studies.jiang.inversion.inversion_setting import Grid, complete_ratio, linear_targets, size_of
-from studies.jiang.inversion.linear_inversion import LinearPlan, linear_section
+from studies.jiang.inversion.inversion_setting import Grid, InversionPlan, complete_ratio, linear_targets, size_of
+from studies.jiang.inversion.linear_inversion import linear
 from studies.page.section import Section
 from studies.study import StudyRun
 
@@ -18,7 +18,7 @@ WINE = Grid(("wine",), ratios=(0.15, 0.6), windows=2)
 @pytest.fixture(scope="module")
 def section() -> Section:
     run = StudyRun(SweepOptions(workers=1), attacks=(Choice.of("zero"),))
-    return linear_section(run, LinearPlan(WINE, records=15, steps=200, draws=3))
+    return linear(run, InversionPlan(WINE, records=15, steps=200, draws=3))
 
 
 def test_scores_determine_as_many_features_as_classes_but_one(section: Section) -> None:
@@ -63,7 +63,7 @@ def test_grids_take_seeds_in_turn_and_the_size_that_scores_determine() -> None:
 
 def test_a_missing_data_set_is_named() -> None:
     run = StudyRun(SweepOptions(workers=1))
-    section = linear_section(run, LinearPlan(Grid(("robot",), ratios=(0.1,)), steps=1))
+    section = linear(run, InversionPlan(Grid(("robot",), ratios=(0.1,)), steps=1))
     assert any(note.startswith("robot is skipped") for note in section.notes)
     assert (section.plots, [one.verdict for one in section.statements]) == ((), ["not measured"])
 

@@ -8,23 +8,23 @@ import pytest
 
 from plumbline.cells import SweepOptions
 from plumbline.cells.measuring import prepare
-from studies.jiang.accuracies import accuracy_section
+from studies.jiang.accuracies import datasets
 from studies.jiang.inversion.contenders import GIA, GRN, MOMENTS, RANDOM
-from studies.jiang.inversion.correlated_columns import CorrelationPlan, correlation_section, correlations_of
-from studies.jiang.inversion.generator_records import CountPlan, count_section, in_batches
-from studies.jiang.inversion.inversion_setting import Grid, linear_model, network_targets
-from studies.jiang.inversion.network_inversion import NetworkPlan, network_section
-from studies.jiang.inversion.network_shapes import activation_section, size_section
+from studies.jiang.inversion.correlated_columns import correlation, correlations_of
+from studies.jiang.inversion.generator_records import CountPlan, generative, in_batches
+from studies.jiang.inversion.inversion_setting import Grid, InversionPlan, linear_model, network_targets
+from studies.jiang.inversion.network_inversion import networks
+from studies.jiang.inversion.network_shapes import activations, sizes
 from studies.study import StudyRun
 
 pytest.importorskip("torch")
 RUN = StudyRun(SweepOptions(workers=1))
-PLAN = NetworkPlan(Grid(("breast_cancer",), ratios=(0.1,), windows=2), records=10, steps=40, draws=3)
+PLAN = InversionPlan(Grid(("breast_cancer",), ratios=(0.1,), windows=2), records=10, steps=40, draws=3)
 ONE = replace(PLAN, grid=replace(PLAN.grid, windows=1))
 
 
 def test_figure_7() -> None:
-    section = network_section(RUN, PLAN)
+    section = networks(RUN, PLAN)
     assert set(section.data["status"]) == {"done"}
     assert {RANDOM, GRN, GIA, MOMENTS} <= set(section.data["curve"])
     assert len(section.plots) == 2
@@ -32,15 +32,15 @@ def test_figure_7() -> None:
 
 
 def test_figures_9_and_10_compare_the_same_windows() -> None:
-    sizes, activations = size_section(RUN, ONE), activation_section(RUN, ONE)
-    for section, first in ((sizes, "GIA, 2 layers"), (activations, "GIA, sigmoid")):
+    by_size, by_activation = sizes(RUN, ONE), activations(RUN, ONE)
+    for section, first in ((by_size, "GIA, 2 layers"), (by_activation, "GIA, sigmoid")):
         places = section.data.groupby("curve")[["seed", "start"]].apply(lambda own: sorted(map(tuple, own.to_numpy())))
         assert len(set(map(tuple, places))) == 1
         assert first in set(section.data["curve"])
     # The one shape that both have is the same cell.
     same = [
         section.data[section.data["curve"] == curve]["mse"].tolist()
-        for section, curve in ((sizes, "GIA, 2 layers"), (activations, "GIA, sigmoid"))
+        for section, curve in ((by_size, "GIA, 2 layers"), (by_activation, "GIA, sigmoid"))
     ]
     assert same[0] == same[1]
 
@@ -58,14 +58,14 @@ def test_figure_8_attacks_batches_by_themselves() -> None:
 
 def test_figure_8() -> None:
     plan = CountPlan(ONE.grid, counts=(1, 10), least=3, steps=20, draws=5, epochs=3)
-    section = count_section(RUN, plan)
+    section = generative(RUN, plan)
     assert sorted(section.data["predictions"].unique()) == [1, 10]
     assert section.data["attack_accuracy"].between(0, 1).all()
     assert {one.subject for one in section.statements} == {"breast_cancer", "bank_all, satellite"}
 
 
 def test_figure_6_has_a_row_for_each_feature() -> None:
-    section = correlation_section(RUN, CorrelationPlan(PLAN.grid, records=10, steps=20, draws=5))
+    section = correlation(RUN, InversionPlan(PLAN.grid, records=10, steps=20, draws=5))
     assert section.data["curve"].nunique() == 4
     assert set(section.data.groupby(["curve", "start"]).size()) == {3}
     (drawn,) = section.maps
@@ -80,7 +80,7 @@ def test_correlations_are_those_of_training_records() -> None:
 
 
 def test_table_1() -> None:
-    section = accuracy_section(RUN, Grid(("wine",), ratios=(0.5,), seeds=1))
+    section = datasets(RUN, Grid(("wine",), ratios=(0.5,), seeds=1))
     assert section.summary["records here"].tolist() == ["178"]
     assert section.summary["features"].tolist() == [13]
     accuracies = section.data["accuracy"].dropna()

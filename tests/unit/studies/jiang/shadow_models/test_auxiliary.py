@@ -8,7 +8,7 @@ import pytest
 from plumbline.cells import SweepOptions
 from studies.jiang.shadow_models import auxiliary as section
 from studies.jiang.shadow_models.auxiliary import MADE_UP, ORIGINAL, auxiliary_statements
-from studies.jiang.splits import Splits
+from studies.jiang.splits import SplitPlan, Splits
 from studies.study import StudyRun
 
 
@@ -40,7 +40,7 @@ def test_the_opposite_differs() -> None:
 def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(
-        section, "_QUICK", section._Plan(("breast_cancer",), Splits((0.2,), windows=1, steps=50, shadow_steps=400))
+        section, "_QUICK", SplitPlan(("breast_cancer",), Splits((0.2,), windows=1, steps=50, shadow_steps=400))
     )
     monkeypatch.setattr(section, "RECORDS", 50)
     monkeypatch.setattr(section, "_DRAWS", 5)

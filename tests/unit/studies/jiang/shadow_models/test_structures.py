@@ -6,7 +6,7 @@ import pytest
 from plumbline.cells import SweepOptions
 from studies.jiang.shadow_models import structures as section
 from studies.jiang.shadow_models.structures import GUESSED, structure_statements, structure_words
-from studies.jiang.splits import Splits
+from studies.jiang.splits import SplitPlan, Splits
 from studies.study import StudyRun
 
 
@@ -45,7 +45,7 @@ def test_statements_follow_the_numbers(errors: dict[str, float], verdicts: list[
 def test_a_tiny_run_guesses_every_structure(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(
-        section, "_QUICK", section._Plan(("breast_cancer",), Splits((0.1,), windows=1, steps=5, shadow_steps=5))
+        section, "_QUICK", SplitPlan(("breast_cancer",), Splits((0.1,), windows=1, steps=5, shadow_steps=5))
     )
     monkeypatch.setattr(section, "RECORDS", 10)
     # tau is more than this data set holds out.

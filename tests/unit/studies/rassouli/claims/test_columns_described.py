@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
+from studies.claims.claim import judged
 from studies.claims.statement import Statement
-from studies.rassouli.claims.columns_described import column_statements
+from studies.rassouli.claims.columns_described import COLUMN_CLAIMS
 
 SIZES = {"bank": (41_188, 19, 2), "robot": (5_456, 24, 4), "satellite": (6_430, 36, 6), "synthetic": (50_000, 10, 2)}
 
@@ -29,7 +30,7 @@ def rows(mean: float = 0.52, records: int = 0, robot: float = 0.2) -> pd.DataFra
 
 
 def verdict(frame: pd.DataFrame, name: str, words: str) -> Statement:
-    (found,) = (one for one in column_statements(frame) if words in one.paper and one.subject == name)
+    (found,) = (one for one in judged(COLUMN_CLAIMS, frame) if words in one.paper and one.subject == name)
     return found
 
 
@@ -51,4 +52,4 @@ def test_means_near_one_half() -> None:
 def test_without_robot_nothing_is_compared_with_it() -> None:
     frame = rows()
     assert verdict(frame[frame["dataset"] != "robot"], "bank", "Features have a mean").verdict == "not measured"
-    assert {one.verdict for one in column_statements(frame.iloc[:0])} == {"not measured"}
+    assert {one.verdict for one in judged(COLUMN_CLAIMS, frame.iloc[:0])} == {"not measured"}

@@ -4,11 +4,12 @@ import pandas as pd
 import pytest
 
 from plumbline.simulation.informed import KNOWING
+from studies.claims.claim import judged_here
 from studies.claims.statement import Statement
 from studies.rassouli.claims.defended import (
+    SCHEME_CLAIMS,
+    TRANSFORM_CLAIMS,
     designed_above_plain,
-    scheme_statements,
-    transform_statements,
 )
 
 ATTACKS = ("ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
@@ -52,7 +53,7 @@ def transformed(
 
 
 def transform_verdict(frame: pd.DataFrame, words: str) -> Statement:
-    (found,) = (one for one in transform_statements(frame) if words in one.paper)
+    (found,) = (one for one in judged_here(TRANSFORM_CLAIMS, frame) if words in one.paper)
     return found
 
 
@@ -127,7 +128,7 @@ def schemes(*, kept: float = 1.0, rise: float = 1.0, limit: float = 9.0, plain: 
 
 
 def scheme_verdict(frame: pd.DataFrame, words: str) -> Statement:
-    (found,) = (one for one in scheme_statements(frame) if words in one.paper)
+    (found,) = (one for one in judged_here(SCHEME_CLAIMS, frame) if words in one.paper)
     return found
 
 

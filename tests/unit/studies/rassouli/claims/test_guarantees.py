@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
+from studies.claims.claim import judged_here
 from studies.claims.statement import Statement
-from studies.rassouli.claims.guarantees import guarantee_statements
+from studies.rassouli.claims.guarantees import GUARANTEES
 
 
 def rows(changed: dict[str, object] | None = None, name: str = "bank") -> pd.DataFrame:
@@ -39,7 +40,7 @@ def rows(changed: dict[str, object] | None = None, name: str = "bank") -> pd.Dat
 
 
 def verdict(frame: pd.DataFrame, words: str) -> Statement:
-    (found,) = (one for one in guarantee_statements(frame) if words in one.paper)
+    (found,) = (one for one in judged_here(GUARANTEES, frame) if words in one.paper)
     return found
 
 
@@ -66,7 +67,7 @@ def test_each_statement_comes_out_both_ways(words: str, changed: dict[str, objec
 def test_the_floor_is_tight_on_the_data_sets_that_the_paper_names() -> None:
     assert verdict(rows(name="satellite"), "eq. 52 is tight").verdict == "reproduced"
     assert verdict(rows({"floor": 0.01}, "synthetic"), "eq. 52 is tight").verdict == "differs"
-    assert not [one for one in guarantee_statements(rows()) if "eq. 52 is tight" in one.paper]
+    assert not [one for one in judged_here(GUARANTEES, rows()) if "eq. 52 is tight" in one.paper]
 
 
 def test_errors_that_stay_far_do_not_converge() -> None:
@@ -82,4 +83,4 @@ def test_one_window_in_part() -> None:
 
 
 def test_nothing_measured_is_no_verdict() -> None:
-    assert {one.verdict for one in guarantee_statements(rows().iloc[:0])} == {"not measured"}
+    assert {one.verdict for one in judged_here(GUARANTEES, rows().iloc[:0])} == {"not measured"}

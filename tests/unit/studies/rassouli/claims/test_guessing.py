@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
+from studies.claims.claim import judged
 from studies.claims.statement import Statement
-from studies.rassouli.claims.guessing import guessing_statements
+from studies.rassouli.claims.guessing import GUESSING_CLAIMS
 
 CASES = {
     ("sign of omega b", "2"): [0.2, 0.001],
@@ -42,7 +43,7 @@ def rows(omega: float = 0.989, exceeded: int = 0, **changed: float) -> pd.DataFr
 
 
 def verdict(frame: pd.DataFrame, words: str) -> Statement:
-    (found,) = (one for one in guessing_statements(frame) if words in one.paper)
+    (found,) = (one for one in judged(GUESSING_CLAIMS, frame) if words in one.paper)
     return found
 
 
@@ -73,7 +74,7 @@ def test_columns_that_stay_are_named() -> None:
 
 
 def test_nothing_measured_is_no_verdict() -> None:
-    assert {one.verdict for one in guessing_statements(rows().iloc[:0])} == {"not measured"}
+    assert {one.verdict for one in judged(GUESSING_CLAIMS, rows().iloc[:0])} == {"not measured"}
 
 
 def test_the_sign_alone_does_not_reproduce_the_printed_numbers() -> None:

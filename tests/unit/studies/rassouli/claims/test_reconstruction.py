@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 
 from plumbline.judge.measures import Interval, LoneMean
+from studies.claims.claim import judged_here
 from studies.claims.statement import Statement, interval_words
 from studies.rassouli.claims.comparisons import ATTACKS
-from studies.rassouli.claims.reconstruction import reconstruction_statements
+from studies.rassouli.claims.reconstruction import RECONSTRUCTION_CLAIMS
 
 # What the paper reports, roughly: errors of each attack for d >= k.
 AS_THE_PAPER = {
@@ -42,7 +43,7 @@ def rows(changed: dict[str, float] | None = None, name: str = "satellite") -> pd
 
 
 def verdict(frame: pd.DataFrame, words: str) -> Statement:
-    (found,) = (one for one in reconstruction_statements(frame) if words in one.paper)
+    (found,) = (one for one in judged_here(RECONSTRUCTION_CLAIMS, frame) if words in one.paper)
     return found
 
 
@@ -90,7 +91,7 @@ def test_curves_that_only_rise_have_a_trend() -> None:
 
 
 def test_nothing_measured_is_no_verdict() -> None:
-    found = reconstruction_statements(rows().iloc[:0])
+    found = judged_here(RECONSTRUCTION_CLAIMS, rows().iloc[:0])
     assert {one.verdict for one in found} == {"not measured"}
 
 

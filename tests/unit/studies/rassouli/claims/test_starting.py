@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
+from studies.claims.claim import judged_here
 from studies.claims.statement import Statement
-from studies.rassouli.claims.starting import start_statements
+from studies.rassouli.claims.starting import START_CLAIMS
 
 
 def rows(name: str = "bank", *, half_star: float = 0.01, **errors: float) -> pd.DataFrame:
@@ -21,7 +22,7 @@ def rows(name: str = "bank", *, half_star: float = 0.01, **errors: float) -> pd.
 
 
 def verdict(frame: pd.DataFrame, words: str) -> Statement:
-    (found,) = (one for one in start_statements(frame) if words in one.paper)
+    (found,) = (one for one in judged_here(START_CLAIMS, frame) if words in one.paper)
     return found
 
 
@@ -48,4 +49,4 @@ def test_where_it_is_not_the_best_is_said() -> None:
 
 
 def test_nothing_measured_says_nothing() -> None:
-    assert start_statements(rows().iloc[:0]) == ()
+    assert judged_here(START_CLAIMS, rows().iloc[:0]) == ()

@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from plumbline.audit.configuration import FILE, NO_ATTACKS, read_options
-from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.folder import AuditFolder
 from plumbline.judge.federation_part import HEADLINE
 from services.common.run_files import parsed, read_json
 from vfl.suggestions import did_you_mean
@@ -121,7 +121,10 @@ def _run_in(folder: Path) -> PastRun:
     asked = _unless_broken(lambda: what_was_asked(asked_in(folder)), faults)
     results = _unless_broken(lambda: results_in(folder), faults)
     status = _unless_broken(lambda: AuditFolder(folder).status, faults)
-    when = _time_of(folder)
+    try:
+        when = datetime.strptime(folder.name[:_TIME_LENGTH], _TIME).isoformat()
+    except ValueError:
+        when = ""
     headline = status.reason if status is not None and status.reason else _verdict(results or {})
     # Before runs said of themselves how they ended, results were the last that they wrote.
     ended = status.status if status is not None else "finished" if results else "unknown"
@@ -138,13 +141,6 @@ def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
     except TypeError:  # options of other types than any request has
         faults.append(f"{FILE} is broken: what it asks for is of no type that it can be. {_REPEAT}")
     return None
-
-
-def _time_of(folder: Path) -> str:
-    try:
-        return datetime.strptime(folder.name[:_TIME_LENGTH], _TIME).isoformat()
-    except ValueError:
-        return ""
 
 
 def _verdict(results: Mapping[str, Any]) -> str:

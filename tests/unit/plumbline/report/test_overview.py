@@ -4,17 +4,29 @@ from dataclasses import replace
 
 import pytest
 
-from plumbline.audit.report.page import labels_by_epoch, ranked_levels, share_words
+from plumbline.charts.marks import Bar, Trace
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
+from plumbline.report.page import labels_by_epoch, ranked_levels, share_words
+from tests.harness.charts import marks_of
 from tests.harness.findings import attack, column, findings, levels
 
 
 def answer(name: str, error: float, *, known: tuple[LevelVerdict, ...] = ()) -> ColumnAnswer:
-    return ColumnAnswer("passive", name, "number", "red", levels("half_star", error), "", (0,), known, "within 5")
+    told = levels("half_star", error)
+    return ColumnAnswer(
+        party="passive",
+        column=name,
+        kind="number",
+        light="red",
+        levels=told,
+        features=(0,),
+        known=known,
+        known_as="within 5",
+    )
 
 
 def found(*columns: ColumnAnswer) -> Findings:
@@ -30,7 +42,7 @@ def test_columns_are_ranked_by_their_part_and_keep_the_number_of_their_card() ->
     assert list(ranking) == ["nothing", "marginals"]
     rows = ranking["marginals"].rows
     assert [(row.column.column, row.number, row.part) for row in rows] == [("much", 2, "90 %"), ("little", 1, "10 %")]
-    _, bar, whisker = rows[0].bar.bars
+    _, bar, whisker = marks_of(rows[0].bar, Bar)
     assert (bar.width, whisker.x, whisker.width) == pytest.approx((90, 85, 10))
     assert rows[0].bar.title == "much: 90 % of what was unknown, 95 % interval 85 to 95 %"
 
@@ -39,9 +51,9 @@ def test_what_chance_explains_has_another_colour_than_a_leak() -> None:
     by_chance = tuple(replace(one, part=Interval(0.1, 0.0, 0.2)) for one in levels("half_star", 0.09))
     chance = replace(answer("chance", 0.09), levels=by_chance)
     (row,) = ranked_levels(found(chance))[1].rows
-    assert row.bar.bars[1].style == "harmless"
+    assert marks_of(row.bar, Bar)[1].style == "harmless"
     (row,) = ranked_levels(found(answer("leak", 0.01)))[1].rows
-    assert row.bar.bars[1].style == "leak"
+    assert marks_of(row.bar, Bar)[1].style == "leak"
 
 
 def test_what_could_be_guessed_anyway_stands_beside_what_is_known_with_the_federation() -> None:
@@ -65,7 +77,7 @@ def test_labels_by_epoch_have_the_best_guess_drawn_across() -> None:
     )
     chart = labels_by_epoch([followed, TrainingFinding("x", "passive", "", 0.1)])
     assert chart is not None
-    found_line, guess = (one for one in chart.traces if one.style in ("s1", "guess"))
+    found_line, guess = (one for one in marks_of(chart, Trace) if one.style in ("s1", "guess"))
     # 60 % in the first epoch is what guessing gets.
     assert found_line.points[0][1] == pytest.approx(guess.points[0][1])
     assert found_line.points[1][1] < guess.points[1][1]

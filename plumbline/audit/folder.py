@@ -19,7 +19,7 @@ from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from plumbline.audit.configuration import write_configuration
-from plumbline.audit.planning.plan import AuditPlan, plan_facts
+from plumbline.audit.plan import AuditPlan, plan_facts
 from services.common.durable import make_folder, write_durably
 from services.common.run_files import parsed, read_json
 from services.common.run_folder import RunFolder

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from plumbline.audit.report.cards import ColumnEvidence, read_evidence
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.columns import SourceKind
+from plumbline.report.cards import ColumnEvidence, read_evidence
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, Estimates, PartyFeatures, PredictionAttackOutcome
 from vfl.arrays import FloatArray
@@ -40,7 +40,7 @@ class Table:
 
 
 def answer(column: str, *features: int, kind: SourceKind = "number", party: str = "passive-1") -> ColumnAnswer:
-    return ColumnAnswer(party, column, kind, "grey", (), "", features)
+    return ColumnAnswer(party=party, column=column, kind=kind, light="grey", levels=(), features=features)
 
 
 def folder_of(path: Path, *tables: Table, estimate: FloatArray | None = None, described: bool = True) -> RunFolder:

@@ -14,9 +14,9 @@ from rich.console import Console
 import attacks
 from attacks import Scenario
 from attacks.registry import REGISTRY
-from plumbline.audit.planning import plan as module
-from plumbline.audit.planning.forecast import Calibration, CipherSeconds
-from plumbline.audit.planning.plan import (
+from plumbline.audit import plan as module
+from plumbline.audit.forecast import Calibration, CipherSeconds
+from plumbline.audit.plan import (
     PATIENCE_SECONDS,
     AuditPlan,
     applicable,

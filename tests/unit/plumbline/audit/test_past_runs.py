@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from plumbline.audit.configuration import write_configuration
+from plumbline.audit.folder import run_at_work
+from plumbline.audit.past_runs import Difference, compare_runs, find_run, past_runs, what_was_asked
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import run_at_work
-from plumbline.audit.runs.past_runs import Difference, compare_runs, find_run, past_runs, what_was_asked
 
 OLDER, NEWER = "20260101-120000-wine", "20260202-120000-second"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from plumbline.audit.report.page import write_report
 from plumbline.judge.findings import DefenceTrial
+from plumbline.report.page import write_report
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from tests.harness.findings import SIZES

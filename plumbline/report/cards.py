@@ -67,8 +67,7 @@ class ColumnEvidence:
     def sample(self, most: int) -> IntArray:
         """Numbers of ``most`` records at most, the same for the same column."""
         count = len(self.truth)
-        chosen = np.random.default_rng(0).permutation(count)[:most]
-        return np.sort(chosen)
+        return np.sort(np.random.default_rng(0).permutation(count)[:most])
 
 
 def read_evidence(folder: RunFolder, columns: Sequence[ColumnAnswer], parties: Sequence[str]) -> list[ColumnEvidence]:
@@ -338,17 +337,21 @@ def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Ch
         return None, ""
     guess, largest = evidence.loss_in_units(shown_verdict(evidence.answer).e0), shown[-1][0]
     end = max(min(largest, 2 * guess) if guess > 0 else largest, guess, 1e-12)
-    rows = [Amount(_with_level(one), error_words(evidence, error), error, _style(error, guess)) for error, one in shown]
+    rows = [
+        Amount(
+            f"{cut(one.attack, 36)} *" if knows_more(one) else one.attack,
+            error_words(evidence, error),
+            error,
+            "leak" if error < guess else "harmless",
+        )
+        for error, one in shown
+    ]
     title = f"By attack: {'named wrong' if evidence.is_category else 'typical error'}"
     chart = amounts(title, rows, end=end, guess=guess, guess_words=f"guessed anyway: {error_words(evidence, guess)}")
     notes = ["Bars end at twice the guess."] if largest > end else []
-    if any(_knows_more(one) for _, one in shown):
+    if any(knows_more(one) for _, one in shown):
         notes.append(f"*: knows more beforehand than level {HEADLINE}.")
     return chart, " ".join(notes)
-
-
-def _style(error: float, guess: float) -> str:
-    return "leak" if error < guess else "harmless"
 
 
 def error_words(evidence: ColumnEvidence, error: float) -> str:
@@ -358,9 +361,6 @@ def error_words(evidence: ColumnEvidence, error: float) -> str:
     return f"± {number_words(error)}{' days' if evidence.is_date else ''}"
 
 
-def _with_level(finding: AttackFinding) -> str:
-    return f"{cut(finding.attack, 36)} *" if _knows_more(finding) else finding.attack
-
-
-def _knows_more(finding: AttackFinding) -> bool:
+def knows_more(finding: AttackFinding) -> bool:
+    """Whether an attack needs to know more beforehand than the headline's level allows."""
     return LEVELS.index(finding.level) > LEVELS.index(HEADLINE)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plumbline.audit.runs.folder import AuditFolder, read_status, run_at_work
+from plumbline.audit.folder import AuditFolder, read_status, run_at_work
 from services.common.run_files import RunFolderError
 
 
@@ -46,7 +46,7 @@ def test_what_ends_a_run_before_its_time_is_said(
 
 def test_a_killed_run_has_stopped(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from plumbline.audit.runs.folder import run_at_work\n"
+        "import sys; from pathlib import Path; from plumbline.audit.folder import run_at_work\n"
         "with run_at_work(Path(sys.argv[1])):\n    print('working', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 
 from attacks import LEVELS, Level
-from plumbline.audit.report.cards import ColumnEvidence, cards_of, read_evidence
 from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, percent_words, roc, share_bar, stacked
 from plumbline.charts.marks import Chart
-from plumbline.federation_status import seen_words
-from plumbline.html import template
 from plumbline.judge import answer
 from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, own
-from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict
+from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.summary import RunSummary, assumptions, expectations
+from plumbline.judge.summary import RunSummary, assumptions, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
+from plumbline.report.cards import ColumnEvidence, cards_of, knows_more, read_evidence
+from plumbline.report.html import template
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
@@ -82,27 +81,28 @@ def ranked_levels(findings: Findings) -> list[RankedLevel]:
     if not columns:
         return []
     return [
-        RankedLevel(level, LEVEL_WORDS[level], tuple(sorted(_rows(columns, level), key=lambda row: -row.value)))
+        RankedLevel(
+            level,
+            LEVEL_WORDS[level],
+            tuple(sorted((_row(one, number, level) for number, one in columns), key=lambda row: -row.value)),
+        )
         for level in distinct_levels(findings.predictions)
     ]
 
 
-def _rows(columns: Sequence[tuple[int, ColumnAnswer]], level: Level) -> list[RankedRow]:
-    return [_row(column, number, level) for number, column in columns]
-
-
 def _row(column: ColumnAnswer, number: int, level: Level) -> RankedRow:
-    verdict = next(one for one in column.levels if one.level == level)
-    part = verdict.part
-    words = share_words(verdict)
-    share = None if part is None else Share(part.mean, part.low, part.high)
-    title = f"{column.column}: {bar_words(verdict)}"
+    verdict = at(column.levels, level)
+    part, words, share = verdict.part, share_words(verdict), None
+    told = words
+    if part is not None:
+        share = Share(part.mean, part.low, part.high)
+        told = f"{words} of what was unknown, 95 % interval {100 * part.low:.0f} to {100 * part.high:.0f} %"
     return RankedRow(
         column=column,
         number=number,
         part=words,
         value=-1.0 if part is None else part.mean,
-        bar=share_bar(title, share, "leak" if verdict.is_exposed else "harmless"),
+        bar=share_bar(f"{column.column}: {told}", share, "leak" if verdict.is_exposed else "harmless"),
         anyway=_anyway(column, level),
         attack=verdict.attack,
     )
@@ -115,15 +115,6 @@ def share_words(verdict: LevelVerdict) -> str:
     return percent_words(verdict.part.mean)
 
 
-def bar_words(verdict: LevelVerdict) -> str:
-    """The federation's part with its interval."""
-    if verdict.part is None:
-        return share_words(verdict)
-    part = verdict.part
-    ends = f"{100 * part.low:.0f} to {100 * part.high:.0f} %"
-    return f"{percent_words(part.mean)} of what was unknown, 95 % interval {ends}"
-
-
 def _anyway(column: ColumnAnswer, level: Level) -> str:
     """How often the column's value is known by a guess, and with the scores."""
     known = next((one for one in column.known if one.level == level), None)
@@ -134,8 +125,9 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
         return guessed
     # Who has the scores can still guess.
     more = percent_words(1 - known.error) if known.error < known.e0 else "no more"
-    one = next((share_words(own) for own in column.one_session if own.level == level), "")
-    return f"{guessed}, {more} with scores" + (f"; after one session alone the share is {one}" if one else "")
+    one = column.one_session
+    alone = f"; after one session alone the share is {share_words(at(one, level))}" if one else ""
+    return f"{guessed}, {more} with scores{alone}"
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -147,23 +139,17 @@ def labels_by_epoch(training: Sequence[TrainingFinding]) -> Chart | None:
     if not followed:
         return None
     last = max(len(one.so_far) for one in followed)
-    guess = max((_guessed(one) for one in followed if one.levels), default=None)
+    guess = max((1 - at(one.levels).e0 for one in followed if one.levels), default=None)
     series = [
-        Series(_attack_by(one), tuple(map(float, range(1, len(one.so_far) + 1))), one.so_far, f"s{number}")
+        Series(
+            f"{one.attack} by {one.party}", tuple(map(float, range(1, len(one.so_far) + 1))), one.so_far, f"s{number}"
+        )
         for number, one in enumerate(followed, start=1)
     ]
     across = Axis(1, max(2, last), "epoch", WHOLE)
     if guess is not None:
         series.append(Series("guessing the most frequent class", (1.0, float(max(2, last))), (guess, guess), "guess"))
     return lines("Labels told right so far, by epoch", series, across, Axis(0, 1, values=PERCENT), height=170)
-
-
-def _guessed(finding: TrainingFinding) -> float:
-    return 1 - next(one.e0 for one in finding.levels if one.level == HEADLINE)
-
-
-def _attack_by(finding: TrainingFinding) -> str:
-    return f"{finding.attack} by {finding.party}"
 
 
 @dataclass(frozen=True)
@@ -194,7 +180,7 @@ class Strength:
     @property
     def knows_more(self) -> bool:
         """Whether it needs to know more beforehand than the headline's level allows."""
-        return LEVELS.index(self.finding.level) > LEVELS.index(HEADLINE)
+        return knows_more(self.finding)
 
 
 def by_strength(
@@ -205,7 +191,11 @@ def by_strength(
     """Sort the attacks that saw scores and ran, the strongest first; its parts are in the order of ``columns``."""
     done = [one for one in found if one.mse is not None and one.sees_scores]
     strengths = [
-        Strength(one, tuple(_part(one, column, evidence.get(column)) for column in columns), _exposed(one))
+        Strength(
+            one,
+            tuple(_part(one, column, evidence.get(column)) for column in columns),
+            sum(own(column.levels).is_exposed for column in one.columns if column.levels),
+        )
         for one in done
     ]
     return sorted(strengths, key=lambda one: (-one.mean, one.finding.attack))
@@ -215,17 +205,13 @@ def _part(finding: AttackFinding, column: ColumnAnswer, evidence: ColumnEvidence
     """The part of one column by one attack, at the headline's level or at its own where that is higher."""
     if evidence is not None and evidence.is_category and finding.attack in evidence.estimates:
         level = max(finding.level, HEADLINE, key=LEVELS.index)
-        e0 = next(one.e0 for one in column.levels if one.level == level)
+        e0 = at(column.levels, level).e0
         return max(0.0, 1 - evidence.error(evidence.estimates[finding.attack]) / e0) if e0 >= FLOOR else None
     feature = column.features[0]
     if feature >= len(finding.columns) or not finding.columns[feature].levels:
         return None
     part = own(finding.columns[feature].levels).part
     return None if part is None else part.mean
-
-
-def _exposed(finding: AttackFinding) -> int:
-    return sum(own(column.levels).is_exposed for column in finding.columns if column.levels)
 
 
 # Curves that a chart can tell apart, and points of each.
@@ -327,7 +313,12 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "loss_chart": _loss_chart(summary),
         "stage_chart": _stage_chart(summary),
         "settings": summary.agreement.plan.terms,
-        "request": _asked_for(facts.get("request", {})),
+        # What was asked for, without what was left as it is.
+        "request": {
+            key: _listed(value)
+            for key, value in facts.get("request", {}).items()
+            if value not in ("", None, False, [], (), {}, 0)
+        },
         "cipher": str(summary.agreement.plan.encryption),
         "stages": STAGES,
         "expectations": expectations,
@@ -337,11 +328,6 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "glossary": GLOSSARY,
         "several_parties": len(passive) > 1,
     }
-
-
-def _asked_for(request: Mapping[str, Any]) -> dict[str, str]:
-    """What was asked for, without what was left as it is."""
-    return {key: _listed(value) for key, value in request.items() if value not in ("", None, False, [], (), {}, 0)}
 
 
 def _listed(value: Any) -> str:
@@ -450,15 +436,11 @@ def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
         return "From the first step: with zero weights the first answers are about labels alone.", True
     if channel.is_telling:
         return "From the first step, by search: while weights are near their start, few equations tell labels.", True
-    needed, planned = steps_until_told(agreement, channel), _planned_steps(agreement)
+    plan = agreement.plan
+    needed, planned = steps_until_told(agreement, channel), plan.epochs * -(-agreement.training_rows // plan.batch_size)
     if needed <= planned:
         return f"From step {needed:,}, if weights hardly move until then: {planned:,} steps were planned.", True
     return f"Not within this session: {planned:,} steps, where {needed:,} are needed if weights stand still.", False
-
-
-def _planned_steps(agreement: Agreement) -> int:
-    plan = agreement.plan
-    return plan.epochs * -(-agreement.training_rows // plan.batch_size)
 
 
 def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerRow]:
@@ -466,7 +448,8 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
     active, *passive = agreement.parties
     unknowns, equations = sum(party.feature_count for party in passive), max(1, agreement.classes - 1)
     names = " and ".join(party.name for party in passive)
-    scores = f"{agreement.classes} confidence scores for each record{_after(agreement)}"
+    after = f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""
+    scores = f"{agreement.classes} confidence scores for each record{after}"
     known = "parameters as disclosed" if disclosed else "no parameters"
     yield LedgerRow(
         party=active.name,
@@ -486,10 +469,6 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
         since="Never by equations alone: it doesn't know what they weigh features with.",
         possible=False,
     )
-
-
-def _after(agreement: Agreement) -> str:
-    return f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""
 
 
 def _since_prediction(equations: int, unknowns: int, *, disclosed: bool) -> str:

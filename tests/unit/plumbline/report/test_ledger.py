@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from plumbline.audit.report.page import LedgerRow, ledger
 from plumbline.judge.summary import read_summary
+from plumbline.report.page import LedgerRow, ledger
 from services.common.agreement import Agreement, TrainingPlan
 from services.party.guard import channels_of
 from tests.harness.agreements import UNPACKED, agreed, trained_on, with_truncation

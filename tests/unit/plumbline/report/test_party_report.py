@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from plumbline.audit.report.party_report import PartyView, read_party, write_party_report
 from plumbline.cli import app
+from plumbline.report.party_report import PartyView, read_party, write_party_report
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import Estimates, PartyRecord, PredictionAttackOutcome

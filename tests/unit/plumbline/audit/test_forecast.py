@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.audit.planning.forecast import (
+from plumbline.audit.forecast import (
     Calibration,
     CipherSeconds,
     Workload,

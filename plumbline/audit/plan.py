@@ -10,7 +10,7 @@ import attacks
 from attacks import Extent, Level, Scenario, spec_of
 from attacks.base import FEW_SECONDS, AttackSpec
 from attacks.registry import OF_ALL_SESSIONS, REGISTRY
-from plumbline.audit.planning.forecast import Calibration, Forecast, Workload, calibrate, forecast, training_seconds
+from plumbline.audit.forecast import Forecast, Workload, calibrate, forecast, training_seconds
 from plumbline.audit.request import AdversaryOptions, AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import duration_words
@@ -172,15 +172,14 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
     if not spec.is_on(scenario.learner):
         yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
-        yield LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False)
+        yield _without_ciphertexts(name)
+
+
+def _without_ciphertexts(name: str) -> LeftOut:
+    return LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False)
 
 
 _INSTALLED = "The model is installed and the same in every session, so that no further session tells more."
-
-
-def share_of_forms(asked: Mapping[str, Any]) -> float:
-    """The share of a record's forms that owners let be answered, of settings as they were asked for."""
-    return settings_of({name: asked[name] for name in ("most_forms",) if name in asked}).most_forms
 
 
 def session_limit(agreement: Agreement, share: float) -> SessionLimit:
@@ -201,11 +200,6 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
         ),
         reason=None if agreement.plan.family.spec.trains else _INSTALLED,
     )
-
-
-def reads_scores(attacks: Sequence[str]) -> bool:
-    """Whether any of these attacks reads the scores of predictions: what further sessions add is measured then."""
-    return any(spec.phase == "prediction" and spec.sees_scores for spec in map(spec_of, attacks))
 
 
 def labels_of(
@@ -345,7 +339,9 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
-    choice = asked or _by_forecast(work, calibration)
+    choice = asked or CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
+    if asked is None and calibration.cipher is not None:
+        choice = chosen_cipher(*(training_seconds(work, calibration, cipher) for cipher in (ENCRYPTED, IN_THE_CLEAR)))
     scenario = _scenario(federation, adversary, agreement, choice)
     chosen, left_out = applicable(scenario) if adversary.mounts_all else (adversary.attacks, ())
     attacked = recipe.parties[Role.ACTIVE].attacked_records
@@ -355,7 +351,10 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     decided = request.changed(attacks=chosen, cipher=choice.cipher, settings=settings)
     final = decided.recipe(recipe.tables).checked()
     records = attacked or agreement.row_counts.test
-    limit = session_limit(agreement, share_of_forms(final.asked)) if reads_scores(chosen) else None
+    # What owners let be answered; in a federation that is one person's nothing is refused.
+    share = settings_of({name: value for name, value in final.asked.items() if name == "most_forms"}).most_forms
+    reads_scores = any(spec.phase == "prediction" and spec.sees_scores for spec in map(spec_of, chosen))
+    limit = session_limit(agreement, share) if reads_scores else None
     together = labels_of(chosen, adversary.levels, limit) if limit is not None else {}
     extent = Extent(records, scenario.passive_features, work.steps)
     work = replace(
@@ -366,7 +365,9 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
         sessions=1 if limit is None else limit.sessions,
         at_the_limit={label: attack_seconds(label, extent) for label in together},
     )
-    unmeasured = not_measured(scenario, left_out or _without_ciphertexts(chosen, choice))
+    # Named attacks on ciphertexts, in a run that has none, say that they don't apply, not that all is safe.
+    unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, chosen)))
+    unmeasured = not_measured(scenario, left_out or unapplied)
     return AuditPlan(
         decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher), limit
     )
@@ -391,13 +392,6 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
         feature_count=described.feature_count + has_bias,
         binary_features=described.binary_features + (has_bias and not settings.pad_widths),
     )
-
-
-def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
-    if calibration.cipher is None:  # an installed model: nothing is trained
-        return CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
-    encrypted, plain = (training_seconds(work, calibration, cipher) for cipher in (ENCRYPTED, IN_THE_CLEAR))
-    return chosen_cipher(encrypted, plain)
 
 
 def _model_of(federation: FederationOptions, agreement: Agreement) -> str:
@@ -435,14 +429,6 @@ def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, f
         for mounted in load_attacks(settings.attacks, settings.attack_options, role):
             seconds |= {label: attack_seconds(label, extent) for label in mounted}
     return seconds
-
-
-def _without_ciphertexts(chosen: tuple[str, ...], choice: CipherChoice) -> tuple[LeftOut, ...]:
-    """Named attacks on ciphertexts, in a run that has none: they say that they don't apply, not that all is safe."""
-    if choice.is_encrypted:
-        return ()
-    named = [name for name in chosen if spec_of(name).conduct == "replaces_messages"]
-    return tuple(LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False) for name in named)
 
 
 def plan_facts(plan: AuditPlan) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from plumbline.html import template
+from plumbline.judge.predictions import HIGH, LOW, WITHHELD
 from plumbline.judge.summary import assumptions, expectations
+from plumbline.report.html import template
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.run_files import RunFolderError
@@ -27,9 +28,6 @@ from vfl.data.faults import counted
 from vfl.learning import LinearPart, class_rows
 from vfl.learning.score_quality import ScoreQuality
 from vfl.theory.prediction import equations, row_space
-
-# What an attack says of its own estimates stands beside them under these names.
-_LOW, _HIGH, _WITHHELD = "low: ", "high: ", "withheld: "
 
 
 @dataclass(frozen=True)
@@ -176,8 +174,8 @@ def _claims(folder: RunFolder) -> list[Claim]:
     return [
         Claim(
             one,
-            _mean_distance(arrays.get(_LOW + one.attack), arrays.get(_HIGH + one.attack)),
-            _mean_distance(arrays.get(one.attack), arrays.get(_WITHHELD + one.attack)),
+            _mean_distance(arrays.get(LOW + one.attack), arrays.get(HIGH + one.attack)),
+            _mean_distance(arrays.get(one.attack), arrays.get(WITHHELD + one.attack)),
         )
         for one in outcomes
     ]

@@ -5,15 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plumbline.audit.report.cards import ColumnEvidence
-from plumbline.audit.report.page import by_strength
 from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.columns import SourceKind
+from plumbline.report.cards import ColumnEvidence
+from plumbline.report.page import by_strength
 from tests.harness.findings import attack, column, levels
 
 
 def answer(name: str, feature: int, e0: float = 0.1, **kind: str) -> ColumnAnswer:
     verdicts = tuple(replace(one, e0=e0) for one in levels("strong", 0.0))
-    return ColumnAnswer("passive", name, kind.get("kind", "number"), "red", verdicts, "", (feature,))  # type: ignore[arg-type]
+    told: SourceKind = kind.get("kind", "number")  # type: ignore[assignment]
+    return ColumnAnswer(party="passive", column=name, kind=told, light="red", levels=verdicts, features=(feature,))
 
 
 def test_the_strongest_comes_first_and_guesses_are_left_out() -> None:

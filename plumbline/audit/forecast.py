@@ -238,10 +238,10 @@ def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
     speed = calibration.blinded_id / _REFERENCE_ID
     plan = work.agreement.plan
     cells = work.attacked_records * work.passive_features * (len(work.attacks) + len(work.at_the_limit))
-    attacking = speed * sum(work.attacks.values())
+    attacking, ids = speed * sum(work.attacks.values()), " and ".join(f"{count:,}" for count in work.ids)
     stages = [
         StageForecast("starting", speed * _PROCESS_START, f"{len(work.ids) + 1} processes"),
-        StageForecast("aligning", alignment_seconds(work.ids, calibration), _amount_of_ids(work.ids)),
+        StageForecast("aligning", alignment_seconds(work.ids, calibration), f"{ids} ids"),
     ]
     if work.steps:
         seconds = training_seconds(work, calibration, cipher)
@@ -307,7 +307,3 @@ def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, worke
         for party in agreement.parties
     ]
     return max(max(busy) / min(workers, cores), sum(busy) / cores)
-
-
-def _amount_of_ids(ids: Sequence[int]) -> str:
-    return " and ".join(f"{count:,}" for count in ids) + " ids"

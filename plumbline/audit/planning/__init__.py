@@ -1,1 +1,0 @@
-"""What an audit will do, decided and told before it does anything: attacks, cipher, time."""

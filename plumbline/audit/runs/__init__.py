@@ -1,1 +1,0 @@
-"""The folder of each run: its files, what it says of itself, and past runs side by side."""
