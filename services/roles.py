@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 from services.common.identity import Role, role_of
 from services.common.settings import Settings, SettingsError
+from vfl.crypto.ciphers import Paillier
 
 
 def check_role(settings: Settings, role: Role) -> None:
@@ -83,7 +84,7 @@ def _check_native() -> None:
 
 
 def _check_reference(settings: Settings) -> None:
-    if settings.packing and settings.plan().is_encrypted:
+    if settings.packing and isinstance(settings.plan().encryption, Paillier):
         raise SettingsError(
             "PLUMBLINE_KERNEL=phe has one value in a ciphertext: set PLUMBLINE_PACKING=off here and at every other "
             "party."

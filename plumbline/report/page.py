@@ -432,7 +432,7 @@ def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
     """From which step on the answers hold enough, and whether the session has so many."""
     if channel.is_solvable:
         return "From the first step: there are no more unknowns than equations.", True
-    if channel.key_holder == agreement.active.name and agreement.plan.family.tells().labels_alone:
+    if channel.key_holder == agreement.active.name and agreement.plan.leakage.labels_alone:
         return "From the first step: with zero weights the first answers are about labels alone.", True
     if channel.is_telling:
         return "From the first step, by search: while weights are near their start, few equations tell labels.", True

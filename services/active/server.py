@@ -3,11 +3,11 @@
 import logging
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import grpc
 
-from protos.v1 import active_pb2_grpc, exchange_pb2_grpc
+from protos.v1 import active_pb2_grpc
 from services.active import servicer
 from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
@@ -21,19 +21,8 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import is_expected, log_unexpected
 from services.common.identity import Role
 from services.common.settings import Settings
-from services.common.state_folder import open_state, secret_of
-from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.network.health import Held
-from services.network.health_link import HealthLink
-from services.party.context import PartyContext
-from services.party.coordinator_link import CoordinatorLink
-from services.party.features import load_party_data
-from services.party.own_cores import own_cores
-from services.party.party_defences import PartyDefences
-from services.party.record import RunRecord
-from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.arithmetic import arithmetic_of
-from services.protocol1.peer_link import PeerLink
+from services.party.server import prepare, serve
 from vfl.data import load_table
 
 _log = logging.getLogger(__name__)
@@ -84,40 +73,15 @@ def known_beforehand(settings: Settings) -> PriorKnowledge:
 
 def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
-    cores = own_cores(settings)
-    transport = make_transport(settings, Role.ACTIVE)
-    name = transport.identity.name
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
-    data = load_party_data(settings, with_bias=settings.model is None)
-    state = open_state(settings.state_dir, transport.identity)
-    timeout = settings.step_timeout
-    record = RunRecord(settings.run_dir, name, transport.meter)
-    channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
-    # Certificates have been read: a service that stops says one sentence.
-    arithmetic = arithmetic_of(settings, cores)
-    data.log_columns()
-    passive_names = settings.passive_peers()
+    transport, channels, context = prepare(settings, Role.ACTIVE, partial(TrainingAdversary, in_training))
     party = ActiveParty(
-        PartyContext(
-            name=name,
-            data=data,
-            settings=settings,
-            coordinator=CoordinatorLink(channels[Role.COORDINATOR], timeout),
-            peers={peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
-            record=record,
-            executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic),
-            defences=PartyDefences.of(settings, Role.ACTIVE, secret_of(state)),
-            heartbeats={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
-            state=state,
-            cores=cores,
-        ),
-        {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
-        AttackHost(on_predictions, settings.run_dir, record.lost),
+        context,
+        {peer: PassiveLink(peer, channels[peer], settings.step_timeout) for peer in settings.passive_peers()},
+        AttackHost(on_predictions, settings.run_dir, context.record.lost),
         known_beforehand(settings),
     )
-    exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
-    active = servicer.ActiveServicer(party, settings.plan())
+    handler = servicer.ActiveServicer(party, settings.plan())
 
     def await_channels() -> None:
         for peer, channel in channels.items():
@@ -130,21 +94,12 @@ def run(settings: Settings) -> None:
         elif settings.autostart:
             party.executor.submit(train_unasked, party, settings.plan(), await_channels)
 
-    serve_until_stopped(
+    serve(
         transport,
-        settings,
-        [
-            lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(exchange, server),
-            lambda server: active_pb2_grpc.add_ActiveServicer_to_server(active, server),
-        ],
-        {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
-        [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
-        on_started=on_started,
+        context,
+        party,
+        (servicer, lambda server: active_pb2_grpc.add_ActiveServicer_to_server(handler, server)),
         # The last is asked for by operators: it takes a question to every other party.
-        held=Held(party.holds_session, predictions=lambda: not party.obstacle()),
+        Held(party.holds_session, predictions=lambda: not party.obstacle()),
+        on_started,
     )
-    party.close()
-    # Channels outlive the threads that use them: grpc crashes when a closed one is called.
-    party.executor.shutdown(cancel_futures=True)
-    cores.close()
-    record.write()

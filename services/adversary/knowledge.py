@@ -13,6 +13,7 @@ from attacks.adaptive import UndistortedView
 from services.adversary.declared import disclosure, score_channels
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, one_line
+from services.common.learner_calls import LearnerCalls
 from services.party.party_model import PartyModel
 from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel
@@ -151,7 +152,7 @@ def disclosed_parts(
         if arrays is None:
             return None
         try:
-            parts.append(agreement.plan.family.spec.part.of(arrays))
+            parts.append(LearnerCalls(agreement.plan.family).read_part(arrays))
         except ValueError as error:
             raise InvalidMessage(f"{party} discloses no model: {one_line(str(error))}") from error
     return tuple(parts)

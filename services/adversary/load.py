@@ -63,12 +63,10 @@ def labelled(label: str, **options: Any) -> str:
     """A label with options in parentheses, behind those that it has: ``gia(init=half, distance=kld)``."""
     if not options:
         return label
-    words = ", ".join(f"{option}={_word(value)}" for option, value in options.items())
+    words = ", ".join(
+        f"{option}={value if isinstance(value, str) else json.dumps(value)}" for option, value in options.items()
+    )
     return f"{label[:-1]}, {words})" if label.endswith(")") else f"{label}({words})"
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _is_played(name: str, spec: attacks.AttackSpec, role: Role) -> bool:

@@ -51,7 +51,7 @@ def read_moments(path: Path) -> PassiveMoments:
         moments = PassiveMoments(
             mean=np.array(content.mean, dtype=np.float64),
             variance=np.array(content.variance, dtype=np.float64),
-            covariance=_matrix(content.covariance),
+            covariance=None if content.covariance is None else np.array(content.covariance, dtype=np.float64),
             supports=_each(content.supports),
             frequencies=_each(content.frequencies),
             groups=tuple(np.array(group, dtype=np.int64) for group in content.groups),
@@ -92,10 +92,6 @@ def _check(moments: PassiveMoments) -> None:
 def _expect(holds: object, rule: str) -> None:
     if not holds:
         raise ValueError(f"expected that {rule}")
-
-
-def _matrix(rows: list[_Numbers] | None) -> Any:
-    return None if rows is None else np.array(rows, dtype=np.float64)
 
 
 def _each(columns: list[_Numbers | None]) -> tuple[Any, ...]:

@@ -20,13 +20,14 @@ from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
 from services.party.context import TellsAttack, nobody_watches
+from services.party.party_model import rows_of_plan
 from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
-from vfl.learning import BatchSchedule, split_rows
+from vfl.learning import BatchSchedule
 
 _log = logging.getLogger(__name__)
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
@@ -242,11 +243,5 @@ def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     plan = agreement.plan
     if plan.epochs * agreement.active.aligned_rows > _MOST_VISITS:
         raise ValueError(f"{plan.epochs} epochs of so many records are more than an attack on training can hold.")
-    split = split_rows(
-        agreement.active.aligned_rows,
-        validation_fraction=plan.validation_fraction,
-        test_fraction=plan.test_fraction,
-        seed=plan.seed,
-    )
-    schedule = BatchSchedule(split.train, plan.batch_size, plan.seed)
+    schedule = BatchSchedule(rows_of_plan(plan, agreement.active.aligned_rows).train, plan.batch_size, plan.seed)
     return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))

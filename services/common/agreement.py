@@ -1,8 +1,10 @@
 """The public terms of a session as immutable values, their checks, and their place on the wire."""
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -14,14 +16,17 @@ from services.common import limits
 from services.common.announced import AnnouncedDefence, check_announced, options_in
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
+from services.common.learner_calls import LearnerCalls, LearnerFailed, made
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
-from vfl.learning import Learner, RowCounts, count_rows
+from vfl.learning import EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
 from vfl.plugin_options import from_to as _from_to
+
+_log = logging.getLogger(__name__)
 
 PROTOCOLS = ("hu",)
 # What a plan names, with options of its own.
@@ -87,7 +92,7 @@ class TrainingPlan:
     learner_options: Mapping[str, Any] = _options()
 
     def __post_init__(self) -> None:
-        with suppress(ValueError, TypeError):  # ``check`` says why
+        with suppress(ValueError, TypeError, LearnerFailed):  # ``check`` says why
             object.__setattr__(self, "learner_options", _all_options(self.family))
             further = {name: value for name, value in _all_options(self.encryption).items() if name not in _OF_CIPHERS}
             object.__setattr__(self, "cipher_options", further)
@@ -98,8 +103,14 @@ class TrainingPlan:
 
         Raises:
             ValueError: for a name that no learner has, with the known ones, and for options that it doesn't take.
+            LearnerFailed: where it takes too long.
         """
-        return learners.load(self.learner, **self.learner_options)
+        return made(self.learner, self.learner_options)
+
+    @cached_property
+    def leakage(self) -> EquationLeakage:
+        """What one answered equation tells, as the learner says; raises LearnerFailed."""
+        return LearnerCalls(self.family).leakage()
 
     @cached_property
     def encryption(self) -> Cipher:
@@ -130,6 +141,12 @@ class TrainingPlan:
         renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
         kept = {"learner_options": self.learner_options, **{f"{plugin}_options": {} for plugin in renamed}}
         return replace(self, **{**kept, "learner_options": {**kept["learner_options"], **options}, **own})
+
+    def of_size(self, batch_size: int) -> "TrainingPlan":
+        """The plan with another batch size, and with the plugins that are made: they aren't made again."""
+        sized = copy(self)
+        object.__setattr__(sized, "batch_size", batch_size)
+        return sized
 
     @classmethod
     def what_is_expected_of(cls, name: str, value: Any) -> str:
@@ -179,8 +196,20 @@ class TrainingPlan:
             further = {name: value for name, value in values["cipher_options"].items() if name not in own}
             values |= {**own, "cipher_options": further}
         plan = cls(**values)
+        plan._check_learner()
         plan.check()
         return plan
+
+    def _check_learner(self) -> None:
+        """Of another party's plan: what another package's learner says of it here stays in this party's log."""
+        try:
+            _ = self.family
+        except (ValueError, TypeError) as error:
+            if self.learner in learners.names() and not learners.is_built_in(self.learner):
+                _log.error("%s", error)
+                raise InvalidMessage(
+                    f"{self.learner} can't be used with these options here: the log of who refuses says why."
+                ) from error
 
 
 def _own_terms(cipher: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,7 +355,7 @@ class Agreement:
     @property
     def residual_columns(self) -> int:
         """Columns of what is sent in a step, as the learner says: shares of the residual, for most."""
-        return self.plan.family.columns(self.classes)
+        return LearnerCalls(self.plan.family).columns(self.classes)
 
     @property
     def row_counts(self) -> RowCounts:

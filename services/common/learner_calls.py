@@ -1,31 +1,50 @@
 """Calls a learner, whose code may be another package's: whatever it does wrong ends its session, with its name."""
 
 import logging
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from services.common.errors import FederationError, OutOfOrder
+from services.common.errors import OutOfOrder
+from services.common.scores import SLACK
 from vfl.arrays import FloatArray
-from vfl.learning import Ask, Forward, Learner, LearnerError, Send, registry
+from vfl.learning import Ask, EquationLeakage, Forward, Half, Learner, LearnerError, OwnData, Part, Send, registry
 from vfl.learning.learner import Request, Step
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+# That another package's learner may take for an answer outside a step, whose timeout is a setting.
+ANSWER_SECONDS = 60.0
+
 
 class LearnerFailed(OutOfOrder):
     """A learner has raised, hangs, or has asked for what no learner may."""
 
 
+def made(name: str, options: Mapping[str, Any]) -> Learner:
+    """Make a learner from its name and options.
+
+    Raises:
+        ValueError: for a name that no learner has, with the known ones, and for options that it doesn't take.
+        LearnerFailed: where it takes too long.
+    """
+    if registry.is_built_in(name):
+        return registry.load(name, **options)
+    return _within(ANSWER_SECONDS, name, lambda: registry.load(name, **options))
+
+
 @dataclass(frozen=True)
 class LearnerCalls:
-    """Calls one learner's code.
+    """Calls one learner's code. Of another package's, no exception's text is told: it may hold a party's values.
 
     Attributes:
         learner: whose.
@@ -33,27 +52,65 @@ class LearnerCalls:
     """
 
     learner: Learner
-    timeout: float
+    timeout: float = field(default_factory=lambda: ANSWER_SECONDS)
+
+    @property
+    def _is_ours(self) -> bool:
+        return registry.is_built_in(self.learner.name)
 
     def __call__(self, work: Callable[[], T]) -> T:
         """What ``work`` gives.
 
         Raises:
-            LearnerFailed: for whatever it raises, in the learner's own words where it has some, and after the timeout.
+            LearnerFailed: for whatever it raises, in the words of a learner of ours, and after the timeout.
         """
         try:
-            return work() if registry.is_built_in(self.learner.name) else _within(self.timeout, work)
-        except LearnerError as error:
-            raise LearnerFailed(f"learner {self.learner.name}: {error}") from error
-        except FederationError:
+            return work() if self._is_ours else _within(self.timeout, self.learner.name, work)
+        except _Hangs:
             raise
-        except _Hangs as hangs:
-            raise LearnerFailed(
-                f"learner {self.learner.name} takes longer than the {self.timeout:g} s of a step's timeout."
-            ) from hangs
         except (Exception, SystemExit) as error:
+            if isinstance(error, LearnerError) and self._is_ours:
+                raise LearnerFailed(f"learner {self.learner.name}: {error}") from error
             _log.exception("Learner %s failed.", self.learner.name)
-            raise LearnerFailed(f"learner {self.learner.name} failed with {type(error).__name__}.") from error
+            raise self.refused(f"failed with {type(error).__name__}") from error
+
+    def columns(self, classes: int) -> int:
+        """How many columns are sent in a step."""
+        return self._count(self(lambda: self.learner.columns(classes)), "columns")
+
+    def outputs(self, classes: int) -> int:
+        """How many columns a part's shares have."""
+        return self._count(self(lambda: self.learner.outputs(classes)), "outputs")
+
+    def leakage(self) -> EquationLeakage:
+        """What one answered equation tells."""
+        told = self(self.learner.tells)
+        if not isinstance(told, EquationLeakage):
+            raise self.refused("tells no EquationLeakage")
+        self._count(told.labels, "labels that an equation tells")
+        if not isinstance(told.labels_alone, str) or not isinstance(told.remedy, str):
+            raise self.refused("tells an option or a remedy that is no text")
+        rate = told.step_size
+        if rate is not None and not (isinstance(rate, Real) and math.isfinite(rate)):
+            raise self.refused("tells a step size that is no finite number")
+        return told
+
+    def _count(self, count: int, what: str) -> int:
+        if not isinstance(count, Integral) or count < 1:
+            raise self.refused(f"gives a number of {what} that isn't 1 or more")
+        return int(count)
+
+    def begin(self, own: OwnData) -> Half:
+        """A party's half, with its first weights."""
+        return self(lambda: self.learner.begin(own))
+
+    def weights(self, half: Half, features: int) -> FloatArray:
+        """A half's weights, (features, c)."""
+        return self.checked(self(lambda: half.weights), (features, None), "weights")
+
+    def set_weights(self, half: Half, weights: FloatArray) -> None:
+        """Give a half other weights."""
+        self(lambda: setattr(half, "weights", weights))
 
     def next_request(self, step: Step, answer: FloatArray | None = None) -> Request | None:
         """What a step asks for next, after the answer to the last; None at its end."""
@@ -69,6 +126,52 @@ class LearnerCalls:
             raise self.refused("yields something else than Forward, Send or Ask")
         return request
 
+    def part(self, make: Callable[[], Part]) -> Part:
+        """The part of the model that the learner's code makes; a class of another package's is watched from then on."""
+        if self._is_ours:
+            return self(make)
+
+        def looked_into() -> tuple[Part, dict[str, NDArray[Any]], FloatArray | None] | None:
+            part = make()
+            known = isinstance(part, self.learner.spec.part)
+            return (part, dict(part.arrays()), part.class_rows) if known else None
+
+        if (found := self(looked_into)) is None:
+            raise self.refused("gives a part of another class than its spec says")
+        part, arrays, rows = found
+        for name, array in arrays.items():
+            if not (isinstance(name, str) and isinstance(array, np.ndarray) and array.dtype.kind in "biufU"):
+                raise self.refused("has a part that isn't made of named arrays of numbers or words")
+            if not _is_finite(array):
+                raise self.refused("has a part with numbers that aren't finite")
+        if rows is not None:
+            self.checked(rows, (None, None), "class rows")
+        return part if _is_ours(type(part)) else cast(Part, _WatchedPart(self, part, arrays, rows))
+
+    def read_part(self, arrays: Mapping[str, NDArray[Any]]) -> Part:
+        """The part that wrote these arrays.
+
+        Raises:
+            ValueError: for arrays that no part of ours wrote.
+            LearnerFailed: for whatever another package's class raises.
+        """
+        kind = self.learner.spec.part
+        return kind.of(arrays) if _is_ours(kind) else self.part(lambda: kind.of(arrays))
+
+    def join(self, shares: list[FloatArray]) -> FloatArray:
+        """All parties' shares of some records' outputs as one, (n, outputs)."""
+        return self.checked(self(lambda: self.learner.join(shares)), (len(shares[0]), None), "joined shares")
+
+    def link(self, joined: FloatArray, classes: int) -> FloatArray:
+        """Confidence scores of what ``join`` gave, (n, classes)."""
+        scores = self.checked(self(lambda: self.learner.link(joined)), (len(joined), classes), "confidence scores")
+        # As the active party checks them, which would take the coordinator for a liar.
+        if not self._is_ours and not (
+            scores.min(initial=0) >= -SLACK and np.allclose(scores.sum(axis=1), 1, atol=SLACK)
+        ):
+            raise self.refused("gives confidence scores that aren't shares of 1")
+        return scores
+
     def checked(self, values: FloatArray, shape: tuple[int | None, ...], what: str) -> FloatArray:
         """The learner's values, once they are what the contract says; None stands for any length.
 
@@ -80,6 +183,9 @@ class LearnerCalls:
         if any(expected not in (None, found) for found, expected in zip(values.shape, shape, strict=True)):
             expected = " x ".join("any" if length is None else str(length) for length in shape)
             raise self.refused(f"gives {what} of shape {' x '.join(map(str, values.shape))}, expected {expected}")
+        # Ours diverges where the terms don't fit the data, and is told so by whoever meets its numbers.
+        if not self._is_ours and not _is_finite(values):
+            raise self.refused(f"gives {what} that aren't finite")
         return values
 
     def refused(self, why: str) -> LearnerFailed:
@@ -87,12 +193,46 @@ class LearnerCalls:
         return LearnerFailed(f"learner {self.learner.name} {why}.")
 
 
-class _Hangs(Exception):
+@dataclass(frozen=True, eq=False)
+class _WatchedPart:
+    """A part of another package's class: what it is made of was checked when it was made.
+
+    Attributes:
+        calls: of its learner.
+        part: as it was made.
+        made_of: its arrays.
+        class_rows: (k, d), or None.
+    """
+
+    calls: LearnerCalls
+    part: Part
+    made_of: Mapping[str, NDArray[Any]]
+    class_rows: FloatArray | None
+
+    def shares(self, features: FloatArray) -> FloatArray:
+        return self.part.shares(features)
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        return self.made_of
+
+    def with_class_rows(self, rows: FloatArray) -> Part:
+        return self.calls.part(lambda: self.part.with_class_rows(rows))
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "vfl"
+
+
+def _is_finite(array: NDArray[Any]) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+class _Hangs(LearnerFailed):
     """A call isn't over in time."""
 
 
-def _within(seconds: float, work: Callable[[], T]) -> T:
-    """Do work on a thread that is left alone when it takes longer; raises _Hangs then, else what the work raises."""
+def _within(seconds: float, name: str, work: Callable[[], T]) -> T:
+    """Do a learner's work on a thread that is left alone when it takes longer; raises _Hangs, or what it raises."""
     done: Future[T] = Future()
 
     def run() -> None:
@@ -103,5 +243,5 @@ def _within(seconds: float, work: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="learner", daemon=True).start()
     if not wait([done], seconds).done:
-        raise _Hangs
+        raise _Hangs(f"learner {name} takes longer than the {seconds:g} s of a step's timeout.")
     return done.result()

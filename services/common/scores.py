@@ -15,7 +15,7 @@ from vfl.arrays import FloatArray
 _TOKEN_BYTES = 44
 _NONE = np.empty((0, 0))
 # Of a score: more than rounding moves it.
-_SLACK = 1e-6
+SLACK = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,6 @@ def check_confidence_scores(scores: FloatArray, shape: tuple[int, int], *, are_d
     """
     if scores.shape != shape:
         raise InvalidMessage(f"The coordinator answers with scores of shape {scores.shape}, expected {shape}.")
-    is_range = bool(((scores >= -_SLACK) & (scores <= 1 + _SLACK)).all())
-    if not is_range or not (are_defended or np.allclose(scores.sum(axis=1), 1, atol=_SLACK)):
+    is_range = bool(((scores >= -SLACK) & (scores <= 1 + SLACK)).all())
+    if not is_range or not (are_defended or np.allclose(scores.sum(axis=1), 1, atol=SLACK)):
         raise InvalidMessage("The coordinator answers with numbers that are no confidence scores.")

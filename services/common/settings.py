@@ -16,7 +16,7 @@ from pydantic_settings import (
 )
 
 from services.common.agreement import TrainingPlan
-from services.common.errors import InvalidMessage
+from services.common.errors import FederationError
 from services.common.identity import Role, role_of
 from services.common.setting_texts import (
     as_text,
@@ -27,6 +27,7 @@ from services.common.setting_texts import (
     listed_labels,
     pairs,
 )
+from vfl.crypto import ciphers
 from vfl.data.columns import ENCODINGS, Encoding
 from vfl.data.table_limits import TableLimits
 from vfl.learning.linear.initialisation import Initialisation
@@ -352,8 +353,14 @@ class Settings(BaseSettings):
             raise ValueError(f"{', '.join(sorted(twice))} is said twice: by its own setting, and in learner_options")
         try:
             cipher = self.plan().encryption
-        except InvalidMessage as error:
+        except FederationError as error:
             raise ValueError(str(error)) from error
+        of_ours = self.model_fields_set & set(ciphers.option_names(ciphers.ENCRYPTED))
+        if foreign := sorted(of_ours - set(ciphers.option_names(self.cipher))):
+            raise ValueError(
+                f"{', '.join(foreign)} is of cipher={ciphers.ENCRYPTED}: drop it, and give {self.cipher} its own in "
+                "cipher_options"
+            )
         if cipher.weakness and not self.allow_insecure_keys:
             raise ValueError(f"{cipher.weakness}: use 2048 or more, or say allow_insecure_keys=true in a test")
         if not cipher.spec.is_encrypted and "key_bits" in self.model_fields_set:

@@ -237,6 +237,15 @@ def owner_of(folder: Path) -> Identity:
     return owner
 
 
+def broken(what: str, error: Exception | None = None) -> StateError:
+    """The error of a file that can't be read, with the first line of why."""
+    why = f" ({(str(error).splitlines() or [type(error).__name__])[0]})" if error is not None else ""
+    return StateError(
+        f"{what} is broken{why}: put the folder back from a copy, or forget it with `plumbline state clear` and train "
+        "again."
+    )
+
+
 def read_state(folder: Path, name: str) -> bytes | None:
     """A file of a state folder, whoever uses it; None where there is none. Raises StateError."""
     try:

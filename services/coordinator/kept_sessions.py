@@ -21,7 +21,7 @@ from services.common.agreement import Agreement
 from services.common.errors import NotAllowed
 from services.common.identity import Role
 from services.common.run_records import content_of
-from services.common.state_folder import State, StateError, StateNotKept, not_kept
+from services.common.state_folder import State, StateNotKept, broken, not_kept
 from vfl.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class KeptSessions:
             # Small: what was asked is forgotten when it is answered, and when a process stops as it should.
             self._lost = set(self._database.execute("SELECT session, party, token FROM asked"))
         except sqlite3.Error as error:
-            raise _broken(error) from error
+            raise broken(f"{DATABASE} of this coordinator's state", error) from error
 
     def all(self) -> list[KeptSession]:
         """The sessions of the database, oldest first; raises StateError for one that can't be read."""
@@ -234,7 +234,7 @@ def look_into(path: Path) -> list[KeptSession]:
         finally:
             database.close()
     except sqlite3.Error as error:
-        raise _broken(error) from error
+        raise broken(f"{DATABASE} of this coordinator's state", error) from error
 
 
 def too_many_records(party: str) -> NotAllowed:
@@ -275,16 +275,9 @@ def _sessions_in(database: sqlite3.Connection) -> list[KeptSession]:
             for agreement, defences, served, kept_at, submissions, answers in rows
         ]
     except ValueError as error:
-        raise _broken(error) from error
+        raise broken(f"{DATABASE} of this coordinator's state", error) from error
 
 
 def _bytes_of(token: int) -> bytes:
     """A pseudonym as it is kept: SQLite's integers are signed."""
     return token.to_bytes(8, "big")
-
-
-def _broken(error: Exception) -> StateError:
-    return StateError(
-        f"{DATABASE} of this coordinator's state is broken ({str(error).splitlines()[0]}): put the folder back from a "
-        "copy, or forget it with `plumbline state clear` and train again."
-    )

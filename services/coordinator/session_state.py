@@ -1,5 +1,6 @@
 """One session as the coordinator knows it: its terms, who has joined, and shares that wait for their sum."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -111,12 +112,14 @@ class SessionState:
         active: name of the active party.
         passive_parties: names of the others, sorted.
         defences: fingerprint of what is applied to its scores.
+        columns: of partial scores, as the learner says.
         joined: how each party that has joined describes itself.
         ended: why it has ended; None while it is open.
         shares: partial scores that wait for their sum, by passive party, then by request.
         agreement: the terms; set when all have joined.
         is_served: whether its model is the served one.
         changed: why a session from before a restart can't be answered any more.
+        agreeing: held while its terms are worked out, so that a learner that hangs holds up no other session.
     """
 
     plan: TrainingPlan
@@ -124,27 +127,24 @@ class SessionState:
     active: str
     passive_parties: tuple[str, ...]
     defences: str
+    columns: int
     joined: dict[str, PartyDescription] = field(default_factory=dict)
     ended: str | None = None
     shares: dict[str, dict[int, PartialScores]] = field(default_factory=dict)
     agreement: Agreement | None = None
     is_served: bool = False
     changed: str | None = None
+    agreeing: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def restored(cls, kept: KeptSession) -> "SessionState":
-        """A session from before a restart."""
+        """A session from before a restart, but for the columns."""
         terms = kept.agreement
         passive = tuple(party.name for party in terms.parties[1:])
         joined = {party.name: party for party in terms.parties}
-        session = cls(terms.plan, terms.classes, terms.active.name, passive, kept.defences, joined)
+        session = cls(terms.plan, terms.classes, terms.active.name, passive, kept.defences, 0, joined)
         session.agreement, session.is_served = terms, kept.is_served
         return session
-
-    @property
-    def columns(self) -> int:
-        """Columns of partial scores, as the learner says."""
-        return self.plan.family.outputs(self.classes)
 
     @property
     def most_answers(self) -> int:

@@ -26,7 +26,7 @@ from services.common.errors import (
     told,
 )
 from services.common.identity import Identity
-from services.common.learner_calls import LearnerCalls
+from services.common.learner_calls import LearnerCalls, LearnerFailed
 from services.common.scores import PartialScores, check_magnitude
 from services.common.state_folder import State, StateInMemory, StateNotKept
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
@@ -90,6 +90,14 @@ class Sessions:
                 "or train again."
             )
             _log.error("%s", session.changed)
+        try:
+            session.columns = LearnerCalls(session.plan.family).outputs(session.classes)
+        except (ValueError, LearnerFailed) as error:
+            _log.error("%s", error)
+            session.changed = (
+                f"The coordinator can't use the learner {session.plan.learner} of this model any more: put its package "
+                "back, or train again."
+            )
         return session
 
     def open(self, caller: Identity, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
@@ -106,7 +114,9 @@ class Sessions:
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
         fingerprint = self._protection.fingerprint(classes)
         session_id = secrets.token_hex(16)
-        opened = SessionState(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint)
+        # So is the learner; and it is asked outside the lock, here and below, so that one that hangs stops nobody else.
+        columns = LearnerCalls(plan.family, self._timeout).outputs(classes)
+        opened = SessionState(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint, columns)
         with self._condition:
             others = [one for one in self._of(caller.name) if not one.is_served]
             self._end_all(others, "its active party has opened another.")
@@ -142,13 +152,12 @@ class Sessions:
                 reason = f"{', '.join(missing)} did not join within {self._timeout:g} s."
                 self._end_all([session], reason)
                 raise PeerVanished(reason)
-            if session.agreement is None:
-                self._agree(session_id, session)
-            assert session.agreement is not None  # noqa: S101 - a session that can't be agreed on has raised
-            return session.agreement
+        with session.agreeing:
+            return session.agreement or self._agree(session_id, session)
 
-    def _agree(self, session_id: str, session: SessionState) -> None:
+    def _agree(self, session_id: str, session: SessionState) -> Agreement:
         """Fix the terms of a session that all have joined, on disk before anybody is told. What can't work ends it."""
+        self._refuse_ended(session)
         try:
             rows = session.split_rows()
             agreement = with_batch_size(
@@ -163,11 +172,15 @@ class Sessions:
                 )
             )
             check_steps(agreement.plan, rows.train)
-            self._kept.keep(KeptSession(agreement, session.defences))
+            with self._condition:
+                self._refuse_ended(session)
+                self._kept.keep(KeptSession(agreement, session.defences))
+                session.agreement = agreement
         except FederationError as error:
-            self._end_all([session], told(error))
+            with self._condition:
+                self._end_all([session], told(error))
             raise
-        session.agreement = agreement
+        return agreement
 
     def submit(self, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> int:
         """Keep a passive party's share of the scores of a request. The same again changes nothing.
@@ -219,17 +232,17 @@ class Sessions:
             shares = session.shares_of(request_id)
             if any(share.products.shape != products.shape for share in shares.values()):
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
-            # Kept until newer requests push it out: a repeated question gets the same answer.
-            calls = LearnerCalls(session.plan.family, self._timeout)
-            parts = [products, *(share.products for share in shares.values())]
-            logits = calls.checked(calls(lambda: calls.learner.join(parts)), (len(products), None), "joined shares")
-            if self._protection.is_on:
-                tokens = {name: share.record_tokens for name, share in shares.items()}
+        # Kept until newer requests push it out: a repeated question gets the same answer.
+        calls = LearnerCalls(session.plan.family, self._timeout)
+        logits = calls.join([products, *(share.products for share in shares.values())])
+        if self._protection.is_on:
+            tokens = {name: share.record_tokens for name, share in shares.items()}
+            with self._condition:
+                # It may have ended meanwhile, or this process.
+                session = self._agreed(caller, session_id)
                 logits = self._answered(session_id, session).first_logits(logits, tokens)
-            scores = calls(lambda: calls.learner.link(logits))
-            calls.checked(scores, (len(products), session.classes), "confidence scores")
-            grams = [share.parameter_gram for share in shares.values()]
-        return self._protection.protected(scores, total_gram(grams))
+        scores = calls.link(logits, session.classes)
+        return self._protection.protected(scores, total_gram([share.parameter_gram for share in shares.values()]))
 
     def holds_session(self, session_id: str) -> bool:
         """Whether this coordinator knows the session, ended or not: what parties ask who watch it."""

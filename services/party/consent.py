@@ -6,7 +6,7 @@ from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
 from services.protocol1.default_batch import with_batch_size
-from vfl.crypto import ciphers
+from vfl.crypto.ciphers import Paillier
 
 # Learning rate times steps below which weights move by less than about a tenth of what they are.
 _STANDSTILL = 0.1
@@ -37,7 +37,7 @@ def _refuse_standstill(agreement: Agreement) -> None:
     """Refuse a session that trains next to nothing, and would read one more sum of every record's columns."""
     plan = agreement.plan
     steps = plan.epochs * -(-agreement.training_rows // plan.batch_size)
-    step_size = plan.family.tells().step_size
+    step_size = plan.leakage.step_size
     if plan.family.spec.trains and step_size is not None and step_size * steps < _STANDSTILL:
         raise OutOfOrder(
             f"learning_rate={step_size:g} over {steps} steps leaves the weights almost where they start: such "
@@ -77,22 +77,21 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
             "Set PLUMBLINE_CIPHER alike at every party."
         )
-    taken = (*ciphers.option_names(plan.cipher), "cipher_options")
-    if plan.is_encrypted and "key_bits" in taken and plan.key_bits < settings.key_bits:
+    if plan.is_encrypted and plan.key_bits < settings.key_bits:
         raise OutOfOrder(
             f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "
             "Raise PLUMBLINE_KEY_BITS at the active party."
         )
     if plan.family.spec.trains != (settings.model is None):
         raise OutOfOrder("Either every party brings its part of an installed model (PLUMBLINE_MODEL), or none does.")
-    if settings.kernel == "phe" and plan.is_encrypted and "packing" in taken and plan.packing:
+    if settings.kernel == "phe" and isinstance(plan.encryption, Paillier) and plan.packing:
         raise OutOfOrder(
             "The session packs values, and this party's PLUMBLINE_KERNEL=phe has one in a ciphertext. Set "
             "PLUMBLINE_PACKING=off at every party, or another kernel here."
         )
     for name in ("rerandomise", "packing", "cipher_options"):
         found, own = getattr(plan, name), getattr(settings.plan(), name)
-        if name in taken and found != own:
+        if found != own:
             raise OutOfOrder(
                 f"The session has {name}={found}, this party {name}={own}. Set PLUMBLINE_{name.upper()} alike at every "
                 "party."

@@ -176,7 +176,8 @@ class PartyData:
             # All rows of the table, in its order: what a defence draws for a record is the same in every session.
             encoded = fitted.transform(self.table)
             transformed = self.defences.transform_features(encoded)
-            grids = (*fitted.grids(self.grids), *([self._bias_grid] if self.has_bias else []))
+            bias = None if self.pads_widths else UNIT_GRID
+            grids = (*fitted.grids(self.grids), *([bias] if self.has_bias else []))
             gridded = self._on_grids(transformed, rows, grids, plan)
             told = self._told_range(transformed, gridded, len(training))
             truth = gridded if transformed is encoded else self._on_grids(encoded, rows, grids, plan)
@@ -225,10 +226,6 @@ class PartyData:
         """The most values of any column that becomes codes."""
         plans = [plan for plan in self.table.kept if plan.encoding == "ordinal"]
         return max((self.table.frame[plan.name].nunique() for plan in plans), default=0)
-
-    @property
-    def _bias_grid(self) -> Grid | None:
-        return None if self.pads_widths else UNIT_GRID
 
     def _on_grids(
         self, encoded: FloatArray, rows: IntArray, grids: Sequence[Grid | None], plan: TrainingPlan

@@ -201,7 +201,7 @@ def _truncating(agreement: Agreement, name: str) -> Agreement:
 
 def _first_step_warnings(agreement: Agreement, channels: Sequence[Channel]) -> list[str]:
     """Where the label party's first shares are its labels, these follow exactly and from very few equations."""
-    told = agreement.plan.family.tells()
+    told = agreement.plan.leakage
     if not told.labels_alone:
         return []
     name = agreement.active.name
@@ -229,7 +229,7 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
     what = _what(agreement, channel.key_holder)
     return [
         f"{channel.peer} could learn {what} from the answers of {needed} steps together. "
-        f"learning_rate={plan.family.tells().step_size:g} leaves weights almost where they are for so many, of "
+        f"learning_rate={plan.leakage.step_size:g} leaves weights almost where they are for so many, of "
         f"{plan.epochs * steps} in this session: their answers are about the same residuals of "
         f"{channel.key_holder}. To prevent it, choose a learning_rate of {_rounded_up(rate)} or more, or fewer than "
         f"{needed // steps} epochs."
@@ -249,7 +249,7 @@ def _rate_needed(agreement: Agreement, channel: Channel) -> float | None:
     """The smallest learning rate that moves the weights in time. None where the plan's does, or one step tells."""
     plan, needed = agreement.plan, steps_until_told(agreement, channel)
     planned = plan.epochs * _steps_per_epoch(agreement)
-    step_size = plan.family.tells().step_size
+    step_size = plan.leakage.step_size
     if channel.is_telling or needed > planned or step_size is None or step_size * needed >= STANDSTILL:
         return None
     return STANDSTILL / needed

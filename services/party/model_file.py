@@ -19,8 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.learner_calls import LearnerCalls
 from services.common.run_records import content_of
-from services.common.state_folder import StateError
+from services.common.state_folder import broken
 from services.party.features import PartyData
 from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
@@ -31,6 +32,7 @@ from vfl.learning.score_quality import ScoreQuality
 _log = logging.getLogger(__name__)
 
 _HEADER = "header"
+_WHAT = "A model of this party's state"
 
 
 class TableChanged(OutOfOrder):
@@ -156,7 +158,7 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
         test = ScoreQuality(**header["test"]) if header.get("test") else None
         return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed, test)
     except (KeyError, ValueError, IndexError, TypeError) as error:
-        raise _broken(error) from error
+        raise broken(_WHAT, error) from error
 
 
 def _check_table(header: dict[str, Any], data: PartyData) -> None:
@@ -210,22 +212,14 @@ def _read(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
             arrays = dict(archive)
         return arrays, dict(json.loads(arrays[_HEADER].tobytes()))
     except (ValueError, KeyError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
-        raise _broken(error) from error
+        raise broken(_WHAT, error) from error
 
 
 def _agreement_of(header: dict[str, Any]) -> Agreement:
     try:
         return TypeAdapter(Agreement).validate_python(header["agreement"])
     except (KeyError, ValidationError) as error:
-        raise _broken(error) from error
-
-
-def _broken(error: Exception) -> StateError:
-    words = str(error).splitlines() or [type(error).__name__]
-    return StateError(
-        f"A model of this party's state is broken ({words[0]}): put the folder back from a copy, or forget it with "
-        "`plumbline state clear` and train again."
-    )
+        raise broken(_WHAT, error) from error
 
 
 def _arrays_of(name: str, part: Part) -> dict[str, NDArray[Any]]:
@@ -235,4 +229,4 @@ def _arrays_of(name: str, part: Part) -> dict[str, NDArray[Any]]:
 def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:
     start = f"{name}_"
     own = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
-    return agreement.plan.family.spec.part.of(own)
+    return LearnerCalls(agreement.plan.family).read_part(own)

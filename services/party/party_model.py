@@ -16,9 +16,6 @@ from services.party.party_defences import PartyDefences
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Part, RowSplit, split_rows
 
-# That another package's part may take for its share of one request.
-_ANSWER_SECONDS = 60.0
-
 
 @dataclass(frozen=True, eq=False)
 class PartyModel:
@@ -58,8 +55,8 @@ class PartyModel:
             LearnerFailed: where another package's part can't answer.
         """
         asked = self.features[checked_rows(rows, len(self.features))]
-        calls = LearnerCalls(self.agreement.plan.family, _ANSWER_SECONDS)
-        outputs = calls.learner.outputs(self.agreement.classes)
+        calls = LearnerCalls(self.agreement.plan.family)
+        outputs = calls.outputs(self.agreement.classes)
         return calls.checked(calls(lambda: self.part.shares(asked)), (len(asked), outputs), "shares")
 
     def share_of(self, rows: Sequence[int]) -> PartialScores:

@@ -30,7 +30,7 @@ from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
-from vfl.learning import Ask, BatchSchedule, Forward, Half, OwnData, Part, Send, smallest_batch
+from vfl.learning import Ask, BatchSchedule, Forward, OwnData, Part, Send, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class PartyTraining:
         own = OwnData(
             features.shape[1], labels, agreement.classes, agreement.total_features, means.generator, installed
         )
-        self.half: Half = self._calls(lambda: self._learner.begin(own))
+        self.half = self._calls.begin(own)
         self._parts_after_epoch: list[Part] = []
         self._kept_epoch: int | None = None
         self._epoch_runs = False
@@ -136,7 +136,7 @@ class PartyTraining:
             epochs=plan.epochs,
             steps=steps,
             rows=smallest_batch(len(self.rows.train), plan.batch_size),
-            learning_rate=self._learner.tells().step_size or math.nan,
+            learning_rate=plan.leakage.step_size or math.nan,
             residual_limit=plan.encryption.residual_limit,
             columns=agreement.residual_columns,
             row_norm=float(np.linalg.norm(features, axis=1).max()),
@@ -187,7 +187,7 @@ class PartyTraining:
                 raise
             finally:
                 self._epoch_runs = False
-            self._parts_after_epoch.append(self._calls(self.half.part))
+            self._parts_after_epoch.append(self._calls.part(self.half.part))
 
     def keep_epoch(self, epoch: int) -> None:
         """Go back to the weights after ``epoch`` and end training. The same epoch again changes nothing.
@@ -217,7 +217,7 @@ class PartyTraining:
         """This party's share of the model, as it stands."""
         kept = self._kept_epoch
         epochs = len(self._parts_after_epoch) if kept is None else kept + 1
-        part = self._calls(self.half.part) if kept is None else self._parts_after_epoch[kept]
+        part = self._calls.part(self.half.part) if kept is None else self._parts_after_epoch[kept]
         return PartyModel(self.agreement, self.name, self._features, part, epochs, self._token_key, self._labels)
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
@@ -275,9 +275,10 @@ class PartyTraining:
 
     def _project(self) -> None:
         """Keep the weights where the party's defences want them."""
-        weights = self._calls.checked(self.half.weights, (self._features.shape[1], None), "weights")
-        self.half.weights = self._defences.project_parameters(weights, self._terms)
-        self._largest_norm = max(self._largest_norm, float(np.linalg.norm(self.half.weights)))
+        weights = self._calls.weights(self.half, self._features.shape[1])
+        projected = self._defences.project_parameters(weights, self._terms)
+        self._calls.set_weights(self.half, projected)
+        self._largest_norm = max(self._largest_norm, float(np.linalg.norm(projected)))
 
     def _run_step(self, step: int, batch: IntArray) -> StageTimer:
         """Run the learner's program of a step, answering what it asks for, in its order."""

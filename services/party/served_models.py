@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping
 
 from services.common.errors import NotAllowed, OutOfOrder
+from services.common.learner_calls import LearnerFailed
 from services.common.state_folder import State
 from services.party.features import PartyData
 from services.party.model_file import KeptModel, TableChanged, packed, summary_of, unpacked
@@ -46,7 +47,7 @@ class ServedModels:
         self._lock = threading.Lock()
         self._kept: dict[str, KeptModel] = {}
         # By session: why its model can't answer.
-        self._refused: dict[str, TableChanged] = {}
+        self._refused: dict[str, OutOfOrder] = {}
         for file in (SERVED, CANDIDATE):
             if (content := state.read(file)) is not None:
                 self._take_up(file, content, labels)
@@ -54,9 +55,9 @@ class ServedModels:
     def _take_up(self, file: str, content: bytes, labels: IntArray | None) -> None:
         try:
             kept = unpacked(content, self._data, labels)
-        except TableChanged as changed:
-            _log.error("%s", changed)
-            self._refused[summary_of(content).session_id] = changed
+        except (TableChanged, LearnerFailed) as error:
+            _log.error("%s", error)
+            self._refused[summary_of(content).session_id] = error
             return
         self._kept[file] = kept
         _log.info("The model of session %s is here from before (%s).", kept.session_id, file.removesuffix(".npz"))
@@ -81,7 +82,7 @@ class ServedModels:
         return session_id in self.sessions
 
     @property
-    def refusals(self) -> Mapping[str, TableChanged]:
+    def refusals(self) -> Mapping[str, OutOfOrder]:
         """By session, why a model that is on disk can't answer."""
         return self._refused
 
@@ -94,7 +95,7 @@ class ServedModels:
 
         Raises:
             NotAllowed: for another active party than the session's.
-            TableChanged: where the model is on disk and can't answer.
+            OutOfOrder: where the model is on disk and can't answer.
         """
         if session_id in self._refused:
             raise self._refused[session_id]

@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Collection
 
-from services.common.state_folder import State, StateError
+from services.common.state_folder import State, broken
 
 SUBMISSIONS = "submissions.json"
 
@@ -25,10 +25,7 @@ class SeenSubmissions:
         try:
             self._seen = {str(one): int(count) for one, count in json.loads(content or b"{}").items()}
         except (ValueError, TypeError, AttributeError) as error:
-            raise StateError(
-                f"{SUBMISSIONS} of this party's state is broken: put the folder back from a copy, or forget it with "
-                "`plumbline state clear` and train again."
-            ) from error
+            raise broken(f"{SUBMISSIONS} of this party's state") from error
 
     def of_session(self, session_id: str) -> int:
         """The highest number that was told of a session; 0 before the first."""

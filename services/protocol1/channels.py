@@ -157,4 +157,4 @@ def _mean_bits(features: ColumnFormats) -> float:
 def _unknowns_per_equation(agreement: Agreement, key_holder: PartyDescription) -> int:
     if key_holder != agreement.active:
         return 1
-    return agreement.plan.family.tells().labels
+    return agreement.plan.leakage.labels

@@ -193,10 +193,6 @@ class GradientExchange:
 
         return OutgoingVector(*self._cipher.encrypt(step, residual), is_whole)
 
-    def encrypt_residuals(self, step: int, residual: FloatArray) -> WireVector:
-        """The whole of ``outgoing_residuals`` at once."""
-        return self.outgoing_residuals(step, residual).make()
-
     def arrivals(self, step: int) -> Iterator[str]:
         """The peers that send, each as soon as its residuals of ``step`` are here.
 

@@ -264,7 +264,7 @@ def test_bytes_that_are_no_message_are_refused_and_the_service_goes_on(federatio
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (coordinator_pb2.OpenSessionRequest(classes=2, passive_parties=["passive"]), "names no learner"),
+        (coordinator_pb2.OpenSessionRequest(classes=2, passive_parties=["passive"]), "names no cipher"),
         (
             coordinator_pb2.OpenSessionRequest(
                 plan=TrainingPlan().to_message(), classes=1, passive_parties=["passive"]

@@ -76,7 +76,7 @@ def test_others_are_told_the_type_of_an_unexpected_error_and_the_own_log_has_its
         passive = home.passive["passive"]
         for ask in (
             lambda: passive.join(ACTIVE, passive._session.session_id),  # type: ignore[union-attr]
-            lambda: passive.exchange_of(passive._session.session_id).encrypt_residuals(0, np.ones((8, 1))),  # type: ignore[union-attr]
+            lambda: passive.exchange_of(passive._session.session_id).outgoing_residuals(0, np.ones((8, 1))).make(),  # type: ignore[union-attr]
         ):
             with pytest.raises(OutOfOrder) as refusal:
                 ask()

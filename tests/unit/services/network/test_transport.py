@@ -94,7 +94,7 @@ def live(certificates: Path) -> Iterator[Live]:
         return pair.exchange
 
     with ExitStack() as stack:
-        question = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.zeros((6, 1))))
+        question = pair.peer_sums(pair.exchange.outgoing_residuals(0, np.zeros((6, 1))).make())
         yield Live(pair, question, serve_exchange(stack, certificates, "active", exchange_of), certificates)
 
 
@@ -217,7 +217,7 @@ def test_an_unknown_session_is_a_failed_precondition(live: Live) -> None:
 def test_a_second_different_question_is_a_failed_precondition(live: Live) -> None:
     stub = live.stub()
     answer = ask(stub, parts_of_question(live))
-    other = live.pair.peer_sums(live.pair.exchange.encrypt_residuals(0, np.ones((6, 1))))
+    other = live.pair.peer_sums(live.pair.exchange.outgoing_residuals(0, np.ones((6, 1))).make())
     with pytest.raises(grpc.RpcError) as error:
         ask(stub, list(vector_parts(SESSION, 0, other)))
     assert refused(error)[0] is grpc.StatusCode.FAILED_PRECONDITION

@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from services.common import learner_calls
+from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError
+from services.common.identity import Identity, Role
 from services.common.settings import SettingsError, load_settings
 from tests.harness.documented_plugin import install, lay_out
 from tests.harness.exchanges import SMALL_PLAN, random_problem, run_together, wired
@@ -32,18 +35,31 @@ class Half:
         self.weights = self.weights - 0.01 * sums
 
     def part(self):
-        return LinearPart(self.weights)
+        return Own(self.weights)
+
+@dataclass(frozen=True)
+class Own(LinearPart):
+    pass
 
 @dataclass(frozen=True)
 class Bad(Learner):
     name = "bad"
-    spec = LearnerSpec(senders="{senders}", part=LinearPart, source="a test")
+    spec = LearnerSpec(senders="{senders}", part=Own, source="a test")
 
     def columns(self, classes):
         return 1
 
     def begin(self, own):
         return Half(own)
+
+BEGUN = threading.Event()
+
+def hang(*_):
+    BEGUN.set()
+    threading.Event().wait()
+
+def fail(*_):
+    raise RuntimeError("secret")
 """
 # What the line in the middle of a step does, and what is said of it.
 WORST = {
@@ -59,13 +75,33 @@ WORST = {
 }
 
 
-def lay_out_bad(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch, senders: str = "all") -> None:
+# Elsewhere than in a step: which call, a wrong answer to it, and what is said of that.
+ELSEWHERE = {
+    "Bad.columns": ("0", "that isn't 1 or more"),
+    "Bad.outputs": ("'secret'", "a number of outputs that isn't 1 or more"),
+    "Bad.tells": ("'secret'", "tells no EquationLeakage"),
+    "Bad.begin": ("None", "failed with AttributeError"),
+    "Half.step": ("['secret']", "failed with AttributeError"),
+    "Half.part": ("'secret'", "gives a part of another class than its spec says"),
+    "Own.shares": ("np.full((len(args[1]), 1), np.nan)", "gives shares that aren't finite"),
+    "Own.arrays": ("{'weights': 'secret'}", "has a part that isn't made of named arrays"),
+    "Bad.join": ("args[1][0][:1]", "gives joined shares of shape"),
+    "Bad.link": ("np.full((len(args[1]), 2), 0.7)", "gives confidence scores that aren't shares of 1"),
+}
+_WRONG = {
+    "fails": ("fail", "learner bad failed with RuntimeError."),
+    "hangs": ("hang", "learner bad takes longer than the "),
+}
+
+
+def lay_out_bad(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch, senders: str = "all", end: str = "") -> None:
     package = folder / "package"
     package.mkdir()
-    code = _HEAD.format(line=line, senders=senders)
+    code = f"{_HEAD.format(line=line, senders=senders)}\n{end}\n"
     lay_out(package, "bad_learner", code, {"plumbline.learners": "bad = bad_learner:Bad"})
     monkeypatch.syspath_prepend(str(package))
     monkeypatch.delitem(sys.modules, "bad_learner", raising=False)
+    registry.load("bad")  # tried in a child process, which takes longer than a call may below
 
 
 def least_squares(blocks: list[FloatArray], labels: np.ndarray, rate: float, epochs: int) -> FloatArray:
@@ -125,6 +161,80 @@ def test_a_learner_that_does_its_worst_ends_its_session_with_its_name(
         assert "secret" not in str(error.value)
         # The services go on.
         home.train(learner="linear")
+
+
+@pytest.mark.parametrize("how", ["answers wrongly", *_WRONG])
+@pytest.mark.parametrize("call", ELSEWHERE)
+def test_whatever_else_it_does_ends_its_session_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, how: str
+) -> None:
+    answer, words = ELSEWHERE[call]
+    function, words = _WRONG.get(how, (f"lambda *args: {answer}", words))
+    lay_out_bad(tmp_path, "pass", monkeypatch, end=f"{call} = {function}")
+    monkeypatch.setattr(learner_calls, "ANSWER_SECONDS", 2.0)
+    with town(tmp_path, learner="bad", step_timeout=2.0, batch_size=0, learner_options={}) as home:
+
+        def use() -> None:
+            home.train()
+            home.scores()
+
+        with pytest.raises(FederationError, match="learner bad") as error:
+            use()
+        assert words in str(error.value)
+        assert "secret" not in str(error.value)
+        # The services go on.
+        home.train(learner="linear")
+
+
+@pytest.mark.parametrize("how", [*_WRONG, "answers wrongly"])
+def test_a_model_that_its_learner_cant_read_any_more_is_refused_and_the_next_one_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    lay_out_bad(tmp_path, "pass", monkeypatch)
+    monkeypatch.setattr(learner_calls, "ANSWER_SECONDS", 2.0)
+    with town(tmp_path, learner="bad", learner_options={}) as home:
+        home.train()
+        function = _WRONG.get(how, ("lambda *args: 'secret'", ""))[0]
+        exec(f"Own.of = {function}", vars(sys.modules["bad_learner"]))  # noqa: S102 - a fault from the table above
+        home.restart(*home.names)
+        with pytest.raises(FederationError, match="learner bad") as error:
+            home.scores()
+        assert "secret" not in str(error.value)
+        home.train(learner="linear")
+        home.scores()
+
+
+@pytest.mark.parametrize("call", ["tells", "join", "link"])
+def test_a_learner_that_hangs_keeps_the_coordinator_from_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    lay_out_bad(tmp_path, "pass", monkeypatch, end=f"Bad.{call} = hang")
+    monkeypatch.setattr(learner_calls, "ANSWER_SECONDS", 3.0)
+    with town(tmp_path, learner="bad", step_timeout=3.0, batch_size=0, learner_options={}) as home:
+        plan, other = home.settings.plan().changed(learner="linear"), Identity(Role.ACTIVE, "other")
+        training = home.executor.submit(home.train)
+        assert sys.modules["bad_learner"].BEGUN.wait(30)
+        session = home.sessions.open(other, plan, 2, ("passive",))
+        assert home.sessions.terms(other, session).plan == plan
+        assert not training.done()
+        with pytest.raises(FederationError, match="learner bad takes longer than the 3 s"):
+            training.result()
+
+
+@pytest.mark.parametrize("what", ["raise ValueError('secret')", "raise RuntimeError('secret')", "hang()"])
+def test_a_learner_that_cant_be_made_is_refused_without_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Who proposes it reads its words; another party, in whose process they came up, reads its name."""
+    lay_out_bad(tmp_path, "pass", monkeypatch)
+    monkeypatch.setattr(learner_calls, "ANSWER_SECONDS", 0.5)
+    message = SMALL_PLAN.changed(learner="bad").to_message()
+    exec(f"def made(self):\n    {what}\nBad.__init__ = made", vars(sys.modules["bad_learner"]))  # noqa: S102
+    with pytest.raises(FederationError, match=r"bad (can't be used with these options here|takes longer)") as error:
+        TrainingPlan.from_message(message)
+    assert "secret" not in str(error.value)
+    with pytest.raises(FederationError, match="secret" if "secret" in what else "takes longer"):
+        SMALL_PLAN.changed(learner="bad").check()
 
 
 def test_who_isnt_to_send_is_waited_for_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

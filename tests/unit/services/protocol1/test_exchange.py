@@ -84,7 +84,7 @@ def test_a_plain_session_takes_no_paillier_key_and_no_other_partys_name() -> Non
 @CIPHERS
 def test_a_stranger_is_refused_everywhere(plan: TrainingPlan) -> None:
     pair = exchange_pair(plan)
-    own = pair.exchange.encrypt_residuals(0, np.zeros((4, 1)))
+    own = pair.exchange.outgoing_residuals(0, np.zeros((4, 1))).make()
     for call in (
         lambda: pair.exchange.receive_public_key("stranger", pair.peer.public_key),
         lambda: pair.exchange.receive_residuals("stranger", 0, pair.peer_residuals(0)),
@@ -114,7 +114,7 @@ def test_repeated_residuals_change_nothing_and_different_ones_are_refused(monkey
     with pytest.raises(OutOfOrder, match="Different residuals of step 0"):
         pair.exchange.receive_residuals("passive", 0, second)
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
-    pair.peer.encrypt_residuals(0, np.zeros((4, 1)))
+    pair.peer.outgoing_residuals(0, np.zeros((4, 1))).make()
     share = pair.exchange.gradient_share("passive", pair.peer.answer_sums("active", 0, sums))
     np.testing.assert_allclose(share, 4 * 0.5, atol=1e-8)
 
@@ -129,7 +129,7 @@ def test_a_step_is_decrypted_once_and_its_repetition_gets_the_very_same_answer(m
         return decrypt(step, peer, vector)
 
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", counting)
-    own = pair.exchange.encrypt_residuals(0, np.full((4, 1), 0.25))
+    own = pair.exchange.outgoing_residuals(0, np.full((4, 1), 0.25)).make()
     question, other = pair.peer_sums(own), pair.peer_sums(own)
     answer = pair.exchange.answer_sums("passive", 0, question)
     assert pair.exchange.answer_sums("passive", 0, question) is answer
@@ -142,7 +142,7 @@ def test_a_step_is_decrypted_once_and_its_repetition_gets_the_very_same_answer(m
 def test_of_two_different_questions_at_once_only_one_is_answered() -> None:
     for _ in range(5):
         pair = exchange_pair(TINY)
-        own = pair.exchange.encrypt_residuals(0, np.full((4, 1), 0.25))
+        own = pair.exchange.outgoing_residuals(0, np.full((4, 1), 0.25)).make()
         questions = [pair.peer_sums(own) for _ in range(4)]
         barrier = threading.Barrier(len(questions))
 
@@ -178,11 +178,11 @@ def test_of_two_different_residuals_at_once_only_one_is_taken(monkeypatch: pytes
 
 def test_the_answer_of_a_completed_step_is_repeated_and_forgotten_one_step_later() -> None:
     pair = exchange_pair(PLAIN)
-    question = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.zeros((4, 1))))
+    question = pair.peer_sums(pair.exchange.outgoing_residuals(0, np.zeros((4, 1))).make())
     answer = pair.exchange.answer_sums("passive", 0, question)
     pair.exchange.complete_step(0)
     assert pair.exchange.answer_sums("passive", 0, question) is answer
-    pair.exchange.encrypt_residuals(1, np.zeros((4, 1)))
+    pair.exchange.outgoing_residuals(1, np.zeros((4, 1))).make()
     pair.exchange.complete_step(1)
     with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
         pair.exchange.answer_sums("passive", 0, question)
@@ -206,8 +206,8 @@ class Held:
 def test_a_question_that_was_late_is_not_answered_when_its_step_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found: its decryption began while the first answer was on its way and ended when that was forgotten."""
     pair = exchange_pair(PLAIN)
-    first = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.zeros((4, 1))))
-    late = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.ones((4, 1))))
+    first = pair.peer_sums(pair.exchange.outgoing_residuals(0, np.zeros((4, 1))).make())
+    late = pair.peer_sums(pair.exchange.outgoing_residuals(0, np.ones((4, 1))).make())
     held = Held(pair.exchange._cipher.decrypt, first)
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", held)
     with in_thread() as threads:
@@ -217,7 +217,7 @@ def test_a_question_that_was_late_is_not_answered_when_its_step_is_forgotten(mon
         with pytest.raises(OutOfOrder, match="a step is answered once"):
             pair.exchange.answer_sums("passive", 0, first)
         for step in (0, 1):
-            pair.exchange.encrypt_residuals(step, np.zeros((4, 1)))
+            pair.exchange.outgoing_residuals(step, np.zeros((4, 1))).make()
             pair.exchange.complete_step(step)
         held.let_go.set()
         one.result(timeout=5)
@@ -230,7 +230,7 @@ def test_a_question_repeated_while_it_is_decrypted_gets_the_same_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pair = exchange_pair(TINY)
-    question = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.full((4, 1), 0.25)))
+    question = pair.peer_sums(pair.exchange.outgoing_residuals(0, np.full((4, 1), 0.25)).make())
     barrier = threading.Barrier(3)
     decrypt = pair.exchange._cipher.decrypt
 
@@ -276,7 +276,7 @@ def test_an_answer_without_an_open_question_is_refused() -> None:
 
 def test_sums_are_not_decrypted_before_this_partys_own_residuals_of_the_step_exist() -> None:
     pair, elsewhere = exchange_pair(PLAIN), exchange_pair(PLAIN)
-    question = pair.peer_sums(elsewhere.exchange.encrypt_residuals(0, np.zeros((4, 1))))
+    question = pair.peer_sums(elsewhere.exchange.outgoing_residuals(0, np.zeros((4, 1))).make())
     with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
         pair.exchange.answer_sums("passive", 0, question)
 
@@ -300,7 +300,7 @@ def test_residuals_may_be_one_step_early_and_not_two() -> None:
 def test_a_party_cannot_encrypt_a_step_that_is_not_its_own() -> None:
     pair = exchange_pair(PLAIN)
     with pytest.raises(OutOfOrder, match="Step 1 is out of order"):
-        pair.exchange.encrypt_residuals(1, np.zeros((4, 1)))
+        pair.exchange.outgoing_residuals(1, np.zeros((4, 1))).make()
 
 
 # -- any order of duplicates ------------------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ class ExchangeModel(RuleBasedStateMachine):
     @precondition(lambda self: self.step < self.STEPS)
     @rule()
     def encrypt(self) -> None:
-        self.pair.exchange.encrypt_residuals(self.step, np.zeros((self.ROWS, 1)))
+        self.pair.exchange.outgoing_residuals(self.step, np.zeros((self.ROWS, 1))).make()
         self.encrypted = self.step
 
     @precondition(lambda self: self.encrypted == self.step and self.step in self.residuals)

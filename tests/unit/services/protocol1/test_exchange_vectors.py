@@ -67,7 +67,7 @@ def test_wrong_residuals_are_refused_and_the_right_ones_are_still_taken(tamperin
 def test_wrong_sums_are_refused_and_do_not_use_up_the_one_answer(tampering: str, packing: bool) -> None:
     pair = exchange_pair(replace(TINY, packing=packing), rows=6)
     key = pair.exchange._cipher._messages.private_key  # type: ignore[attr-defined]
-    good = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.zeros((6, 1))))
+    good = pair.peer_sums(pair.exchange.outgoing_residuals(0, np.zeros((6, 1))).make())
     bad, words = _tampered(good, key.public_key.n, key.p)[tampering]
     with pytest.raises(InvalidMessage, match=words):
         pair.exchange.answer_sums("passive", 0, bad)
@@ -93,7 +93,7 @@ def test_plain_vectors_are_checked_as_well() -> None:
 def test_a_wrong_answer_is_refused_and_the_right_one_is_still_taken(plan: TrainingPlan) -> None:
     pair = exchange_pair(plan)
     pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
-    pair.peer.encrypt_residuals(0, np.zeros((4, 1)))
+    pair.peer.outgoing_residuals(0, np.zeros((4, 1))).make()
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
     good = pair.peer.answer_sums("active", 0, sums)
     for bad in (
@@ -148,7 +148,7 @@ def test_the_end_wakes_whoever_waits_and_stays_the_reason_of_every_later_refusal
         lambda: pair.exchange.receive_public_key("passive", pair.peer.public_key),
         lambda: pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0)),
         lambda: pair.exchange.answer_sums("passive", 0, pair.peer_residuals(0)),
-        lambda: pair.exchange.encrypt_residuals(0, np.zeros((4, 1))),
+        lambda: pair.exchange.outgoing_residuals(0, np.zeros((4, 1))).make(),
         pair.exchange.await_keys,
     ):
         with pytest.raises(OutOfOrder, match="the operator has gone"):

@@ -23,7 +23,7 @@ PLANS = [SMALL_PLAN, replace(SMALL_PLAN, packing=False), replace(SMALL_PLAN, cip
 @pytest.fixture(params=PLANS, ids=["packed", "unpacked", "plain"])
 def pair(request: pytest.FixtureRequest) -> ExchangePair:
     made = exchange_pair(request.param)
-    made.exchange.encrypt_residuals(0, np.zeros((made.rows, 1)))
+    made.exchange.outgoing_residuals(0, np.zeros((made.rows, 1))).make()
     return made
 
 

@@ -97,7 +97,7 @@ def test_parts_are_the_vector_that_the_header_announces(
     assert len(data) == (1 if plan.cipher == "plain" else -(-header.count // 2))
     pair.exchange.receive_residuals("passive", 0, outgoing_of(header, data).make())
     sums = pair.exchange.masked_sums(0, "passive", np.ones((5, 3)), StageTimer())
-    pair.peer.encrypt_residuals(0, np.zeros((5, 1)))
+    pair.peer.outgoing_residuals(0, np.zeros((5, 1))).make()
     share = pair.exchange.gradient_share("passive", pair.peer.answer_sums("active", 0, sums))
     np.testing.assert_allclose(share, 5 * 0.5, atol=1e-8)
 

@@ -9,11 +9,13 @@ import pytest
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.identity import Role
 from services.common.settings import SettingsError, settings_of
 from services.party.consent import check_plan, warnings_of
 from services.party.guard import channels_of
 from services.protocol1.cipher import PlainCipher, make_cipher, party_cipher
 from services.protocol1.formats import check_vector_sizes
+from services.roles import check_role
 from tests.harness.documented_plugin import lay_out
 from vfl.crypto import ciphers
 
@@ -126,6 +128,18 @@ def test_another_packages_cipher_is_found_listed_and_agreed_upon_with_its_option
 
 
 @pytest.mark.usefixtures("xor")
+def test_settings_of_paillier_beside_it_are_refused_and_only_paillier_packs() -> None:
+    chosen = {"cipher": "xor", "allow_insecure_keys": True}
+    with pytest.raises(SettingsError, match="key_bits, packing is of cipher=paillier: drop it, and give xor its own"):
+        settings_of({**chosen, "packing": True, "key_bits": 3072})
+    peers = {"coordinator": "localhost:1", "active": "localhost:2"}
+    settings = settings_of({**chosen, "kernel": "phe", "feature_fraction_bits": 12, "data": "t.csv", "peers": peers})
+    assert settings.plan().feature_fraction_bits == 12
+    check_plan(settings.plan(), settings)
+    check_role(settings, Role.PASSIVE)
+
+
+@pytest.mark.usefixtures("xor")
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -151,8 +165,6 @@ def test_parties_with_other_ciphers_or_other_options_of_one_agree_on_nothing() -
         check_plan(plan, settings_of({}))
     with pytest.raises(OutOfOrder, match=r"cipher_options=\{'pad': 7\}.*PLUMBLINE_CIPHER_OPTIONS alike"):
         check_plan(plan, settings_of({**own, "cipher_options": '{"pad": 3}'}))
-    for term in ({"packing": False}, {"rerandomise": False}, {"key_bits": 3072}, {"kernel": "phe"}):
-        check_plan(plan, settings_of({**own, **term}))  # none of them is an option of it
     with pytest.raises(SettingsError, match="a pad that is used twice can be broken"):
         settings_of({"cipher": "xor"})
 

@@ -1,0 +1,89 @@
+"""What the processes of both kinds of party share: what they work with, and how they serve until they are stopped."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+from protos.v1 import exchange_pb2_grpc
+from services.common.identity import Role
+from services.common.settings import Settings
+from services.common.state_folder import open_state, secret_of
+from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
+from services.network.health import Held
+from services.network.health_link import HealthLink
+from services.network.transport import Transport
+from services.party.context import Adversary, PartyContext
+from services.party.coordinator_link import CoordinatorLink
+from services.party.features import load_party_data
+from services.party.own_cores import own_cores
+from services.party.party_defences import PartyDefences
+from services.party.record import RunRecord
+from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.arithmetic import arithmetic_of
+from services.protocol1.peer_link import PeerLink
+
+
+def prepare(
+    settings: Settings, role: Role, adversary: Callable[..., Adversary]
+) -> tuple[Transport, dict[str, grpc.Channel], PartyContext]:
+    """Load a party's table, and make all that it works with. Raises ValueError when the table can't be used.
+
+    ``adversary`` takes the party's name, where it writes, where it notes what it couldn't, and its arithmetic.
+    """
+    cores = own_cores(settings)
+    transport = make_transport(settings, role)
+    name, timeout = transport.identity.name, settings.step_timeout
+    state = open_state(settings.state_dir, transport.identity)
+    defences = PartyDefences.of(settings, role, secret_of(state))
+    data = load_party_data(settings, with_bias=role is Role.ACTIVE and settings.model is None)
+    if role is Role.PASSIVE:
+        data = data.protected_by(defences)
+    record = RunRecord(settings.run_dir, name, transport.meter)
+    channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
+    # Certificates have been read: a service that stops says one sentence.
+    arithmetic = arithmetic_of(settings, cores)
+    data.log_columns()
+    context = PartyContext(
+        name=name,
+        data=data,
+        settings=settings,
+        coordinator=CoordinatorLink(channels[Role.COORDINATOR], timeout),
+        peers={peer: PeerLink(peer, channels[peer], timeout) for peer in channels if peer != Role.COORDINATOR},
+        record=record,
+        executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
+        adversary=adversary(name, settings.run_dir, record.lost, arithmetic),
+        defences=defences,
+        heartbeats={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
+        state=state,
+        cores=cores,
+    )
+    return transport, channels, context
+
+
+def serve(
+    transport: Transport,
+    context: PartyContext,
+    party: Any,
+    own_service: tuple[Any, Callable[[grpc.Server], None]],
+    held: Held,
+    on_started: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve a party until it is stopped; ``own_service`` is the module of its servicer, and what adds that."""
+    servicer, register = own_service
+    exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
+    serve_until_stopped(
+        transport,
+        context.settings,
+        [lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(exchange, server), register],
+        {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
+        [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
+        on_started=on_started,
+        held=held,
+    )
+    party.close()
+    # Channels outlive the threads that use them: grpc crashes when a closed one is called.
+    context.executor.shutdown(cancel_futures=True)
+    context.cores.close()
+    context.record.write()
