@@ -142,8 +142,8 @@ def test_a_worker_that_is_stopped_within_its_answer(cores: ProcessCores) -> None
 
 
 def test_a_worker_that_computes_is_given_its_time(cores: ProcessCores) -> None:
-    link = WorkerLink(0, 0.1)
-    link.send(packed_for_child((compute_for, 1.0)))
+    link = WorkerLink(0, PATIENCE)
+    link.send(packed_for_child((compute_for, 2 * PATIENCE)))
     assert not link.stands_still()
-    assert link.receive() == (1.0, None)
+    assert link.receive() == (2 * PATIENCE, None)
     link.end()

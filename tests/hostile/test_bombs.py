@@ -108,8 +108,15 @@ def joining(**facts: int) -> Callable[[str], list[bytes]]:
     return request
 
 
+KEY = '{"key_bits": 32768}'
 BOMBS = [
-    Bomb("a key of 32768 bits", "operator", "active", "Train", lambda _: [train_request(key_bits=32_768)]),
+    Bomb(
+        "a key of 32768 bits",
+        "operator",
+        "active",
+        "Train",
+        lambda _: [train_request(cipher_options=KEY)],
+    ),
     Bomb("four billion epochs", "operator", "active", "Train", lambda _: [train_request(epochs=2**32 - 1)]),
     Bomb("a batch of four billion", "operator", "active", "Train", lambda _: [train_request(batch_size=2**32 - 1)]),
     Bomb("a hundred million features", "passive", "coordinator", "JoinSession", joining(feature_count=10**8)),

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from defences import registry
 from plumbline.audit import candidates
-from plumbline.audit.candidates import Candidate, read_trials
+from plumbline.audit.candidates import read_trials
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import report_again, run_audit
@@ -17,10 +18,9 @@ from plumbline.audit.run import report_again, run_audit
 def test_a_leak_is_tried_on_and_the_cheapest_that_holds_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two of the list: each is a federation of its own.
-    monkeypatch.setattr(candidates, "_OF_PARAMETERS", (Candidate(black_box=True),))
-    monkeypatch.setattr(candidates, "_OF_SCORES", (Candidate(("class_label",)),))
-    monkeypatch.setattr(candidates, "find_spec", lambda name: None)
+    # One of the list beside the black box: each is a federation of its own.
+    one = {"class_label": registry.candidates()["class_label"]}
+    monkeypatch.setattr(candidates, "candidates", lambda: one)
     output = io.StringIO()
     request = AuditRequest.of(
         data="breast_cancer",
