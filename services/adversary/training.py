@@ -27,7 +27,6 @@ from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
-from vfl.learning import BatchSchedule
 
 _log = logging.getLogger(__name__)
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
@@ -243,5 +242,5 @@ def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     plan = agreement.plan
     if plan.epochs * agreement.active.aligned_rows > _MOST_VISITS:
         raise ValueError(f"{plan.epochs} epochs of so many records are more than an attack on training can hold.")
-    schedule = BatchSchedule(rows_of_plan(plan, agreement.active.aligned_rows).train, plan.batch_size, plan.seed)
+    schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
     return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))

@@ -17,11 +17,13 @@ from services.common.announced import AnnouncedDefence, check_announced, options
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
 from services.common.learner_calls import LearnerCalls, LearnerFailed, made
+from vfl.arrays import IntArray
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
-from vfl.learning import EquationLeakage, Learner, RowCounts, count_rows
+from vfl.learning import BATCHES, BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
+from vfl.learning.schedule import Batches
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
 from vfl.plugin_options import from_to as _from_to
@@ -66,6 +68,12 @@ class TrainingPlan:
         0,
         "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
         *_from_to(0, limits.BATCH_SIZE),
+    )
+    batches: Batches = _term(
+        "reshuffled",
+        "fixed: every epoch has the same batches; reshuffled: epochs' sums together tell more of each record.",
+        lambda value: value in BATCHES,
+        f"one of {', '.join(BATCHES)}",
     )
     validation_fraction: float = _term(0.1, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
     test_fraction: float = _term(0.2, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
@@ -141,6 +149,10 @@ class TrainingPlan:
         renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
         kept = {"learner_options": self.learner_options, **{f"{plugin}_options": {} for plugin in renamed}}
         return replace(self, **{**kept, "learner_options": {**kept["learner_options"], **options}, **own})
+
+    def schedule(self, train_rows: IntArray) -> BatchSchedule:
+        """The public batches of the training rows."""
+        return BatchSchedule(train_rows, self.batch_size, self.seed, self.batches)
 
     def of_size(self, batch_size: int) -> "TrainingPlan":
         """The plan with another batch size, and with the plugins that are made: they aren't made again."""
@@ -220,9 +232,13 @@ def _own_terms(cipher: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def plan_content(content: Any) -> Any:
     """A plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
 
-    Before plans named a learner, ``installed_model`` said that nothing is trained.
+    Before plans named their batches, every epoch had its own. Before they named a learner, ``installed_model`` said that
+    nothing is trained.
     """
-    if not isinstance(content, dict) or "learner_options" in content:
+    if not isinstance(content, dict):
+        return content
+    content = {"batches": "reshuffled", **content}
+    if "learner_options" in content:
         return content
     own = {key: content[key] for key in content if key in TrainingPlan.__dataclass_fields__}
     options = {key: content[key] for key in content if key not in own}

@@ -30,7 +30,7 @@ from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
-from vfl.learning import Ask, BatchSchedule, Forward, OwnData, Part, Send, smallest_batch
+from vfl.learning import Ask, Forward, OwnData, Part, Send, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class PartyTraining:
         check_steps(plan, len(self.rows.train))
         check_vector_sizes(agreement)
         _check_kept_weights(agreement, features.shape[1])
-        self.schedule = BatchSchedule(self.rows.train, plan.batch_size, plan.seed)
+        self.schedule = plan.schedule(self.rows.train)
         own = OwnData(
             features.shape[1], labels, agreement.classes, agreement.total_features, means.generator, installed
         )

@@ -33,7 +33,7 @@ from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.data.encoders import rows_to_unit_norm
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights
+from vfl.learning import ResidualScheme, initial_weights
 from vfl.theory.dp_noise import LABEL_TERM, sensitivities
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
@@ -76,7 +76,7 @@ class CanarySession:
     @cached_property
     def batches(self) -> tuple[IntArray, ...]:
         """Rows of every step."""
-        schedule = BatchSchedule(np.arange(_ROWS), self.batch_size, self._plan(2048).seed)
+        schedule = self._plan(2048).schedule(np.arange(_ROWS))
         return tuple(batch for epoch in range(self.epochs) for batch in schedule.epoch(epoch))
 
     def labels(self, world: int) -> IntArray:

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from vfl.arrays import IntArray
+
+Batches = Literal["reshuffled", "fixed"]
+BATCHES: tuple[Batches, ...] = get_args(Batches)
 
 # First words of the Philox key, so that the split and each epoch's order are independent streams of one seed.
 _SPLIT_STREAM = 0
@@ -66,7 +69,7 @@ def smallest_batch(training_rows: int, batch_size: int) -> int:
 
 @dataclass(frozen=True)
 class BatchSchedule:
-    """The batches of each epoch: a fresh public permutation of the training rows, cut into runs.
+    """The batches of each epoch: a public permutation of the training rows, cut into runs.
 
     Hu assumes that the batch size divides n. Where it doesn't, the same number of batches share the rows evenly, and
     their sizes differ by one at most. A short remainder would be solvable (s <= d) however large the other batches are.
@@ -75,6 +78,7 @@ class BatchSchedule:
         train_rows: indices of the training rows.
         batch_size: the most rows of a batch.
         seed: public.
+        batches: "reshuffled" permutes anew for every epoch, "fixed" keeps the first epoch's batches in all of them.
 
     Raises:
         ValueError: for a batch size below 1 or above the number of training rows.
@@ -83,6 +87,7 @@ class BatchSchedule:
     train_rows: IntArray
     batch_size: int
     seed: int
+    batches: Batches = "reshuffled"
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= len(self.train_rows):
@@ -98,7 +103,8 @@ class BatchSchedule:
 
     def epoch(self, index: int) -> Iterator[IntArray]:
         """Yield the batches of an epoch, counted from 0, as arrays of row indices."""
-        order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, index)]
+        drawn = index if self.batches == "reshuffled" else 0
+        order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, drawn)]
         yield from np.array_split(order, self.steps_per_epoch)
 
     def rows_of_step(self, step: int) -> int:
