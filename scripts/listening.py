@@ -41,7 +41,9 @@ def listened(run: OracleRun, rows: int, penalty: float) -> FloatArray:
 
     def sums_of(flat: FloatArray) -> FloatArray:
         found = flat.reshape(rows, terms)
-        return np.concatenate([own[step.rows].T @ (found[step.rows] @ now) for step, now in zip(steps, basis, strict=True)])
+        return np.concatenate(
+            [own[step.rows].T @ (found[step.rows] @ now) for step, now in zip(steps, basis, strict=True)]
+        )
 
     def back(flat: FloatArray) -> FloatArray:
         found = np.zeros((rows, terms))
