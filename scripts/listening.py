@@ -93,8 +93,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     table = load_dataset(given.data, Path(os.environ.get("PLUMBLINE_DATA_DIR", "data")))
-    names, classes = list(table.class_names), len(table.class_names)
-    of_class = np.array([names.index(label) for label in table.labels])
+    names, of_class = np.unique(table.labels.astype(str), return_inverse=True)
+    classes = len(names)
     print("batches shuffled rows steps sums batch equations/row majority accuracy area test_accuracy", flush=True)
     for batches, shuffled, seed, most, epochs, sums, size in cases(given):
         generator = np.random.default_rng(seed)

@@ -21,9 +21,8 @@ from vfl.arrays import IntArray
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
-from vfl.learning import BATCHES, BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
+from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
-from vfl.learning.schedule import Batches
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
 from vfl.plugin_options import from_to as _from_to
@@ -31,6 +30,7 @@ from vfl.plugin_options import from_to as _from_to
 _log = logging.getLogger(__name__)
 
 PROTOCOLS = ("hu",)
+RESHUFFLED, FIXED = BATCHES = ("reshuffled", "fixed")
 # What a plan names, with options of its own.
 _PLUGINS = ("cipher", "learner")
 # Options of ciphers that are terms of their own, as they are settings.
@@ -69,8 +69,8 @@ class TrainingPlan:
         "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
         *_from_to(0, limits.BATCH_SIZE),
     )
-    batches: Batches = _term(
-        "reshuffled",
+    batches: str = _term(
+        RESHUFFLED,
         "fixed: every epoch has the same batches; reshuffled: epochs' sums together tell more of each record.",
         lambda value: value in BATCHES,
         f"one of {', '.join(BATCHES)}",
@@ -152,7 +152,7 @@ class TrainingPlan:
 
     def schedule(self, train_rows: IntArray) -> BatchSchedule:
         """The public batches of the training rows."""
-        return BatchSchedule(train_rows, self.batch_size, self.seed, self.batches)
+        return BatchSchedule(train_rows, self.batch_size, self.seed, reshuffled=self.batches == RESHUFFLED)
 
     def of_size(self, batch_size: int) -> "TrainingPlan":
         """The plan with another batch size, and with the plugins that are made: they aren't made again."""
@@ -232,12 +232,12 @@ def _own_terms(cipher: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def plan_content(content: Any) -> Any:
     """A plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
 
-    Before plans named their batches, every epoch had its own. Before they named a learner, ``installed_model`` said that
-    nothing is trained.
+    Before plans named their batches, every epoch had its own. Before they named a learner, ``installed_model`` said
+    that nothing is trained.
     """
     if not isinstance(content, dict):
         return content
-    content = {"batches": "reshuffled", **content}
+    content = {"batches": RESHUFFLED, **content}
     if "learner_options" in content:
         return content
     own = {key: content[key] for key in content if key in TrainingPlan.__dataclass_fields__}

@@ -148,10 +148,11 @@ def _who_benefits_resists(part: pd.DataFrame) -> Finding:
     if len(gains) < FEWEST_POINTS or not np.isfinite(rank := float(spearmanr(added, taken).statistic)):
         return NOTHING
     orders = np.array([spearmanr(added, one).statistic for one in permutations(taken)])
+    chance = float((orders <= rank + _ROUNDING).mean())
     return Finding(
-        [rank < 0, float((orders <= rank + _ROUNDING).mean()) <= _CHANCE],
+        [rank < 0, chance <= _CHANCE],
         f"Rank correlation of what the federation adds and of the share of 1/2's error that AM takes off, over "
-        f"{len(gains)} data sets: {rank:.2f}, or less in {(orders <= rank + _ROUNDING).mean():.0%} of all orders. Shares: {_words(gains)}.",
+        f"{len(gains)} data sets: {rank:.2f}, and no more in {chance:.0%} of all orders. Shares: {_words(gains)}.",
     )
 
 

@@ -27,12 +27,11 @@ from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.linear.reference import GradientDescent, VerticalData, train_centrally
 from vfl.learning.linear.regression import LinearPart
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
-from vfl.learning.schedule import BATCHES, BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
+from vfl.learning.schedule import BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
 
 __all__ = [
     "INITIALISATIONS",
     "Ask",
-    "BATCHES",
     "BatchSchedule",
     "EquationLeakage",
     "Forward",

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
 from vfl.arrays import IntArray
-
-Batches = Literal["reshuffled", "fixed"]
-BATCHES: tuple[Batches, ...] = get_args(Batches)
 
 # First words of the Philox key, so that the split and each epoch's order are independent streams of one seed.
 _SPLIT_STREAM = 0
@@ -78,7 +75,7 @@ class BatchSchedule:
         train_rows: indices of the training rows.
         batch_size: the most rows of a batch.
         seed: public.
-        batches: "reshuffled" permutes anew for every epoch, "fixed" keeps the first epoch's batches in all of them.
+        reshuffled: whether every epoch has batches of its own; otherwise all have those of the first.
 
     Raises:
         ValueError: for a batch size below 1 or above the number of training rows.
@@ -87,7 +84,7 @@ class BatchSchedule:
     train_rows: IntArray
     batch_size: int
     seed: int
-    batches: Batches = "reshuffled"
+    reshuffled: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= len(self.train_rows):
@@ -103,7 +100,7 @@ class BatchSchedule:
 
     def epoch(self, index: int) -> Iterator[IntArray]:
         """Yield the batches of an epoch, counted from 0, as arrays of row indices."""
-        drawn = index if self.batches == "reshuffled" else 0
+        drawn = index if self.reshuffled else 0
         order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, drawn)]
         yield from np.array_split(order, self.steps_per_epoch)
 
