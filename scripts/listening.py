@@ -2,8 +2,8 @@
 
 The label party's share of a record changes smoothly from step to step. Sums of different steps therefore have the same
 few unknowns of each record, and one ridge regression over all steps solves for them. Trainings run in one place in
-float64, on shares as the wire rounds them. Labels are also shuffled at random: then no model of any columns tells them,
-and what is right beyond the larger class comes from the messages alone.
+float64, on shares as the wire rounds them. Labels, and the passive party's rows, are also shuffled at random: then no
+model of any columns tells them, and what is right beyond the larger class comes from the messages alone.
 
     python -m scripts.listening --data breast_cancer --batches reshuffled fixed
 """
@@ -11,30 +11,52 @@ and what is right beyond the larger class comes from the messages alone.
 import argparse
 import itertools
 import os
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 from sklearn.metrics import roc_auc_score
 
-from services.common.agreement import TrainingPlan
+from services.common.agreement import BATCHES, RESHUFFLED, TrainingPlan
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import column_blocks, fit_encoder, load_dataset, snap_to_grid
-from vfl.learning import GradientDescent, ResidualScheme, VerticalData, confidence_scores, initial_weights
+from vfl.data.datasets import RegistryTable
+from vfl.learning import (
+    GradientDescent,
+    RowSplit,
+    VerticalData,
+    confidence_scores,
+    initial_weights,
+    log_loss,
+    residual_columns,
+    train_centrally,
+)
 from vfl.theory.training import OracleRun, simulate_oracle
 
 # Smooth functions of time, and how much of a share follows each: measured on breast_cancer.
 _SCALES = np.array([1.0, 0.2, 0.06, 0.02])
 _PENALTIES = (1e-2, 1e-3, 1e-4)
-_SHARE_STEP = 2.0**-32
+_SHARE_STEP, _LEARNING_RATE = 2.0**-32, 0.5
 
 
-def listened(run: OracleRun, rows: int, penalty: float) -> FloatArray:
-    """Solve all sums of a run for the label party's shares at its end, (rows, columns), by ridge regression."""
-    peer = 1 - run.label_party
-    own, steps = run.blocks[peer], run.steps
+class Case(NamedTuple):
+    """A training: its plan, how much of the table it takes (0: all), and whether what is read is shuffled first."""
+
+    batches: str
+    shuffled: bool
+    rows: int
+    epochs: int
+    sums: int
+    batch: int
+    seed: int
+
+
+def listened(run: OracleRun, rows: int, penalty: float, holder: int) -> FloatArray:
+    """Solve all sums that a run tells of a party's shares for their means over time, (rows, columns), by regression."""
+    own, steps = run.blocks[1 - holder], run.steps
     time = np.log1p(np.arange(len(steps)))
     basis = np.polynomial.legendre.legvander(2 * time / max(time[-1], 1) - 1, len(_SCALES) - 1) * _SCALES
     width, terms = own.shape[1], len(_SCALES)
@@ -58,7 +80,7 @@ def listened(run: OracleRun, rows: int, penalty: float) -> FloatArray:
         largest = float(np.linalg.norm(start))
     shares = []
     for column in range(steps[0].shares[0].shape[1]):
-        sums = np.concatenate([own[step.rows].T @ step.shares[run.label_party][:, column] for step in steps])
+        sums = np.concatenate([own[step.rows].T @ step.shares[holder][:, column] for step in steps])
         solved = lsmr(operator, sums, damp=np.sqrt(penalty * largest), maxiter=400, atol=1e-10, btol=1e-10)[0]
         shares.append(solved.reshape(rows, terms) @ basis.mean(axis=0))
     return np.column_stack(shares)
@@ -76,59 +98,81 @@ def told(shares: FloatArray, labels: IntArray, classes: int) -> tuple[float, flo
     return float((centred.argmin(axis=1) == labels).mean()), float(np.mean(areas))
 
 
-def cases(given: argparse.Namespace) -> Iterator[tuple[str, bool, int, int, int, int, int]]:
-    """Batches, shuffled labels, seed, rows, epochs, sums and batch size of each training."""
-    return itertools.product(
-        given.batches, (False, True), range(given.seeds), given.rows, given.epochs, given.sums, given.batch
-    )
+def explained(shares: FloatArray, run: OracleRun) -> float:
+    """Squared correlation of what was listened to of the passive party's first column of products with their means."""
+    sums, uses = np.zeros(len(shares)), np.zeros(len(shares))
+    for step in run.steps:
+        sums[step.rows] += step.shares[1][:, 0]
+        uses[step.rows] += 1
+    return float(np.corrcoef(shares[:, 0], sums / uses)[0, 1] ** 2)
+
+
+def problem(table: RegistryTable, given: Case) -> tuple[VerticalData, list[FloatArray], RowSplit]:
+    """A table in halves, scaled and on the grid, both parties' initial weights, and the rows of each set."""
+    generator = np.random.default_rng(given.seed)
+    names, of_class = np.unique(table.labels.astype(str), return_inverse=True)
+    chosen = generator.permutation(len(of_class))[: given.rows or None]
+    features = fit_encoder("minmax", table.features[chosen]).transform(table.features[chosen])
+    active, passive = column_blocks(features.shape[1], 2)
+    own, labels = features[:, passive][:, : given.sums or None], of_class[chosen]
+    if given.shuffled:
+        labels, own = generator.permutation(labels), generator.permutation(own)
+    blocks = [snap_to_grid(np.column_stack([features[:, active], np.ones(len(labels))])), snap_to_grid(own)]
+    columns, total = residual_columns(len(names)), sum(block.shape[1] for block in blocks)
+    weights = [
+        initial_weights("xavier", block.shape[1], columns, total_features=total, generator=generator)
+        for block in blocks
+    ]
+    split = rows_of_plan(TrainingPlan(seed=given.seed), len(labels))
+    return VerticalData(blocks, labels, len(names)), weights, split
+
+
+def measured(table: RegistryTable, given: Case, *, attacked: bool) -> dict[str, float]:
+    """Train a plan, listen to it where it is attacked, and say what was told and how well the model does."""
+    data, weights, split = problem(table, given)
+    train = split.train
+    size = min(given.batch, len(train)) or len(train)
+    plan = TrainingPlan(epochs=given.epochs, batch_size=size, batches=given.batches, seed=given.seed)
+    trained = replace(data, blocks=[block[train] for block in data.blocks], labels=data.labels[train])
+    descent = GradientDescent(plan.schedule(np.arange(len(train))), given.epochs, _LEARNING_RATE)
+    steps, width = descent.schedule.steps_per_epoch, data.blocks[1].shape[1]
+    found = {
+        "rows": len(train),
+        "sums": width,
+        "batch": size,
+        "majority": np.bincount(trained.labels).max() / len(train),
+        "sums/row": width * (1 + (steps - 1) * (given.epochs if plan.batches == RESHUFFLED else 1)) / len(train),
+    }
+    if attacked:
+        run = simulate_oracle(trained, weights, descent, share_step=_SHARE_STEP)
+        final = list(run.weights)
+        shares = [[listened(run, len(train), penalty, holder) for penalty in _PENALTIES] for holder in (0, 1)]
+        told_best = max((told(one, trained.labels, data.classes) for one in shares[0]), key=lambda one: one[1])
+        found |= dict(zip(("labels", "area"), told_best, strict=True))
+        found["products"] = max(explained(one, run) for one in shares[1])
+    else:
+        final = train_centrally(trained, weights, descent)
+    logits = np.sum([block[split.test] @ part for block, part in zip(data.blocks, final, strict=True)], axis=0)
+    scores, labels = confidence_scores(logits), data.labels[split.test]
+    return found | {"test_accuracy": (scores.argmax(axis=1) == labels).mean(), "test_loss": log_loss(scores, labels)}
 
 
 def main() -> None:
-    """Print a line per training."""
+    """Print a line per training, or the means over seeds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="breast_cancer")
-    parser.add_argument("--batches", nargs="+", default=["reshuffled", "fixed"])
+    parser.add_argument("--batches", nargs="+", default=list(BATCHES))
     for name, default in (("rows", 0), ("epochs", 60), ("sums", 0), ("batch", 128)):
         parser.add_argument(f"--{name}", nargs="+", type=int, default=[default], help="0: all")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--train-only", action="store_true", help="how well the model does, without the attack")
     given = parser.parse_args()
     table = load_dataset(given.data, Path(os.environ.get("PLUMBLINE_DATA_DIR", "data")))
-    names, of_class = np.unique(table.labels.astype(str), return_inverse=True)
-    classes = len(names)
-    print("batches shuffled rows steps sums batch equations/row majority accuracy area test_accuracy", flush=True)
-    for batches, shuffled, seed, most, epochs, sums, size in cases(given):
-        generator = np.random.default_rng(seed)
-        chosen = generator.permutation(len(table.labels))[: most or None]
-        labels = of_class[chosen]
-        labels = generator.permutation(labels) if shuffled else labels
-        features = fit_encoder("minmax", table.features[chosen]).transform(table.features[chosen])
-        active, passive = column_blocks(features.shape[1], 2)
-        own = features[:, passive][:, : sums or None]
-        blocks = [snap_to_grid(np.column_stack([features[:, active], np.ones(len(labels))])), snap_to_grid(own)]
-        split = rows_of_plan(TrainingPlan(seed=seed), len(labels))
-        train = split.train
-        plan = TrainingPlan(epochs=epochs, batch_size=min(size, len(train)) or len(train), batches=batches, seed=seed)
-        columns = ResidualScheme(classes).columns
-        total = sum(block.shape[1] for block in blocks)
-        weights = [
-            initial_weights("xavier", block.shape[1], columns, total_features=total, generator=generator)
-            for block in blocks
-        ]
-        schedule = plan.schedule(np.arange(len(train)))
-        data = VerticalData([block[train] for block in blocks], labels[train], classes)
-        run = simulate_oracle(data, weights, GradientDescent(schedule, epochs, 0.5), share_step=_SHARE_STEP)
-        found = [told(listened(run, len(train), penalty), labels[train], classes) for penalty in _PENALTIES]
-        accuracy, area = max(found, key=lambda one: one[1])
-        logits = np.sum([block[split.test] @ part for block, part in zip(blocks, run.weights, strict=True)], axis=0)
-        right = (confidence_scores(logits).argmax(axis=1) == labels[split.test]).mean()
-        majority = np.bincount(labels[train]).max() / len(train)
-        width = blocks[1].shape[1]
-        fresh = width * (1 + (schedule.steps_per_epoch - 1) * (epochs if batches == "reshuffled" else 1))
-        print(
-            f"{batches} {shuffled:d} {len(train)} {len(run.steps)} {width} {plan.batch_size} {fresh / len(train):.3f} "
-            f"{majority:.3f} {accuracy:.3f} {area:.3f} {right:.3f}",
-            flush=True,
-        )
+    shuffled = (False,) if given.train_only else (False, True)
+    for terms in itertools.product(given.batches, shuffled, given.rows, given.epochs, given.sums, given.batch):
+        found = [measured(table, Case(*terms, seed), attacked=not given.train_only) for seed in range(given.seeds)]
+        means = " ".join(f"{name}={np.mean([one[name] for one in found]):.3f}" for name in found[0])
+        print(f"{terms[0]} {'shuffled' if terms[1] else 'true'} epochs={terms[3]} {means}", flush=True)
 
 
 if __name__ == "__main__":
