@@ -28,7 +28,7 @@ from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
-from services.party.guard import channels_of, steps_until_told
+from services.party.guard import channels_of, epochs_until_heard, steps_until_told
 from services.protocol1.channels import Channel
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PackingImpossible
@@ -437,6 +437,12 @@ def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
     if channel.is_telling:
         return "From the first step, by search: while weights are near their start, few equations tell labels.", True
     plan = agreement.plan
+    if (heard := epochs_until_heard(agreement, channel)) and heard <= plan.epochs:
+        return (
+            f"From epoch {heard:,} on, by listening: batches are reshuffled, and sums of different steps are about the "
+            "same records.",
+            True,
+        )
     needed, planned = steps_until_told(agreement, channel), plan.epochs * -(-agreement.training_rows // plan.batch_size)
     if needed <= planned:
         return f"From step {needed:,}, if weights hardly move until then: {planned:,} steps were planned.", True

@@ -70,8 +70,8 @@ class TrainingPlan:
         *_from_to(0, limits.BATCH_SIZE),
     )
     batches: str = _term(
-        RESHUFFLED,
-        "fixed: every epoch has the same batches; reshuffled: epochs' sums together tell more of each record.",
+        FIXED,
+        "fixed: every epoch has the same batches. reshuffled: each has its own, and a peer that listens reads labels.",
         lambda value: value in BATCHES,
         f"one of {', '.join(BATCHES)}",
     )
@@ -195,14 +195,15 @@ class TrainingPlan:
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
         values = {name: getattr(message, name) for name in cls.__dataclass_fields__.keys() - _OF_CIPHERS}
-        for plugin in _PLUGINS:
-            if not (name := values[plugin]):
+        for term in (*_PLUGINS, "batches"):
+            if not values[term]:
                 raise InvalidMessage(
-                    f"The plan names no {plugin}: whoever proposes it runs an older version of Plumbline."
+                    f"The plan names no {term}: whoever proposes it runs an older version of Plumbline."
                     " Run one version everywhere."
                 )
-            limits.check_name(name)
-            values[f"{plugin}_options"] = options_in(values[f"{plugin}_options"], name)
+        for plugin in _PLUGINS:
+            limits.check_name(values[plugin])
+            values[f"{plugin}_options"] = options_in(values[f"{plugin}_options"], values[plugin])
         with suppress(ValueError):  # ``check`` says that nobody knows it
             own = _own_terms(message.cipher, values["cipher_options"])
             further = {name: value for name, value in values["cipher_options"].items() if name not in own}

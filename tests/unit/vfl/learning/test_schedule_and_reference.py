@@ -65,6 +65,13 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     assert len({tuple(order(seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
 
 
+def test_fixed_batches_are_those_of_the_first_epoch() -> None:
+    fixed, fresh = (BatchSchedule(np.arange(50), 7, 3, reshuffled=reshuffled) for reshuffled in (False, True))
+    for epoch in (0, 1, 9):
+        for own, first in zip(fixed.epoch(epoch), fresh.epoch(0), strict=True):
+            np.testing.assert_array_equal(own, first)
+
+
 @pytest.mark.parametrize("batch", [0, -1, 11])
 def test_a_batch_that_does_not_fit_the_training_rows_is_refused(batch: int) -> None:
     with pytest.raises(ValueError, match="batch size between 1 and the 10 training rows"):
