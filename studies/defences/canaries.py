@@ -172,7 +172,7 @@ def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2
     def recording(terms: Agreement, name: str) -> Cipher:
         return RecordingCipher(make_cipher(terms, name), transcript, _PASSIVE_FEATURES)
 
-    noisy = PartyDefences((DpNoise(sigma=session.sigma),), NoiseSource(seed))
+    noisy = PartyDefences((DpNoise(sigma=session.sigma, project=False),), NoiseSource(seed))
     with ThreadPoolExecutor() as threads:
         for name, other, features in zip((ACTIVE, PASSIVE), (PASSIVE, ACTIVE), session.blocks, strict=True):
             trainings[name] = PartyTraining(
