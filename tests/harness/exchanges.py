@@ -24,7 +24,6 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures
 from vfl.learning import (
-    BatchSchedule,
     GradientDescent,
     VerticalData,
     initial_weights,
@@ -193,7 +192,7 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
             for block, generator in zip(blocks, generators, strict=True)
         ],
         GradientDescent(
-            BatchSchedule(split.train, plan.batch_size, plan.seed),
+            plan.schedule(split.train),
             epochs=plan.epochs,
             learning_rate=plan.learner_options["learning_rate"],
         ),

@@ -37,7 +37,7 @@ from tests.harness.exchanges import (
 from tests.harness.parties import active_data, house, party_data, small_settings, values_of, with_values
 from tests.harness.processes import weights_of
 from vfl.arrays import FloatArray
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
+from vfl.learning import ResidualScheme, initial_weights, split_rows
 from vfl.learning.networks import DenseNetwork
 
 # -- Algorithm 3: noise on what peers get, and on nothing else --------------------------------------------------------
@@ -49,7 +49,7 @@ def train_noisily(problem: Problem, plan: TrainingPlan, noise: Mapping[str, Wave
     split = split_rows(
         problem.rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
     )
-    schedule = BatchSchedule(split.train, plan.batch_size, plan.seed)
+    schedule = plan.schedule(split.train)
     thetas = {
         name: initial_weights(
             plan.learner_options["initialisation"],

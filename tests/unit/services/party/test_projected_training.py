@@ -15,7 +15,7 @@ from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import SMALL_PLAN, Problem, largest_difference, random_problem, run_together, wired
 from tests.harness.parties import house
 from vfl.arrays import FloatArray
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
+from vfl.learning import ResidualScheme, initial_weights, split_rows
 
 PLAN = SMALL_PLAN.changed(epochs=4, initialisation="xavier")
 # Too little noise to be seen: what is left is the projection.
@@ -33,7 +33,7 @@ def train_projected(problem: Problem, bound: float) -> tuple[list[FloatArray], f
     split = split_rows(
         problem.rows, validation_fraction=PLAN.validation_fraction, test_fraction=PLAN.test_fraction, seed=PLAN.seed
     )
-    schedule = BatchSchedule(split.train, PLAN.batch_size, PLAN.seed)
+    schedule = PLAN.schedule(split.train)
     width = sum(block.shape[1] for block in blocks)
     shares = [bound * math.sqrt(block.shape[1] / width) for block in blocks]
     thetas = [
