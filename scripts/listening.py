@@ -13,12 +13,16 @@ import itertools
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 from sklearn.metrics import roc_auc_score
 
+import attacks
+from attacks.feature_order import RecoveredFeatures
+from attacks.recovered_labels import RecoveredLabels
+from attacks.training_views import simulated_view
 from services.common.agreement import BATCHES, RESHUFFLED, TrainingPlan
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
@@ -107,6 +111,17 @@ def explained(shares: FloatArray, run: OracleRun) -> float:
     return float(np.corrcoef(shares[:, 0], sums / uses)[0, 1] ** 2)
 
 
+def read_by(name: str, run: OracleRun) -> float:
+    """Share that an attack of Hu's reads: of labels, or of a lone feature's ratios, those of its largest joined set."""
+    party = 1 if name == "label_recovery" else 0
+    view = simulated_view(run, party, initialisation="xavier", label_party_bias=True, share_step=_SHARE_STEP)
+    found = attacks.load_training(name).attack(view)
+    if isinstance(found, RecoveredLabels):
+        return float((found.labels == run.labels).mean())
+    features = cast(RecoveredFeatures, found).features
+    return float((features["party-1"].sets == 0).mean())
+
+
 def problem(table: RegistryTable, given: Case) -> tuple[VerticalData, list[FloatArray], RowSplit]:
     """A table in halves, scaled and on the grid, both parties' initial weights, and the rows of each set."""
     generator = np.random.default_rng(given.seed)
@@ -127,7 +142,7 @@ def problem(table: RegistryTable, given: Case) -> tuple[VerticalData, list[Float
     return VerticalData(blocks, labels, len(names)), weights, split
 
 
-def measured(table: RegistryTable, given: Case, *, attacked: bool) -> dict[str, float]:
+def measured(table: RegistryTable, given: Case, *, attacked: bool, attack: str = "") -> dict[str, float]:
     """Train a plan, listen to it where it is attacked, and say what was told and how well the model does."""
     data, weights, split = problem(table, given)
     train = split.train
@@ -143,7 +158,10 @@ def measured(table: RegistryTable, given: Case, *, attacked: bool) -> dict[str, 
         "majority": np.bincount(trained.labels).max() / len(train),
         "sums/row": width * (1 + (steps - 1) * (given.epochs if plan.batches == RESHUFFLED else 1)) / len(train),
     }
-    if attacked:
+    if attacked and attack:
+        run = simulate_oracle(trained, weights, descent, share_step=_SHARE_STEP)
+        final, found[attack] = list(run.weights), read_by(attack, run)
+    elif attacked:
         run = simulate_oracle(trained, weights, descent, share_step=_SHARE_STEP)
         final = list(run.weights)
         shares = [[listened(run, len(train), penalty, holder) for penalty in _PENALTIES] for holder in (0, 1)]
@@ -166,11 +184,15 @@ def main() -> None:
         parser.add_argument(f"--{name}", nargs="+", type=int, default=[default], help="0: all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--train-only", action="store_true", help="how well the model does, without the attack")
+    parser.add_argument("--attack", default="", choices=("label_recovery", "feature_order"), help="another attack")
     given = parser.parse_args()
     table = load_dataset(given.data, Path(os.environ.get("PLUMBLINE_DATA_DIR", "data")))
     shuffled = (False,) if given.train_only else (False, True)
     for terms in itertools.product(given.batches, shuffled, given.rows, given.epochs, given.sums, given.batch):
-        found = [measured(table, Case(*terms, seed), attacked=not given.train_only) for seed in range(given.seeds)]
+        found = [
+            measured(table, Case(*terms, seed), attacked=not given.train_only, attack=given.attack)
+            for seed in range(given.seeds)
+        ]
         means = " ".join(f"{name}={np.mean([one[name] for one in found]):.3f}" for name in found[0])
         print(f"{terms[0]} {'shuffled' if terms[1] else 'true'} epochs={terms[3]} {means}", flush=True)
 
