@@ -43,6 +43,7 @@ from vfl.theory.training import OracleRun, simulate_oracle
 # Smooth functions of time, and how much of a share follows each: measured on breast_cancer.
 _SCALES = np.array([1.0, 0.2, 0.06, 0.02])
 _PENALTIES = (1e-2, 1e-3, 1e-4)
+_NOISY = (100.0, 10.0, 1.0, 0.1, 0.01)
 _SHARE_STEP, _LEARNING_RATE = 2.0**-32, 0.5
 
 
@@ -55,11 +56,16 @@ class Case(NamedTuple):
     epochs: int
     sums: int
     batch: int
-    seed: int
+    sigma: float = 0.0
+    seed: int = 0
 
 
-def listened(run: OracleRun, rows: int, penalty: float, holder: int) -> FloatArray:
-    """Solve all sums that a run tells of a party's shares for their means over time, (rows, columns), by regression."""
+def listened(run: OracleRun, rows: int, penalty: float, holder: int, sigma: float = 0.0) -> FloatArray:
+    """Solve all sums that a run tells of a party's shares for their means over time, (rows, columns), by regression.
+
+    With ``sigma`` shares are heard with the noise of ``dp_noise``. The model is trained without it.
+    """
+    noise = np.random.default_rng(rows)
     own, steps = run.blocks[1 - holder], run.steps
     time = np.log1p(np.arange(len(steps)))
     basis = np.polynomial.legendre.legvander(2 * time / max(time[-1], 1) - 1, len(_SCALES) - 1) * _SCALES
@@ -84,7 +90,9 @@ def listened(run: OracleRun, rows: int, penalty: float, holder: int) -> FloatArr
         largest = float(np.linalg.norm(start))
     shares = []
     for column in range(steps[0].shares[0].shape[1]):
-        sums = np.concatenate([own[step.rows].T @ step.shares[holder][:, column] for step in steps])
+        heard = [step.shares[holder][:, column] for step in steps]
+        noisy = [share + sigma * noise.standard_normal(len(share)) for share in heard]
+        sums = np.concatenate([own[step.rows].T @ share for step, share in zip(steps, noisy, strict=True)])
         solved = lsmr(operator, sums, damp=np.sqrt(penalty * largest), maxiter=400, atol=1e-10, btol=1e-10)[0]
         shares.append(solved.reshape(rows, terms) @ basis.mean(axis=0))
     return np.column_stack(shares)
@@ -164,7 +172,10 @@ def measured(table: RegistryTable, given: Case, *, attacked: bool, attack: str =
     elif attacked:
         run = simulate_oracle(trained, weights, descent, share_step=_SHARE_STEP)
         final = list(run.weights)
-        shares = [[listened(run, len(train), penalty, holder) for penalty in _PENALTIES] for holder in (0, 1)]
+        penalties = _NOISY if given.sigma else _PENALTIES
+        shares = [
+            [listened(run, len(train), penalty, holder, given.sigma) for penalty in penalties] for holder in (0, 1)
+        ]
         told_best = max((told(one, trained.labels, data.classes) for one in shares[0]), key=lambda one: one[1])
         found |= dict(zip(("labels", "area"), told_best, strict=True))
         found["products"] = max(explained(one, run) for one in shares[1])
@@ -182,19 +193,23 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", default=list(BATCHES))
     for name, default in (("rows", 0), ("epochs", 60), ("sums", 0), ("batch", 128)):
         parser.add_argument(f"--{name}", nargs="+", type=int, default=[default], help="0: all")
+    parser.add_argument("--sigma", nargs="+", type=float, default=[0.0], help="of dp_noise at both parties")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--train-only", action="store_true", help="how well the model does, without the attack")
     parser.add_argument("--attack", default="", choices=("label_recovery", "feature_order"), help="another attack")
     given = parser.parse_args()
     table = load_dataset(given.data, Path(os.environ.get("PLUMBLINE_DATA_DIR", "data")))
     shuffled = (False,) if given.train_only else (False, True)
-    for terms in itertools.product(given.batches, shuffled, given.rows, given.epochs, given.sums, given.batch):
+    plans = (given.rows, given.epochs, given.sums, given.batch, given.sigma)
+    for terms in itertools.product(given.batches, shuffled, *plans):
         found = [
             measured(table, Case(*terms, seed), attacked=not given.train_only, attack=given.attack)
             for seed in range(given.seeds)
         ]
         means = " ".join(f"{name}={np.mean([one[name] for one in found]):.3f}" for name in found[0])
-        print(f"{terms[0]} {'shuffled' if terms[1] else 'true'} epochs={terms[3]} {means}", flush=True)
+        print(
+            f"{terms[0]} {'shuffled' if terms[1] else 'true'} epochs={terms[3]} sigma={terms[6]:g} {means}", flush=True
+        )
 
 
 if __name__ == "__main__":
