@@ -22,6 +22,7 @@ from sklearn.metrics import roc_auc_score
 import attacks
 from attacks.feature_order import RecoveredFeatures
 from attacks.recovered_labels import RecoveredLabels
+from attacks.training import ListeningAttack
 from attacks.training_views import simulated_view
 from services.common.agreement import BATCHES, RESHUFFLED, TrainingPlan
 from services.party.party_model import rows_of_plan
@@ -123,7 +124,7 @@ def read_by(name: str, run: OracleRun) -> float:
     """Share that an attack of Hu's reads: of labels, or of a lone feature's ratios, those of its largest joined set."""
     party = 1 if name == "label_recovery" else 0
     view = simulated_view(run, party, initialisation="xavier", label_party_bias=True, share_step=_SHARE_STEP)
-    found = attacks.load_training(name).attack(view)
+    found = cast(ListeningAttack, attacks.load_training(name)).attack(view)
     if isinstance(found, RecoveredLabels):
         return float((found.labels == run.labels).mean())
     features = cast(RecoveredFeatures, found).features

@@ -38,8 +38,8 @@ def test_one_window_is_told_from_several() -> None:
     assert not interval_over(frame(0.3, 0.3), "difference").alone
 
 
-def claim(test: Test, **options: bool) -> Claim:
-    return Claim("Remark 1", "It may be so.", test, "Here is why.", **options)
+def claim(test: Test, *, possible: bool = False) -> Claim:
+    return Claim("Remark 1", "It may be so.", test, "Here is why.", possible=possible)
 
 
 @pytest.mark.parametrize(
