@@ -132,7 +132,7 @@ def test_the_active_party_reads_a_single_passive_feature_up_to_sign(tmp_path: Pa
     pd.DataFrame({"client": ids, "income": hidden}).to_csv(tmp_path / "passive.csv", index=False)
     results = audit(
         tmp_path,
-        {**SMALL, "epochs": 6, "batch_size": 12},
+        {**SMALL, "epochs": 6, "batch_size": 12, "batches": "reshuffled"},
         active=str(tmp_path / "active.csv"),
         passive=(str(tmp_path / "passive.csv"),),
         label="default",
