@@ -52,7 +52,7 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
         warnings += _standstill_warnings(agreement, channel)
     if any(channel.key_holder == agreement.active.name for channel in channels):
         warnings += _first_step_warnings(agreement, channels)
-        warnings += _listening_warnings(agreement, channels)
+    warnings += _listening_warnings(agreement, channels)
     if warnings and mode == "refuse" and not noisy:
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
@@ -239,7 +239,7 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
 
 
 def _listening_warnings(agreement: Agreement, channels: Sequence[Channel]) -> list[str]:
-    """Warn where the honest sums of a whole plan tell labels, by whichever peer hears most."""
+    """Warn where the honest sums of a whole plan tell of each record, by whichever peer hears most."""
     plan = agreement.plan
     heard = {channel: epochs for channel in channels if (epochs := epochs_until_heard(agreement, channel))}
     if not heard or (fewest := min(heard.values())) > plan.epochs:
@@ -247,22 +247,22 @@ def _listening_warnings(agreement: Agreement, channels: Sequence[Channel]) -> li
     peers = [channel.peer for channel, epochs in heard.items() if epochs <= plan.epochs]
     fewer = f", or train for fewer than {fewest} epochs" if fewest > 1 else ""
     return [
-        f"{' and '.join(peers)} could learn labels of {agreement.active.name}'s records by listening alone, from the "
-        f"answers of {fewest} epochs together. A record's residual changes little from step to step, every epoch "
-        "has other batches, and so its sums are further equations about the same records: "
+        f"{' and '.join(peers)} could learn {_what(agreement, channels[0].key_holder)} by listening alone, from the "
+        f"answers of {fewest} epochs together. What is summed of a record changes little from step to step, every "
+        "epoch has other batches, and so its sums are further equations about the same records: "
         f"{_fresh_sums(agreement, min(heard, key=lambda one: heard[one]), fewest)} about {agreement.training_rows} by "
         f"then. To prevent it, set batches=fixed{fewer}."
     ]
 
 
 def epochs_until_heard(agreement: Agreement, channel: Channel) -> int | None:
-    """Epochs whose honest sums tell a peer labels; None where they never do: the key holder has none, or batches stay.
+    """Epochs whose honest sums tell a peer labels, or products; None where they never do, since batches stay.
 
     The sums of one epoch's batches add up to the same total as those of any other, so that one batch says nothing new.
-    As many labels follow from each as within one step, measured: docs/decisions/0019.
+    As many labels follow from each as within one step, and one product. Measured: docs/decisions/0019.
     """
     steps = _steps_per_epoch(agreement)
-    if channel.key_holder != agreement.active.name or agreement.plan.batches == FIXED or steps == 1:
+    if agreement.plan.batches == FIXED or steps == 1:
         return None
     needed = -(-agreement.training_rows // channel.unknowns_per_equation)
     sums = channel.capacity.sums // agreement.residual_columns
