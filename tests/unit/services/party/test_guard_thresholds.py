@@ -191,9 +191,9 @@ def test_reshuffled_batches_are_warned_of_once_epochs_have_told_a_sum_for_every_
     (warning,) = heard(3)
     assert warning == (
         "passive could learn labels of active's records by listening alone, from the answers of 3 epochs together. "
-        "What is summed of a record changes little from step to step, every epoch has other batches, and so its sums are "
-        "further equations about the same records: 105 about 398 by then. To prevent it, set batches=fixed, or train "
-        "for fewer than 3 epochs."
+        "What is summed of a record changes little from step to step, every epoch has other batches, and so its sums "
+        "are further equations about the same records: 105 about 398 by then. To prevent it, set batches=fixed, or "
+        "train for fewer than 3 epochs."
     )
     assert heard(60) == [warning]
     # Seven labels follow from a sum near zero weights.
