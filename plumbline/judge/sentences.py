@@ -25,6 +25,7 @@ from plumbline.judge.lights import (
     LEAST_RECORDS,
     Light,
     are_too_few,
+    is_open,
     light_of,
     light_of_column,
     light_of_training,
@@ -169,7 +170,7 @@ def _why_not(case: _Case) -> str:
 
 def _too_few(case: _Case) -> str:
     judging = at(case.predictions.sources[0].levels).records if case.predictions.sources else 0
-    return f"{judging or 0} test records are too few to judge, {LEAST_RECORDS} are needed"
+    return f"too few records judge: {judging or 0}, and {LEAST_RECORDS} are needed"
 
 
 def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
@@ -185,7 +186,7 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     elif better:
         parts.append(f"{_counted(case, better, columns)} somewhat better than it could guess")
     elif not far:
-        shown = "" if all(one.light == "green" for one in columns) else "demonstrably "
+        shown = "demonstrably " if any(is_open(levels) for one in columns for levels in one.measures) else ""
         whom = "none of them" if len(columns) > 1 else "nothing of it"
         parts.append(f"{whom} {shown}a tenth better than it could guess")
     for known, some in later.items():
