@@ -71,9 +71,12 @@ class Answer:
 
     @property
     def largest_part(self) -> float | None:
-        """The largest federation's part at the headline level, of columns and labels; None where none was measured."""
+        """The largest federation's part at the headline level, of columns and labels; None where none was measured.
+
+        Means only, and nothing of what too few records judge.
+        """
         verdicts = (*(column.levels for column in self.columns), *self.label_levels)
-        headlines = (one for levels in verdicts for one in levels if one.level == HEADLINE)
+        headlines = (at(levels) for levels in verdicts if not are_too_few(levels))
         return max((one.part.mean for one in headlines if one.part is not None), default=None)
 
 

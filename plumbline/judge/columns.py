@@ -17,7 +17,7 @@ class Category:
 
     Attributes:
         columns: (c,) which columns; one, or those of the group.
-        values: (v, c) the values that they take, rows in order.
+        values: (v, 1), the values that one column takes, in order; of a group (1, c), what each one is where it is true.
         is_open: whether some records have none of a group's values; that is then one more, the last.
         has_nameless: whether the lowest value stands for all that have no code of their own: nobody names those.
     """
@@ -30,7 +30,7 @@ class Category:
     @property
     def count(self) -> int:
         """How many values there are that can be named."""
-        return len(self.values) + self.is_open - self.has_nameless
+        return max(self.values.shape) + self.is_open - self.has_nameless
 
     def can_be_named(self, symbols: IntArray) -> BoolArray:
         """Which of these numbers of values mean one value, (n,)."""
@@ -44,7 +44,7 @@ class Category:
         """Number of the nearest value for each of (n, d) cells' records, (n,); of a group, the largest column's."""
         if len(self.columns) == 1:
             return _nearest(self.values[:, 0], cells[:, self.columns[0]])
-        indicators = cells[:, self.columns] / self.values.max(axis=0)  # each 1 as large as the others
+        indicators = cells[:, self.columns] / self.values[0]  # each 1 as large as the others
         if self.is_open:  # what the others leave
             indicators = np.column_stack([indicators, 1 - indicators.sum(axis=1)])
         largest: IntArray = indicators.argmax(axis=1)
@@ -64,7 +64,7 @@ def indicators_of(features: FloatArray, columns: IntArray) -> Category:
     ones: FloatArray = np.divide(total, count, out=np.ones(len(columns)), where=count > 0)
     if len(columns) == 1:
         return Category(columns, np.array([[0.0], ones]))
-    return Category(columns, np.diag(ones), is_open=bool((~there).all(axis=1).any()))
+    return Category(columns, ones[None], is_open=bool((~there).all(axis=1).any()))
 
 
 def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Category]:
@@ -72,7 +72,7 @@ def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Categor
 
     A one-hot group is a run of columns of 0 and 1, exactly one of which is 1 in every record.
     """
-    whole = [Category(group, np.eye(len(group))) for group in _one_hot_groups(features, owners)]
+    whole = [Category(group, np.ones((1, len(group)))) for group in _one_hot_groups(features, owners)]
     return sorted([*whole, *few_valued(features, whole)], key=lambda one: int(one.columns[0]))
 
 

@@ -87,8 +87,8 @@ def test_what_columns_give_away(tmp_path: Path, shares: tuple[float, ...], words
 def test_labels_told_to_a_passive_party_are_the_active_partys_risk(tmp_path: Path) -> None:
     found = attacked(tmp_path, 0, 0, 0, wrong=3)
     assert found.sentence == (
-        f"{JOIN} none of them a tenth better than it could guess; fintech can tell 97 % of the labels that were trained on, "
-        "50 % by guessing."
+        f"{JOIN} none of them a tenth better than it could guess; fintech can tell 97 % of the labels that were "
+        "trained on, 50 % by guessing."
     )
     assert [one.light for one in found.parties] == ["red", "green"]
     assert found.labels == (
@@ -104,8 +104,8 @@ def test_only_who_knows_more_is_given_anything(tmp_path: Path) -> None:
     estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
     assert (
-        f"{JOIN} none of them a tenth better than it could guess, but 1 of them (age) once it knows how the columns vary "
-        in (found.sentence)
+        f"{JOIN} none of them a tenth better than it could guess, but 1 of them (age) once it knows how the columns "
+        "vary together" in found.sentence
     )
     assert (found.columns[0].column, found.columns[0].light) == ("age", "amber")
 
