@@ -172,7 +172,7 @@ def _known(verdict: SourceVerdict) -> str:
     guess, attack = errors_words(verdict)
     by_guessing = f"{guess} by guessing"
     if are_too_few(verdict.levels):
-        return f"{by_guessing}; too few records judge to say more: {headline.records}, and {LEAST_RECORDS} are needed"
+        return f"{by_guessing}; {headline.records} records are too few to say more, {LEAST_RECORDS} are needed"
     if verdict.is_exposed():
         told = f"{guess} by guessing, {attack} with the federation" if headline.is_exposed else by_guessing
         exactly = ""

@@ -17,7 +17,7 @@ class Category:
 
     Attributes:
         columns: (c,) which columns; one, or those of the group.
-        values: (v, 1), the values that one column takes, in order; of a group (1, c), what each one is where it is true.
+        values: (v, 1), the values that one column takes, in order; of a group (1, c), what a 1 is encoded as.
         is_open: whether some records have none of a group's values; that is then one more, the last.
         has_nameless: whether the lowest value stands for all that have no code of their own: nobody names those.
     """

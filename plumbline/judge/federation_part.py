@@ -55,7 +55,7 @@ class LevelVerdict:
         p_value: how likely chance alone makes an attack look as good that is no better than the guess; None where
             nobody computed it: then the interval's lower end says what is beyond chance.
         corrected: the same beside all that was judged with it, by Holm's method; None where it is judged alone.
-        records: how many records judged; None where nobody says.
+        records: how many records judged, those that only chose the attack among them; None where nobody says.
     """
 
     level: Level
@@ -252,19 +252,24 @@ def choose_and_judge(measure: Measure, records: int, *, of_sessions: Collection[
     choosing, judging = halves(records)
     on_choosing, _ = measure(choosing)
     comparison = Comparison(*measure(judging))
-    at_the_limit = _chosen_and_judged(comparison, on_choosing)
+    at_the_limit = _chosen_and_judged(comparison, on_choosing, records)
     if not of_sessions:
         return [Judged(levels) for levels in at_the_limit]
-    of_one = _chosen_and_judged(comparison, [one for one in on_choosing if one.name not in of_sessions])
+    of_one = _chosen_and_judged(comparison, [one for one in on_choosing if one.name not in of_sessions], records)
     return list(map(Judged, at_the_limit, of_one))
 
 
-def _chosen_and_judged(comparison: Comparison, on_choosing: Sequence[Losses]) -> list[tuple[LevelVerdict, ...]]:
+def _chosen_and_judged(
+    comparison: Comparison, on_choosing: Sequence[Losses], records: int
+) -> list[tuple[LevelVerdict, ...]]:
     tables = [comparison.at(level) for level in LEVELS]
     columns = range(len(tables[0].e0))
     chosen = [best_attacks(on_choosing, level) or [""] * len(columns) for level in LEVELS]
     return [
-        tuple(table.verdict(best[column], column) for table, best in zip(tables, chosen, strict=True))
+        tuple(
+            replace(table.verdict(best[column], column), records=records)
+            for table, best in zip(tables, chosen, strict=True)
+        )
         for column in columns
     ]
 

@@ -169,8 +169,7 @@ def _why_not(case: _Case) -> str:
 
 
 def _too_few(case: _Case) -> str:
-    judging = at(case.predictions.sources[0].levels).records if case.predictions.sources else 0
-    return f"too few records judge: {judging or 0}, and {LEAST_RECORDS} are needed"
+    return f"{case.predictions.records} test records are too few to judge, {LEAST_RECORDS} are needed"
 
 
 def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:

@@ -105,7 +105,7 @@ def test_too_few_records_are_said_to_be_too_few(tmp_path: Path, count: int) -> N
     estimates = {"half_star": noisy(0.01)[rows]}
     run = write_run(tmp_path, {"passive": COLUMNS}, [outcome("half_star")], judged=rows, estimates=estimates)
     answer = found(run).answer
-    assert f"too few records judge: {-(-count // 2)}, and {LEAST_RECORDS} are needed" in answer.sentence
+    assert f"{count} test records are too few to judge, {LEAST_RECORDS} are needed" in answer.sentence
     assert {one.light for one in answer.parties} == {"grey"}
     assert answer.largest_part is None
 

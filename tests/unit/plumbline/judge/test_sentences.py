@@ -241,8 +241,8 @@ def test_few_records_say_nothing(tmp_path: Path, count: int, share: float) -> No
     run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], judged=judged, estimates=estimates)
     found = answer(run)
     assert {one.light for one in found.columns} == {"grey"}
-    assert f", and {LEAST_RECORDS} are needed" in found.sentence
-    assert "too few records judge" in found.columns[0].sentence
+    assert f"{count} test records are too few to judge, {LEAST_RECORDS} are needed" in found.sentence
+    assert f"{count} records are too few to say more" in found.columns[0].sentence
 
 
 def test_insecure_settings_are_said(tmp_path: Path) -> None:
