@@ -53,16 +53,19 @@ class Predictor:
     Attributes:
         name: of the attack, or of the guess without scores.
         level: what its adversary knows beforehand.
-        estimate: (n, d), on the columns' encoded scale.
+        estimate: (n, d), on the columns' encoded scale; its errors are judged.
+        densest: (n, d), where each cell most likely is; its hits are judged, and the estimate's where it is None.
     """
 
     name: str
     level: Level
     estimate: FloatArray
+    densest: FloatArray | None = None
 
     def of_records(self, rows: IntArray) -> "Predictor":
         """The same guess of some of the records."""
-        return Predictor(self.name, self.level, self.estimate[rows])
+        densest = None if self.densest is None else self.densest[rows]
+        return Predictor(self.name, self.level, self.estimate[rows], densest)
 
 
 def imputations(view: PredictionView, groups: tuple[IntArray, ...] = ()) -> list[Predictor]:
@@ -103,7 +106,10 @@ def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[L
 
 def missing_losses(truth: FloatArray, predictors: Sequence[Predictor], tolerance: FloatArray) -> list[Losses]:
     """1 where predictors of (n, d) cells are off by more than their column's (d,) tolerance, else 0."""
-    return [Losses(one.name, one.level, misses(truth, one.estimate, tolerance)) for one in predictors]
+    hits = [one.estimate if one.densest is None else one.densest for one in predictors]
+    return [
+        Losses(one.name, one.level, misses(truth, hit, tolerance)) for one, hit in zip(predictors, hits, strict=True)
+    ]
 
 
 def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories: Sequence[Category]) -> list[Losses]:
@@ -466,4 +472,5 @@ def placebo(
 
 
 def _predictors(mounted: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:
-    return [Predictor(label, level_of(one), reconstruct(one, view).estimate) for label, one in mounted.items()]
+    found = {label: reconstruct(one, view) for label, one in mounted.items()}
+    return [Predictor(label, level_of(mounted[label]), one.estimate, one.densest) for label, one in found.items()]

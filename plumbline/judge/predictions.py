@@ -161,8 +161,9 @@ class Truth:
         return imputations(view, tuple(whole))
 
 
-# Arrays beside an attack's estimate: what it would have guessed without scores, and the ends of its 90 % intervals.
-WITHHELD, LOW, HIGH = "withheld: ", "low: ", "high: "
+# Arrays beside an attack's estimate: what it would have guessed without scores, the ends of its 90 % intervals, and
+# where cells most likely are.
+WITHHELD, LOW, HIGH, DENSEST = "withheld: ", "low: ", "high: ", "densest: "
 # What is judged besides each attack, in order.
 _JUDGED = ("guesses without scores", "errors", "columns", "categories")
 
@@ -392,7 +393,9 @@ class _Judge:
         )
 
     def _predictor(self, outcome: PredictionAttackOutcome) -> Predictor:
-        return Predictor(outcome.attack, level_of(outcome), self._arrays[outcome.attack])
+        densest = self._arrays.get(DENSEST + outcome.attack)
+        usable = densest if densest is not None and np.isfinite(densest).all() else None
+        return Predictor(outcome.attack, level_of(outcome), self._arrays[outcome.attack], usable)
 
     def _tell(self, what: str, done: int) -> None:
         self._progress(what, done, len(_JUDGED) + len(self._outcomes))

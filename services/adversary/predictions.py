@@ -202,6 +202,8 @@ class AttackedBatch:
         self.arrays[label] = found.estimate
         if found.low is not None and found.high is not None:
             self.arrays |= {f"low: {label}": found.low, f"high: {label}": found.high}
+        if found.densest is not None:
+            self.arrays[f"densest: {label}"] = found.densest
 
     def _keep_baseline(
         self, label: str, attack: attacks.PredictionAttack, view: Callable[[], attacks.PredictionView]

@@ -302,7 +302,8 @@ class Estimates:
         rows: (n,) attacked records, as rows of the common order.
         by_attack: (n, d) estimates of the passive parties' features, by the attack's label; one array each. Beside
             an attack's own may stand ``low: <label>`` and ``high: <label>``, the ends of a 90 % interval of each cell,
-            and ``withheld: <label>``, what it would estimate had it seen no score.
+            ``densest: <label>``, where each cell most likely is, and ``withheld: <label>``, what it would estimate had
+            it seen no score.
         auxiliary_rows: (t,) records that the adversary holds in full, as rows of the common order; none is attacked.
     """
 

@@ -81,6 +81,21 @@ def test_sentences_speak_of_the_tables_own_units(tmp_path: Path) -> None:
     assert sentences[1] == "job: 40 % right by guessing, 83 % right with the federation"
 
 
+def test_errors_are_those_of_the_mean_and_hits_those_of_the_densest_place(tmp_path: Path) -> None:
+    estimate, exact = noisy(0.2), COLUMNS.features
+    run = write_run(
+        tmp_path,
+        {"passive": COLUMNS},
+        [outcome("posterior")],
+        estimates={"posterior": estimate, "densest: posterior": exact},
+    )
+    age = next(one for one in found(run).answer.columns if one.column == "age")
+    _, judging = halves(COUNT)
+    assert headline(age.levels).error == pytest.approx(((estimate - exact)[judging, 0] ** 2).mean())
+    assert (headline(age.known).error, headline(age.read).error) == (0.0, 0.0)
+    assert age.sentence.startswith("age: ± ")
+
+
 def test_a_missing_indicator_is_mentioned_when_it_is_exposed(tmp_path: Path) -> None:
     gaps = (np.arange(COUNT) % 4 == 0) * 1.0
     own = typed([Feature(AGE, "pay", scale=81), Feature(gaps, "pay", "missing", name="pay is missing")])

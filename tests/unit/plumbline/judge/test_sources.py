@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.judge.columns import round_number, sources_of
+from plumbline.judge.columns import round_number, sources_of, usual_range
 from services.common.run_records import PartyFeatures
 from tests.harness.judged_runs import Feature, typed
 from vfl.arrays import FloatArray
@@ -123,3 +123,16 @@ def test_round_numbers_are_1_2_or_5_and_near(near: float) -> None:
     found = round_number(near)
     assert f"{found:.0e}"[0] in "125"
     assert 0.6 < found / near < 1.7
+
+
+@given(st.floats(0, 1e6), st.integers(0, 1000))
+def test_a_few_huge_values_make_no_range_wider(huge: float, seed: int) -> None:
+    cells = np.random.default_rng(seed).random(200)
+    assert usual_range(np.append(cells, huge)) < 1.2
+
+
+def test_where_nearly_all_are_alike_the_others_say_how_wide_they_spread() -> None:
+    never = np.where(RNG.random(1_000) < 0.96, 999.0, RNG.integers(0, 28, 1_000))
+    assert 20 < usual_range(never) < 35
+    assert usual_range(np.full(50, 3.0)) == usual_range(np.empty(0)) == 0.0
+    assert usual_range(np.append(np.zeros(50), 7.0)) == 7.0
