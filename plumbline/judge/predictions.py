@@ -28,7 +28,7 @@ from plumbline.judge.evidence import (
     beside_each_other,
     imputations,
 )
-from plumbline.judge.federation_part import Comparison, LevelVerdict
+from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict
 from plumbline.judge.measures import (
     Interval,
     LikewiseLabelled,
@@ -271,6 +271,8 @@ class PredictionFindings:
         sources: the verdict on each column of the passive parties' own tables.
         records: number of judged records.
         limit: after how many sessions the verdicts hold; None where no auditor looked beyond the run's own.
+        kept: as ``sources``, by the attacks into which no disclosed parameter entered: what is left where passive
+            parties keep theirs. Empty where they did, and for runs that don't say which attacks those are.
     """
 
     attacks: tuple[AttackFinding, ...] = ()
@@ -281,6 +283,7 @@ class PredictionFindings:
     sources: tuple[SourceVerdict, ...] = ()
     records: int = 0
     limit: SessionLimit | None = None
+    kept: tuple[SourceVerdict, ...] = ()
 
 
 def read_prediction_findings(
@@ -391,6 +394,7 @@ class _Judge:
             near=truth.near,
             of_sessions=[one.attack for one in done if one.sessions],
         )
+        self._told = {one.attack for one in done if one.sees_parameters}
 
     def _predictor(self, outcome: PredictionAttackOutcome) -> Predictor:
         densest = self._arrays.get(DENSEST + outcome.attack)
@@ -427,6 +431,12 @@ class _Judge:
         self._tell(_JUDGED[3], 3 + len(self._outcomes))
         judged = list({id(one): one for one in (*truth.told_categories, *truth.categories)}.values())
         wrong = dict(zip(map(id, judged), evidence.wrong_names(judged), strict=True))
+        sources, kept = self._sources(columns, wrong), list[SourceVerdict]()
+        if self._told:
+            without = replace(evidence, attacks=tuple(one for one in evidence.attacks if one.name not in self._told))
+            named = dict(zip(map(id, truth.told_categories), without.wrong_names(truth.told_categories), strict=True))
+            kept = self._sources(without.column_verdicts(truth.names, truth.owners), named)
+        both = beside_each_other([*sources, *kept])
         return replace(
             found,
             columns=columns,
@@ -439,18 +449,21 @@ class _Judge:
                 )
                 for one in truth.categories
             ),
-            sources=beside_each_other(
-                [
-                    SourceVerdict.of(
-                        one,
-                        columns[one.value],
-                        None if one.category is None else wrong[id(one.category)],
-                        None if one.missing is None else wrong[id(one.missing)],
-                    )
-                    for one in truth.sources
-                ]
-            ),
+            sources=both[: len(sources)],
+            kept=both[len(sources) :],
         )
+
+    def _sources(self, columns: Sequence[ColumnVerdict], wrong: Mapping[int, Judged]) -> list[SourceVerdict]:
+        """Verdicts on columns of the passive tables; ``wrong``: how often categories are named wrongly, by their id."""
+        return [
+            SourceVerdict.of(
+                one,
+                columns[one.value],
+                None if one.category is None else wrong[id(one.category)],
+                None if one.missing is None else wrong[id(one.missing)],
+            )
+            for one in self._truth.sources
+        ]
 
     def _scored(self, finding: AttackFinding, comparison: Comparison) -> AttackFinding:
         truth, estimate = self._truth, self._arrays[finding.attack]

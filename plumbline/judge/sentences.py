@@ -148,11 +148,24 @@ def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
     is_black_box = any(_KEPT in one.reason for one in case.predictions.attacks)
     kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if is_black_box else ""
+    if case.predictions.kept:
+        kept = f" and {'disclose their' if several else 'discloses its'} parameters"
     joined = f"{passive} {'join' if several else 'joins'} with {these}{kept}"
-    told = f"{case.active} can reconstruct {_reconstructed(case, columns)}"
+    told = f"{case.active} can reconstruct {_reconstructed(case, columns)}{_if_kept(case)}"
     if (sessions := sessions_behind(case.predictions.limit, columns)) == 1:
         return f"If {joined}, {told}"
     return f"After {sessions} sessions: if {joined}, {told}; one session alone tells {told_by_one(columns)}"
+
+
+def _if_kept(case: _Case) -> str:
+    """What is left where the passive parties keep the parameters that they disclosed here."""
+    if not case.predictions.kept:
+        return ""
+    columns = tuple(map(_column_answer, case.predictions.kept))
+    they = "they keep" if len(case.passive) > 1 else "it keeps"
+    if not _is_measured(columns):
+        return f"; what it can where {they} them was not measured: no attack that needs none of them could be mounted"
+    return f"; if {they} them, {_reconstructed(case, columns)}"
 
 
 def _why_not(case: _Case) -> str:

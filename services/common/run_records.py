@@ -184,6 +184,7 @@ class PredictionAttackOutcome:
         level: what its adversary knew beforehand of the passive columns: ``nothing``, ``marginals``, ``covariance`` or
             ``records``; absent from older runs.
         sees_scores: false for a guess that no score or parameter enters; absent from older runs.
+        sees_parameters: whether the passive parties' parameters, which they disclosed, entered; absent from older runs.
         notes: what the attack says of how its estimates came about, such as the solver that settled each record.
         sessions: after how many sessions about these records; absent for one.
         seconds: duration.
@@ -197,6 +198,7 @@ class PredictionAttackOutcome:
     reason: str | None = None
     level: Level | None = None
     sees_scores: bool | None = None
+    sees_parameters: bool | None = None
     notes: tuple[str, ...] | None = None
     sessions: int | None = None
     seconds: Seconds

@@ -142,6 +142,32 @@ def test_a_black_box_is_said_to_be_one(tmp_path: Path) -> None:
     assert "with these 3 columns and keeps its parameters secret, bank can reconstruct none" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ((0, 0, 1), "1 of them (age) far better than it could guess"),
+        ((0, 0, 0), "none of them a tenth better than it could guess"),
+    ],
+)
+def test_both_deployments_are_answered_where_an_attack_needs_no_parameters(
+    tmp_path: Path, shares: tuple[float, ...], words: str
+) -> None:
+    label = "posterior(prior=imputation, parameters=kept)"
+    outcomes = [replace(outcome("ls"), sees_parameters=True), replace(outcome(label), sees_parameters=False)]
+    estimates = {"ls": told(0, 1, 1), label: told(*shares)}
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
+    assert found.sentence.startswith(
+        "If fintech joins with these 3 columns and discloses its parameters, bank can reconstruct 2 of them "
+        f"(emp.var.rate, age) far better than it could guess; if it keeps them, {words}; "
+    )
+
+
+def test_what_nobody_tried_without_parameters_was_not_measured(tmp_path: Path) -> None:
+    outcomes = [replace(outcome("ls"), sees_parameters=True)]
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": told(0, 0, 0)}))
+    assert "; what it can where it keeps them was not measured: no attack that needs none" in found.sentence
+
+
 def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> None:
     found = attacked(tmp_path, 0, 0, 0, cipher="plain", wrong=SAFELY)
     assert found.sentence.endswith("; training was not encrypted (INSECURE).")
