@@ -45,6 +45,10 @@ class PartyAnswer:
     title: str = ""
 
 
+# Fewer records than this have no part worth a number; lights take more.
+_HANDFUL = 10
+
+
 @dataclass(frozen=True)
 class Answer:
     """The verdict on a federation.
@@ -73,11 +77,11 @@ class Answer:
     def largest_part(self) -> float | None:
         """The largest federation's part at the headline level, of columns and labels; None where none was measured.
 
-        Means only, and nothing of what too few records judge.
+        Means only, and nothing of what a handful of records judge.
         """
-        verdicts = (*(column.levels for column in self.columns), *self.label_levels)
-        headlines = (at(levels) for levels in verdicts if not are_too_few(levels))
-        return max((one.part.mean for one in headlines if one.part is not None), default=None)
+        headlines = [at(levels) for levels in (*(column.levels for column in self.columns), *self.label_levels)]
+        judged = (one for one in headlines if one.records is None or one.records >= _HANDFUL)
+        return max((one.part.mean for one in judged if one.part is not None), default=None)
 
 
 # Of a name that somebody else chose, in a sentence; and of names in a list.
