@@ -30,7 +30,7 @@ class Category:
     @property
     def count(self) -> int:
         """How many values there are that can be named."""
-        return max(self.values.shape) + self.is_open - self.has_nameless
+        return int(max(self.values.shape)) + self.is_open - self.has_nameless
 
     def can_be_named(self, symbols: IntArray) -> BoolArray:
         """Which of these numbers of values mean one value, (n,)."""

@@ -156,7 +156,7 @@ class Comparison:
         mounted = indices_up_to(self._attacks, level)
         eligible = indices_up_to(self._score_free, level)
         best = self._means[[len(self._attacks) + number for number in eligible]].argmin(axis=0)
-        guess = np.empty(self._score_free[0].values.shape)
+        guess: FloatArray = np.empty_like(self._score_free[0].values, dtype=np.float64)
         for place, number in enumerate(eligible):
             guess[:, best == place] = self._score_free[number].values[:, best == place]
         attacks = [self._attacks[number].values for number in mounted]

@@ -310,7 +310,7 @@ def test_the_densest_place_is_that_of_a_naive_search_and_beside_the_mean_where_t
     found = densest_places(draws)
     for record, column in np.ndindex(3, 2):
         ordered = np.sort(draws[:, record, column])
-        start = min(range(151), key=lambda at, these=ordered: these[at + 49] - these[at])
+        start = int(np.argmin([ordered[at + 49] - ordered[at] for at in range(151)]))
         assert found[record, column] == pytest.approx(ordered[start : start + 50].mean())
     assert found == pytest.approx(0.2, abs=0.02)
     assert densest_places(draws[:1]) == pytest.approx(draws[0])
