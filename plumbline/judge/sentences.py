@@ -151,10 +151,11 @@ def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     if case.predictions.kept:
         kept = f" and {'disclose their' if several else 'discloses its'} parameters"
     joined = f"{passive} {'join' if several else 'joins'} with {these}{kept}"
-    told = f"{case.active} can reconstruct {_reconstructed(case, columns)}{_if_kept(case)}"
+    told = f"{case.active} can reconstruct {_reconstructed(case, columns)}"
     if (sessions := sessions_behind(case.predictions.limit, columns)) == 1:
-        return f"If {joined}, {told}"
-    return f"After {sessions} sessions: if {joined}, {told}; one session alone tells {told_by_one(columns)}"
+        return f"If {joined}, {told}{_if_kept(case)}"
+    alone = f"one session alone tells {told_by_one(columns)}"
+    return f"After {sessions} sessions: if {joined}, {told}; {alone}{_if_kept(case)}"
 
 
 def _if_kept(case: _Case) -> str:
@@ -162,9 +163,9 @@ def _if_kept(case: _Case) -> str:
     if not case.predictions.kept:
         return ""
     columns = tuple(map(_column_answer, case.predictions.kept))
-    they = "they keep" if len(case.passive) > 1 else "it keeps"
+    they, their = ("they keep", "their") if len(case.passive) > 1 else ("it keeps", "its")
     if not _is_measured(columns):
-        return f"; what it can where {they} them was not measured: no attack that needs none of them could be mounted"
+        return f"; what is left without {their} parameters was not measured"
     return f"; if {they} them, {_reconstructed(case, columns)}"
 
 

@@ -1,4 +1,6 @@
-"""Intervals and tests of means: parity with scipy's, Holm's own example of steps, and what has no interval."""
+"""Intervals and tests of means: parity with scipy's and with counting, Holm's steps by hand, what has no interval."""
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,10 +16,32 @@ GUESS = RNG.exponential(1.0, (80, 3))
 ATTACK = RNG.exponential(0.8, (80, 3))
 
 
-def test_chances_are_those_of_students_test_on_pairs() -> None:
+SIGNS = np.array(list(product([-1, 1], repeat=12)))
+
+
+@pytest.mark.parametrize("power", [0, 1, 3])
+def test_chances_are_those_of_all_choices_of_signs(power: int) -> None:
+    """Of even sizes, of normal ones and where one record carries most of the loss."""
+    for shift in (0.1, 0.5, 0.9, 5.0):
+        differences = RNG.normal(shift, 1, 12)
+        differences = np.sign(differences) * np.abs(differences) ** power
+        guess = np.maximum(differences, 0.0)
+        exact = (SIGNS @ differences >= differences.sum() - 1e-9).mean()
+        (found,) = p_values(guess[:, None], (guess - differences)[:, None])
+        assert found == pytest.approx(exact, rel=0.35, abs=0.002) if differences.sum() > 0 else found == 1.0
+
+
+def test_many_even_records_are_students_test() -> None:
     expected = ttest_rel(GUESS, ATTACK, alternative="greater").pvalue
     better = GUESS.mean(axis=0) > ATTACK.mean(axis=0)
-    assert p_values(GUESS, ATTACK) == pytest.approx(np.where(better, expected, 1.0))
+    assert p_values(GUESS, ATTACK) == pytest.approx(np.where(better, expected, 1.0), rel=0.2)
+
+
+def test_a_share_off_every_records_loss_is_no_chance_though_few_carry_most() -> None:
+    """Student's test of the difference says 4 %, for one loss is half of the sum."""
+    guess = np.exp(np.linspace(0, 8, 60))[:, None] ** 1.5
+    assert ttest_rel(guess, 0.6 * guess, alternative="greater").pvalue[0] > 0.0005
+    assert p_values(guess, 0.6 * guess)[0] < 1e-12
 
 
 def test_intervals_of_means_are_students() -> None:
