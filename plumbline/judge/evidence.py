@@ -281,19 +281,25 @@ class SourceVerdict(ColumnLevels):
         )
 
 
+# What a light rests on.
+_MEASURES = ("levels", "read", "missing")
+
+
 def beside_each_other(sources: Sequence[SourceVerdict]) -> tuple[SourceVerdict, ...]:
-    """Correct all that lights of an audit's columns rest on for being so many."""
-    tests = iter(
+    """Correct all that lights of an audit's columns rest on for being so many; and likewise what stands beside it.
+
+    No light rests on the level ``nothing``, nor on what one session alone tells.
+    """
+    lights = iter(corrected(getattr(one, name)[1:] for one in sources for name in _MEASURES))
+    beside = iter(
         corrected(
-            one for source in sources for one in ((*source.levels, *source.one_session), source.read, source.missing)
+            part for one in sources for part in (*(getattr(one, name)[:1] for name in _MEASURES), one.one_session)
         )
     )
-    found = []
-    for source in sources:
-        both = next(tests)
-        levels, one_session = both[: len(source.levels)], both[len(source.levels) :]
-        found.append(replace(source, levels=levels, one_session=one_session, read=next(tests), missing=next(tests)))
-    return tuple(found)
+    return tuple(
+        replace(one, **{name: (*next(beside), *next(lights)) for name in _MEASURES}, one_session=next(beside))
+        for one in sources
+    )
 
 
 @dataclass(frozen=True, eq=False)
