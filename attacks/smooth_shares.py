@@ -1,0 +1,272 @@
+"""Another party's shares from the sums of all steps, where each record's share moves smoothly with time (ours).
+
+A step's sums are fewer than its rows, so that no step tells its shares. But the share of record i is theta(t)^T x_i
+less a label term, and theta(t) moves along few directions: v_i(t) = sum_j c_ij phi_j(t), with a handful of functions of
+time phi_j. The sums of all steps are then linear equations in the same c_ij. Batches that are drawn anew in every epoch
+make these equations independent.
+
+The functions: one party's weights are driven by the same residuals as another's, so that the movements of the
+adversary's own weights, which it knows, span those of the others' nearly. Polynomials of t and of log t stand beside.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from attacks.training_views import Equations, TrainingView
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.theory.training import gradient_scale
+
+# Beyond so many functions of time, own weights move by rounding and by what no other party's do.
+_MOST_MOVEMENTS, _DEGREE = 6, 4
+# Of the largest singular value: what is below tells rounding.
+_RANK = 1e-9
+
+
+# --- functions of time --------------------------------------------------------------------------------------------
+
+
+def own_movement(view: TrainingView) -> FloatArray:
+    """How far the adversary's own weights are from where they began, before every step seen: (steps, d * columns).
+
+    It follows from what moved them: the sums of all peers and its own share. L2, which is small, is left out.
+    """
+    grouped, moved = view.by_step(), np.zeros((view.features.shape[1], view.columns))
+    path = []
+    for own in view.steps:
+        path.append(moved.ravel())
+        total = view.features[own.rows].T @ own.share
+        for answered in grouped[own.step].values():
+            total = total + answered.sums[: len(total)]
+        scale = gradient_scale("first_order", len(own.rows), view.classes)
+        moved = moved - view.regression.learning_rate * scale * total
+    return np.array(path)
+
+
+def time_bases(view: TrainingView) -> dict[str, FloatArray]:
+    """Candidates for functions of time, by name: (steps seen, r), each with the constant 1 first, of mean square 1.
+
+    All others are 0 at the first step, so that the constant's coefficient is the share at the start.
+    """
+    numbers = np.array([own.step for own in view.steps], dtype=np.float64)
+    numbers -= numbers[0]
+    directions, sizes, _ = np.linalg.svd(own_movement(view), full_matrices=False)
+    moving = int((sizes > _RANK * max(float(sizes[0]), 1e-300)).sum())
+    bases = {}
+    for count in dict.fromkeys(min(count, moving) for count in (_MOST_MOVEMENTS // 2, _MOST_MOVEMENTS)):
+        bases[f"{count} own movements"] = directions[:, :count] * sizes[:count]
+    for name, clock in (("t", numbers), ("log t", np.log1p(numbers))):
+        scaled = clock / max(float(clock[-1]), 1.0)
+        bases[f"polynomial of {name}"] = np.polynomial.legendre.legvander(2 * scaled - 1, _DEGREE)[:, 1:]
+    return {name: _with_constant(functions) for name, functions in bases.items()}
+
+
+def _with_constant(functions: FloatArray) -> FloatArray:
+    started = functions - functions[0]
+    size = np.sqrt((started**2).mean(axis=0))
+    return np.column_stack([np.ones(len(started)), started[:, size > 0] / size[size > 0]])
+
+
+# --- sums as measurements -----------------------------------------------------------------------------------------
+
+
+class SmoothSums:
+    """One peer's sums over some steps, as independent measurements of its shares' coefficients. Holds no matrix.
+
+    Columns are made orthonormal over all records, so that every direction counts alike; steps of s rows are
+    divided by sqrt(s).
+
+    Attributes:
+        values: (measurements, columns), the measured numbers.
+    """
+
+    def __init__(self, view: TrainingView, equations: Sequence[Equations], basis: FloatArray) -> None:
+        """Take a peer's equations.
+
+        Args:
+            view: of the adversary.
+            equations: the peer's, of the steps to use.
+            basis: (steps seen, r), the functions of time.
+        """
+        place = {own.step: at for at, own in enumerate(view.steps)}
+        self.records, self.functions = view.n, basis.shape[1]
+        self._rows = [one.rows for one in equations]
+        self._times = [basis[place[one.step]] for one in equations]
+        turn = _whitening(view.features[np.unique(np.concatenate(self._rows))])
+        self._features = view.features @ turn
+        self._scales = [1 / np.sqrt(len(rows)) for rows in self._rows]
+        # Who asked for further sums got those of its own features first.
+        sums = [one.sums[: len(turn)] for one in equations]
+        self.values = np.concatenate([scale * (turn.T @ one) for scale, one in zip(self._scales, sums, strict=True)])
+
+    def predicted(self, coefficients: FloatArray) -> FloatArray:
+        """The measurements (measurements, m) that (n, m, r) coefficients would give."""
+        m = coefficients.shape[1]
+        sums = [
+            scale * (self._features[rows].T @ (coefficients[rows].reshape(-1, self.functions) @ time).reshape(-1, m))
+            for rows, time, scale in zip(self._rows, self._times, self._scales, strict=True)
+        ]
+        return np.concatenate(sums)
+
+    def gathered(self, values: FloatArray) -> FloatArray:
+        """The transpose of ``predicted``: (n, m, r) of (measurements, m)."""
+        m, width = values.shape[1], self._features.shape[1]
+        total = np.zeros((self.records, m, self.functions))
+        for at, (rows, time, scale) in enumerate(zip(self._rows, self._times, self._scales, strict=True)):
+            total[rows] += (scale * (self._features[rows] @ values[at * width : (at + 1) * width]))[:, :, None] * time
+        return total
+
+    @cached_property
+    def own_blocks(self) -> FloatArray:
+        """The part of ``gathered(predicted(.))`` that each record has on itself, (n, r, r)."""
+        blocks = np.zeros((self.records, self.functions, self.functions))
+        sizes = (self._features**2).sum(axis=1)
+        for rows, time, scale in zip(self._rows, self._times, self._scales, strict=True):
+            blocks[rows] += (scale**2 * sizes[rows])[:, None, None] * np.outer(time, time)
+        return blocks
+
+
+def _whitening(features: FloatArray) -> FloatArray:
+    """What makes the columns of (n, d) features orthonormal, times sqrt(n): (d, rank)."""
+    _, sizes, right = np.linalg.svd(features, full_matrices=False)
+    kept = sizes > _RANK * max(float(sizes[0]), 1e-300)
+    turn: FloatArray = right[kept].T / sizes[kept] * np.sqrt(len(features))
+    return turn
+
+
+# --- what the sums tell ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothPrior:
+    """What is believed of coefficients: a label term per record that doesn't move, plus what all records' shares do alike.
+
+    Attributes:
+        terms: (n, columns), the label terms' means.
+        term_variance: of each of them.
+        mean: (columns, r), of the rest.
+        covariance: (r, r), of the rest of one record and column.
+        noise: variance of a measurement about what functions of time can say.
+    """
+
+    terms: FloatArray
+    term_variance: float
+    mean: FloatArray
+    covariance: FloatArray
+    noise: float
+
+    @cached_property
+    def of_sum(self) -> FloatArray:
+        """Covariance of a record's coefficients, the label term included, (r, r)."""
+        whole = self.covariance + 1e-9 * np.trace(self.covariance) * np.eye(len(self.covariance)) / len(self.covariance)
+        whole[0, 0] += self.term_variance
+        return whole
+
+    @cached_property
+    def centre(self) -> FloatArray:
+        """Mean of a record's coefficients, (n, columns, r)."""
+        centre = np.repeat(self.mean[None], len(self.terms), axis=0)
+        centre[:, :, 0] += self.terms
+        return centre
+
+    @cached_property
+    def share_of_term(self) -> FloatArray:
+        """How far a record's coefficients, about their centre, tell its label term about its mean: (r,)."""
+        return self.term_variance * np.linalg.inv(self.of_sum)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothPosterior:
+    """What sums tell of coefficients.
+
+    Attributes:
+        terms: (n, columns), label terms' means.
+        term_variance: how far they are off, squared, on average.
+        rest: (n, columns, r), means of the rest.
+        second_moments: (r, r), of the rest about its prior mean, its uncertainty included.
+        noise: mean square of what is left of a measurement, uncertainty included.
+    """
+
+    terms: FloatArray
+    term_variance: float
+    rest: FloatArray
+    second_moments: FloatArray
+    noise: float
+
+
+def posterior(
+    sums: SmoothSums, prior: SmoothPrior, generator: np.random.Generator, *, draws: int, tolerance: float, rounds: int
+) -> SmoothPosterior:
+    """Condition a prior on all sums. Variances are those of draws from the posterior (perturb and solve).
+
+    Args:
+        sums: of one peer.
+        prior: before them.
+        generator: of the draws.
+        draws: how many.
+        tolerance: of conjugate gradients.
+        rounds: of them, at most.
+    """
+    columns, r = prior.terms.shape[1], sums.functions
+    terms = generator.standard_normal((sums.records, draws)) * np.sqrt(prior.term_variance)
+    rest = generator.standard_normal((sums.records, draws, r)) @ _root(prior.covariance).T
+    drawn = rest.copy()
+    drawn[:, :, 0] += terms
+    noise = generator.standard_normal((len(sums.values), draws)) * np.sqrt(prior.noise)
+    targets = np.column_stack([sums.values - sums.predicted(prior.centre), sums.predicted(drawn) + noise])
+    solved = _solved(sums, prior, targets, tolerance, rounds)
+    found, off = solved[:, :columns], drawn - solved[:, columns:]
+    told = found @ prior.share_of_term
+    term_errors = terms - solved[:, columns:] @ prior.share_of_term
+    rest_found, rest_off = found.copy(), off.copy()
+    rest_found[:, :, 0] -= told
+    rest_off[:, :, 0] -= term_errors
+    left = targets[:, :columns] - sums.predicted(found)
+    return SmoothPosterior(
+        terms=prior.terms + told,
+        term_variance=float((term_errors**2).mean()),
+        rest=prior.mean + rest_found,
+        second_moments=_moments(rest_found) + _moments(rest_off),
+        noise=float((left**2).mean() + (sums.predicted(off) ** 2).mean()),
+    )
+
+
+def _moments(values: FloatArray) -> FloatArray:
+    flat = values.reshape(-1, values.shape[2])
+    moments: FloatArray = flat.T @ flat / len(flat)
+    return moments
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(covariance)
+    root: FloatArray = vectors * np.sqrt(np.maximum(values, 0))
+    return root
+
+
+def _solved(
+    sums: SmoothSums, prior: SmoothPrior, targets: FloatArray, tolerance: float, rounds: int
+) -> FloatArray:
+    """The most likely coefficients about the prior's centre, (n, m, r), by preconditioned conjugate gradients.
+
+    They solve (A^T A / noise + P) x = A^T targets / noise, with the prior's precision P. The preconditioner is each
+    record's own block.
+    """
+    precision = np.linalg.inv(prior.of_sum)
+    inverses = np.linalg.inv(sums.own_blocks / prior.noise + precision)
+    right = sums.gathered(targets) / prior.noise
+    solution, residual = np.zeros_like(right), right
+    direction = conditioned = residual @ inverses
+    size = first = np.einsum("nmr,nmr->m", residual, conditioned)
+    for _ in range(rounds):
+        image = sums.gathered(sums.predicted(direction)) / prior.noise + direction @ precision
+        length = size / np.maximum(np.einsum("nmr,nmr->m", direction, image), 1e-300)
+        solution = solution + length[:, None] * direction
+        residual = residual - length[:, None] * image
+        conditioned = residual @ inverses
+        size, before = np.einsum("nmr,nmr->m", residual, conditioned), size
+        if (size <= tolerance**2 * first).all():
+            break
+        direction = conditioned + (size / np.maximum(before, 1e-300))[:, None] * direction
+    return solution
