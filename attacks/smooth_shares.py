@@ -9,18 +9,24 @@ The functions: one party's weights are driven by the same residuals as another's
 adversary's own weights, which it knows, span those of the others' nearly. Polynomials of t and of log t stand beside.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from attacks.training_views import Equations, TrainingView
-from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.arrays import FloatArray
 from vfl.theory.training import gradient_scale
 
 # Beyond so many functions of time, own weights move by rounding and by what no other party's do.
 _MOST_MOVEMENTS, _DEGREE = 6, 4
+# Of conjugate gradients.
+_MOST_ROUNDS = 300
+# Of label terms about their two values, of shares' movements, of measurements, before any sum was seen (variances).
+_FIRST_SPREAD, _FIRST_MOVEMENT, _FIRST_NOISE = 0.2, 0.5, 0.01
+# Tolerance where functions of time are only compared.
+_ROUGH = 1e-2
 # Of the largest singular value: what is below tells rounding.
 _RANK = 1e-9
 
@@ -197,7 +203,7 @@ class SmoothPosterior:
 
 
 def posterior(
-    sums: SmoothSums, prior: SmoothPrior, generator: np.random.Generator, *, draws: int, tolerance: float, rounds: int
+    sums: SmoothSums, prior: SmoothPrior, generator: np.random.Generator, *, draws: int, tolerance: float
 ) -> SmoothPosterior:
     """Condition a prior on all sums. Variances are those of draws from the posterior (perturb and solve).
 
@@ -207,7 +213,6 @@ def posterior(
         generator: of the draws.
         draws: how many.
         tolerance: of conjugate gradients.
-        rounds: of them, at most.
     """
     columns, r = prior.terms.shape[1], sums.functions
     terms = generator.standard_normal((sums.records, draws)) * np.sqrt(prior.term_variance)
@@ -216,7 +221,7 @@ def posterior(
     drawn[:, :, 0] += terms
     noise = generator.standard_normal((len(sums.values), draws)) * np.sqrt(prior.noise)
     targets = np.column_stack([sums.values - sums.predicted(prior.centre), sums.predicted(drawn) + noise])
-    solved = _solved(sums, prior, targets, tolerance, rounds)
+    solved = _solved(sums, prior, targets, tolerance)
     found, off = solved[:, :columns], drawn - solved[:, columns:]
     told = found @ prior.share_of_term
     term_errors = terms - solved[:, columns:] @ prior.share_of_term
@@ -226,11 +231,17 @@ def posterior(
     left = targets[:, :columns] - sums.predicted(found)
     return SmoothPosterior(
         terms=prior.terms + told,
-        term_variance=float((term_errors**2).mean()),
+        term_variance=_left_of(terms, term_errors, prior.term_variance),
         rest=prior.mean + rest_found,
         second_moments=_moments(rest_found) + _moments(rest_off),
         noise=float((left**2).mean() + (sums.predicted(off) ** 2).mean()),
     )
+
+
+def _left_of(drawn: FloatArray, errors: FloatArray, variance: float) -> float:
+    """Mean square of errors on draws of known variance: where errors are large, by what was told of the draws."""
+    left = float((errors**2).mean())
+    return left if left < variance / 2 else max(left / 2, variance - float((drawn * (drawn - errors)).mean()))
 
 
 def _moments(values: FloatArray) -> FloatArray:
@@ -245,9 +256,7 @@ def _root(covariance: FloatArray) -> FloatArray:
     return root
 
 
-def _solved(
-    sums: SmoothSums, prior: SmoothPrior, targets: FloatArray, tolerance: float, rounds: int
-) -> FloatArray:
+def _solved(sums: SmoothSums, prior: SmoothPrior, targets: FloatArray, tolerance: float) -> FloatArray:
     """The most likely coefficients about the prior's centre, (n, m, r), by preconditioned conjugate gradients.
 
     They solve (A^T A / noise + P) x = A^T targets / noise, with the prior's precision P. The preconditioner is each
@@ -259,7 +268,7 @@ def _solved(
     solution, residual = np.zeros_like(right), right
     direction = conditioned = residual @ inverses
     size = first = np.einsum("nmr,nmr->m", residual, conditioned)
-    for _ in range(rounds):
+    for _ in range(_MOST_ROUNDS):
         image = sums.gathered(sums.predicted(direction)) / prior.noise + direction @ precision
         length = size / np.maximum(np.einsum("nmr,nmr->m", direction, image), 1e-300)
         solution = solution + length[:, None] * direction
@@ -270,3 +279,46 @@ def _solved(
             break
         direction = conditioned + (size / np.maximum(before, 1e-300))[:, None] * direction
     return solution
+
+
+# --- which functions of time ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenBasis:
+    """Functions of time that were chosen by the steps left out.
+
+    Attributes:
+        name: what they are.
+        functions: (steps seen, r).
+        missed: which part of the mean square of sums left out they didn't predict.
+    """
+
+    name: str
+    functions: FloatArray
+    missed: float
+
+
+def first_prior(view: TrainingView, functions: FloatArray, term_variance: float) -> SmoothPrior:
+    """What is believed before any sum: shares move by about half a unit, less along later functions."""
+    later = np.arange(1, functions.shape[1], dtype=np.float64)
+    spreads = np.concatenate([[_FIRST_SPREAD], _FIRST_MOVEMENT / later**2])
+    nothing = np.zeros((view.columns, functions.shape[1]))
+    return SmoothPrior(np.zeros((view.n, view.columns)), term_variance, nothing, np.diag(spreads), _FIRST_NOISE)
+
+
+def best_basis(view: TrainingView, equations: Sequence[Equations], term_variance: float) -> ChosenBasis:
+    """Choose functions of time by how well shares that follow from other steps predict the sums of steps left out."""
+    left_out = np.zeros(len(equations), dtype=np.bool_)
+    left_out[np.random.default_rng(0).choice(len(equations), max(1, len(equations) // 10), replace=False)] = True
+    found = []
+    for name, functions in time_bases(view).items():
+        used, hidden = (
+            SmoothSums(view, [one for one, out in zip(equations, left_out, strict=True) if out == side], functions)
+            for side in (False, True)
+        )
+        prior = first_prior(view, functions, term_variance)
+        told = _solved(used, prior, used.values, _ROUGH)
+        missed = float(((hidden.values - hidden.predicted(told)) ** 2).sum() / (hidden.values**2).sum())
+        found.append(ChosenBasis(name, functions, missed))
+    return min(found, key=lambda one: one.missed)
