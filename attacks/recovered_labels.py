@@ -113,3 +113,51 @@ class RecoveredLabels:
 
     def _epoch_of(self, step: int) -> int:
         return 0 if self.steps_per_epoch is None else step // self.steps_per_epoch
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedLabels:
+    """What an attack on labels believes of every record.
+
+    Attributes:
+        probabilities: (n, k); NaN for records that no step used.
+        rows: (m,) the records that steps used.
+        epoch: the last.
+        details: the attack's own numbers.
+        reason: why there is no label at all; empty when there is one.
+    """
+
+    kind: ClassVar[str] = "labels"
+    probabilities: FloatArray
+    rows: IntArray
+    epoch: int
+    details: Mapping[str, Json]
+    reason: str = ""
+
+    @property
+    def labels(self) -> IntArray:
+        """The likeliest class of each record, (n,); UNRESOLVED where nothing is told."""
+        labels = np.full(len(self.probabilities), UNRESOLVED, dtype=np.int64)
+        if not self.reason:
+            labels[self.rows] = self.probabilities[self.rows].argmax(axis=1)
+        return labels
+
+    def facts(self) -> Mapping[str, Json]:
+        """The attack's own numbers, and why there is no label."""
+        return {**self.details, "reason": self.reason}
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Labels and probabilities of all records, and that they come with the last epoch."""
+        labels = self.labels
+        return {
+            "labels": labels,
+            "probabilities": self.probabilities,
+            "step_epoch": np.full(len(self.rows), self.epoch),
+            "step_rows": self.rows,
+            "step_labels": labels[self.rows],
+        }
+
+
+def last_epoch(view: TrainingView) -> int:
+    """The epoch of a view's last step, counted from 0; 0 where steps count as one epoch."""
+    return 0 if view.steps_per_epoch is None else view.steps[-1].step // view.steps_per_epoch

@@ -31,6 +31,8 @@ _BUILT_IN = {
     "many_sessions": "attacks.bayes.posterior:ManySessions",
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
+    "trajectory_labels": "attacks.trajectory_labels:TrajectoryLabels",
+    "own_part": "attacks.own_part:OwnPart",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",

@@ -147,7 +147,7 @@ def _whitening(features: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class SmoothPrior:
-    """What is believed of coefficients: a label term per record that doesn't move, plus what all records' shares do alike.
+    """What is believed of coefficients: of each record's label term, which doesn't move, and of the rest of its share.
 
     Attributes:
         terms: (n, columns), the label terms' means.
@@ -202,40 +202,47 @@ class SmoothPosterior:
     noise: float
 
 
-def posterior(
-    sums: SmoothSums, prior: SmoothPrior, generator: np.random.Generator, *, draws: int, tolerance: float
-) -> SmoothPosterior:
-    """Condition a prior on all sums. Variances are those of draws from the posterior (perturb and solve).
+class SumsReader:
+    """Conditions priors on all sums of one peer, again and again. Variances are those of draws (perturb and solve).
 
-    Args:
-        sums: of one peer.
-        prior: before them.
-        generator: of the draws.
-        draws: how many.
-        tolerance: of conjugate gradients.
+    The draws stay the same and each solution begins at the last one, so that later looks take a fraction of the first.
     """
-    columns, r = prior.terms.shape[1], sums.functions
-    terms = generator.standard_normal((sums.records, draws)) * np.sqrt(prior.term_variance)
-    rest = generator.standard_normal((sums.records, draws, r)) @ _root(prior.covariance).T
-    drawn = rest.copy()
-    drawn[:, :, 0] += terms
-    noise = generator.standard_normal((len(sums.values), draws)) * np.sqrt(prior.noise)
-    targets = np.column_stack([sums.values - sums.predicted(prior.centre), sums.predicted(drawn) + noise])
-    solved = _solved(sums, prior, targets, tolerance)
-    found, off = solved[:, :columns], drawn - solved[:, columns:]
-    told = found @ prior.share_of_term
-    term_errors = terms - solved[:, columns:] @ prior.share_of_term
-    rest_found, rest_off = found.copy(), off.copy()
-    rest_found[:, :, 0] -= told
-    rest_off[:, :, 0] -= term_errors
-    left = targets[:, :columns] - sums.predicted(found)
-    return SmoothPosterior(
-        terms=prior.terms + told,
-        term_variance=_left_of(terms, term_errors, prior.term_variance),
-        rest=prior.mean + rest_found,
-        second_moments=_moments(rest_found) + _moments(rest_off),
-        noise=float((left**2).mean() + (sums.predicted(off) ** 2).mean()),
-    )
+
+    def __init__(self, sums: SmoothSums, columns: int, generator: np.random.Generator, *, draws: int) -> None:
+        self._sums, self._columns = sums, columns
+        self._terms = generator.standard_normal((sums.records, draws))
+        self._rest = generator.standard_normal((sums.records, draws, sums.functions))
+        self._noise = generator.standard_normal((len(sums.values), draws))
+        self._solved: FloatArray | None = None
+        self._centre: FloatArray | float = 0.0
+
+    def condition(self, prior: SmoothPrior, tolerance: float) -> SmoothPosterior:
+        """What the sums make of a prior; ``tolerance``: of conjugate gradients."""
+        sums, columns = self._sums, self._columns
+        terms = self._terms * np.sqrt(prior.term_variance)
+        rest = self._rest @ _root(prior.covariance).T
+        drawn = rest.copy()
+        drawn[:, :, 0] += terms
+        noise = self._noise * np.sqrt(prior.noise)
+        targets = np.column_stack([sums.values - sums.predicted(prior.centre), sums.predicted(drawn) + noise])
+        if self._solved is not None:
+            self._solved[:, :columns] += self._centre - prior.centre
+        self._solved = solved = _solved(sums, prior, targets, tolerance, self._solved)
+        self._centre = prior.centre
+        found, off = solved[:, :columns].copy(), drawn - solved[:, columns:]
+        told = found @ prior.share_of_term
+        term_errors = terms - solved[:, columns:] @ prior.share_of_term
+        left = targets[:, :columns] - sums.predicted(found)
+        noise_left = float((left**2).mean() + (sums.predicted(off) ** 2).mean())
+        found[:, :, 0] -= told
+        off[:, :, 0] -= term_errors
+        return SmoothPosterior(
+            terms=prior.terms + told,
+            term_variance=_left_of(terms, term_errors, prior.term_variance),
+            rest=prior.mean + found,
+            second_moments=_moments(found) + _moments(off),
+            noise=noise_left,
+        )
 
 
 def _left_of(drawn: FloatArray, errors: FloatArray, variance: float) -> float:
@@ -256,7 +263,9 @@ def _root(covariance: FloatArray) -> FloatArray:
     return root
 
 
-def _solved(sums: SmoothSums, prior: SmoothPrior, targets: FloatArray, tolerance: float) -> FloatArray:
+def _solved(
+    sums: SmoothSums, prior: SmoothPrior, targets: FloatArray, tolerance: float, start: FloatArray | None = None
+) -> FloatArray:
     """The most likely coefficients about the prior's centre, (n, m, r), by preconditioned conjugate gradients.
 
     They solve (A^T A / noise + P) x = A^T targets / noise, with the prior's precision P. The preconditioner is each
@@ -265,11 +274,17 @@ def _solved(sums: SmoothSums, prior: SmoothPrior, targets: FloatArray, tolerance
     precision = np.linalg.inv(prior.of_sum)
     inverses = np.linalg.inv(sums.own_blocks / prior.noise + precision)
     right = sums.gathered(targets) / prior.noise
-    solution, residual = np.zeros_like(right), right
+    first = np.einsum("nmr,nmr->m", right, right @ inverses)
+
+    def image_of(coefficients: FloatArray) -> FloatArray:
+        return sums.gathered(sums.predicted(coefficients)) / prior.noise + coefficients @ precision
+
+    solution = np.zeros_like(right) if start is None else start.copy()
+    residual = right if start is None else right - image_of(solution)
     direction = conditioned = residual @ inverses
-    size = first = np.einsum("nmr,nmr->m", residual, conditioned)
+    size = np.einsum("nmr,nmr->m", residual, conditioned)
     for _ in range(_MOST_ROUNDS):
-        image = sums.gathered(sums.predicted(direction)) / prior.noise + direction @ precision
+        image = image_of(direction)
         length = size / np.maximum(np.einsum("nmr,nmr->m", direction, image), 1e-300)
         solution = solution + length[:, None] * direction
         residual = residual - length[:, None] * image
