@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from attacks.training_views import Equations, TrainingView
+from attacks.views import ViewError
 from vfl.arrays import FloatArray
 from vfl.theory.training import gradient_scale
 
@@ -25,10 +26,13 @@ _MOST_MOVEMENTS, _DEGREE = 6, 4
 _MOST_ROUNDS = 300
 # Of label terms about their two values, of shares' movements, of measurements, before any sum was seen (variances).
 _FIRST_SPREAD, _FIRST_MOVEMENT, _FIRST_NOISE = 0.2, 0.5, 0.01
+# One of so many steps is left out to choose functions of time; where there are fewer, there is no choice.
+_FEWEST_STEPS = 10
 # Tolerance where functions of time are only compared.
 _ROUGH = 1e-2
 # Of the largest singular value: what is below tells rounding.
 _RANK = 1e-9
+_TINY = 1e-300
 
 
 # --- functions of time --------------------------------------------------------------------------------------------
@@ -59,7 +63,7 @@ def time_bases(view: TrainingView) -> dict[str, FloatArray]:
     numbers = np.array([own.step for own in view.steps], dtype=np.float64)
     numbers -= numbers[0]
     directions, sizes, _ = np.linalg.svd(own_movement(view), full_matrices=False)
-    moving = int((sizes > _RANK * max(float(sizes[0]), 1e-300)).sum())
+    moving = int((sizes > _RANK * max(float(sizes[0]), _TINY)).sum())
     bases = {}
     for count in dict.fromkeys(min(count, moving) for count in (_MOST_MOVEMENTS // 2, _MOST_MOVEMENTS)):
         bases[f"{count} own movements"] = directions[:, :count] * sizes[:count]
@@ -101,6 +105,8 @@ class SmoothSums:
         self._rows = [one.rows for one in equations]
         self._times = [basis[place[one.step]] for one in equations]
         turn = _whitening(view.features[np.unique(np.concatenate(self._rows))])
+        if not turn.size:
+            raise ViewError("The party's own features are all 0: sums of shares with them tell nothing.")
         self._features = view.features @ turn
         self._scales = [1 / np.sqrt(len(rows)) for rows in self._rows]
         # Who asked for further sums got those of its own features first.
@@ -137,7 +143,7 @@ class SmoothSums:
 def _whitening(features: FloatArray) -> FloatArray:
     """What makes the columns of (n, d) features orthonormal, times sqrt(n): (d, rank)."""
     _, sizes, right = np.linalg.svd(features, full_matrices=False)
-    kept = sizes > _RANK * max(float(sizes[0]), 1e-300)
+    kept = sizes > _RANK * max(float(sizes[0]), _TINY)
     turn: FloatArray = right[kept].T / sizes[kept] * np.sqrt(len(features))
     return turn
 
@@ -166,7 +172,8 @@ class SmoothPrior:
     @cached_property
     def of_sum(self) -> FloatArray:
         """Covariance of a record's coefficients, the label term included, (r, r)."""
-        whole = self.covariance + 1e-9 * np.trace(self.covariance) * np.eye(len(self.covariance)) / len(self.covariance)
+        smallest = 1e-9 * float(np.trace(self.covariance))
+        whole: FloatArray = self.covariance + smallest * np.eye(len(self.covariance))
         whole[0, 0] += self.term_variance
         return whole
 
@@ -180,7 +187,8 @@ class SmoothPrior:
     @cached_property
     def share_of_term(self) -> FloatArray:
         """How far a record's coefficients, about their centre, tell its label term about its mean: (r,)."""
-        return self.term_variance * np.linalg.inv(self.of_sum)[0]
+        share: FloatArray = self.term_variance * np.linalg.inv(self.of_sum)[0]
+        return share
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,14 +293,14 @@ def _solved(
     size = np.einsum("nmr,nmr->m", residual, conditioned)
     for _ in range(_MOST_ROUNDS):
         image = image_of(direction)
-        length = size / np.maximum(np.einsum("nmr,nmr->m", direction, image), 1e-300)
+        length = size / np.maximum(np.einsum("nmr,nmr->m", direction, image), _TINY)
         solution = solution + length[:, None] * direction
         residual = residual - length[:, None] * image
         conditioned = residual @ inverses
         size, before = np.einsum("nmr,nmr->m", residual, conditioned), size
         if (size <= tolerance**2 * first).all():
             break
-        direction = conditioned + (size / np.maximum(before, 1e-300))[:, None] * direction
+        direction = conditioned + (size / np.maximum(before, _TINY))[:, None] * direction
     return solution
 
 
@@ -324,16 +332,21 @@ def first_prior(view: TrainingView, functions: FloatArray, term_variance: float)
 
 def best_basis(view: TrainingView, equations: Sequence[Equations], term_variance: float) -> ChosenBasis:
     """Choose functions of time by how well shares that follow from other steps predict the sums of steps left out."""
+    bases = time_bases(view)
+    if len(equations) < _FEWEST_STEPS:
+        name, functions = next(iter(bases.items()))
+        return ChosenBasis(name, functions, 1.0)
     left_out = np.zeros(len(equations), dtype=np.bool_)
-    left_out[np.random.default_rng(0).choice(len(equations), max(1, len(equations) // 10), replace=False)] = True
+    left_out[np.random.default_rng(0).choice(len(equations), len(equations) // _FEWEST_STEPS, replace=False)] = True
     found = []
-    for name, functions in time_bases(view).items():
+    for name, functions in bases.items():
         used, hidden = (
             SmoothSums(view, [one for one, out in zip(equations, left_out, strict=True) if out == side], functions)
             for side in (False, True)
         )
         prior = first_prior(view, functions, term_variance)
         told = _solved(used, prior, used.values, _ROUGH)
-        missed = float(((hidden.values - hidden.predicted(told)) ** 2).sum() / (hidden.values**2).sum())
+        missed = float(((hidden.values - hidden.predicted(told)) ** 2).sum())
+        missed /= max(float((hidden.values**2).sum()), _TINY)
         found.append(ChosenBasis(name, functions, missed))
     return min(found, key=lambda one: one.missed)

@@ -161,7 +161,8 @@ class _Session:
         apart = ((self.terms - self.shift)[:, None] - self.codes) ** 2
         # Of several classes' columns the mean is taken off: they have one freedom less.
         freedom = 1.0 if len(self.codes) == 2 else 1 - 1 / len(self.codes)
-        return self.precision * freedom * apart.sum(axis=2)
+        distances: FloatArray = self.precision * freedom * apart.sum(axis=2)
+        return distances
 
     def align(self, probabilities: FloatArray) -> None:
         """Find the most likely ``shift`` for classes of (n, k) probabilities."""

@@ -11,11 +11,13 @@ import numpy as np
 
 import attacks
 from attacks.own_part import own_classifier
+from attacks.training import listens
 from attacks.training_views import TrainingView, simulated_view
 from services.common.agreement import Agreement
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
+from services.common.run_records import FoundLabels
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
@@ -88,7 +90,10 @@ def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
     shuffled = generator.permutation(labels[rows])
     view = _session(agreement, [block[rows] for block in blocks], shuffled, at, generator)
     try:
-        found = attacks.load_training(attack.partition("(")[0]).attack(view).arrays()["labels"]
+        listening = attacks.load_training(attack.partition("(")[0])
+        if not listens(listening):
+            return LabelControl(reason=f"{attack} needs ciphertexts, and a control has none.")
+        found = FoundLabels(**listening.attack(view).arrays()).labels
     except Exception as error:  # a guest's bug costs its control only
         return LabelControl(reason=f"{attack} can't be repeated: {error}")
     majority = np.bincount(shuffled).argmax()
