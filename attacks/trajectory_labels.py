@@ -30,7 +30,7 @@ _SPREADS_FIRST, _CERTAIN = 2, 0.99
 # Which part of what is unknown of labels must be told before classes are believed: less goes astray by itself.
 _BELIEVED_FROM = 0.5
 # The least part of what is unknown of labels, in bits, that counts as an answer.
-_LEAST_TOLD = 0.02
+_LEAST_TOLD = 0.06
 _MIXTURE_ROUNDS, _TINY = 60, 1e-9
 # How far start weights may move all shares alike: the variance of that, in the terms' units.
 _START_VARIANCE = 0.25
@@ -216,7 +216,9 @@ class _Belief:
                 logits[one.records] -= one.distances() / 2
             self.probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
             self.probabilities /= self.probabilities.sum(axis=1, keepdims=True)
-            counts = self.probabilities[self.seen].sum(axis=0) + 1
+            # Where little is told, a mean that start weights moved passes for rare classes: prior counts hold against it.
+            alike = 1 + len(self.seen) * (1 - self.told) ** 2 / len(self.frequencies)
+            counts = self.probabilities[self.seen].sum(axis=0) + alike
             self.frequencies = counts / counts.sum()
             for one in self._sessions:
                 one.align(self.probabilities[one.records])
