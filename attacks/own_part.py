@@ -55,7 +55,7 @@ class OwnPart:
         reason = "" if spread.max() > 0 else "Not possible: the own part of the score is the same for all records."
         scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
-        return EstimatedLabels(_softmax(columns), seen, last_epoch(view), {}, reason)
+        return EstimatedLabels(_softmax(columns), seen, last_epoch(view), float("nan"), {}, reason)
 
 
 def completed(features: FloatArray, probabilities: FloatArray, known: IntArray, labels: IntArray) -> FloatArray:

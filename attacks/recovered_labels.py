@@ -1,5 +1,6 @@
 """What an attack on labels found, over a whole training and step by step."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -123,6 +124,8 @@ class EstimatedLabels:
         probabilities: (n, k); NaN for records that no step used.
         rows: (m,) the records that steps used.
         epoch: the last.
+        told: which part of what was unknown of labels (their entropy) the attack thinks it took away, in [0, 1]; NaN
+            where it doesn't say.
         details: the attack's own numbers.
         reason: why there is no label at all; empty when there is one.
     """
@@ -131,8 +134,13 @@ class EstimatedLabels:
     probabilities: FloatArray
     rows: IntArray
     epoch: int
+    told: float
     details: Mapping[str, Json]
     reason: str = ""
+
+    def of_first(self, rows: int) -> "EstimatedLabels":
+        """The same of the first so many records."""
+        return replace(self, probabilities=self.probabilities[:rows], rows=self.rows[self.rows < rows])
 
     @property
     def labels(self) -> IntArray:
@@ -144,7 +152,7 @@ class EstimatedLabels:
 
     def facts(self) -> Mapping[str, Json]:
         """The attack's own numbers, and why there is no label."""
-        return {**self.details, "reason": self.reason}
+        return {"told": None if math.isnan(self.told) else round(self.told, 4), **self.details, "reason": self.reason}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Labels and probabilities of all records, and that they come with the last epoch."""

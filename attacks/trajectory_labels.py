@@ -71,8 +71,29 @@ class TrajectoryLabels:
     )
 
     def attack(self, view: TrainingView) -> EstimatedLabels:
-        """Estimate the labels of all rows in the view's batches. Raises ViewError for the active party's view."""
-        return self.attack_sessions([view], [np.arange(view.n)])
+        """Estimate the labels of all rows in the view's batches. Raises ViewError for the active party's view.
+
+        Earlier sessions are joined where this one alone leaves labels open, as far as they tell of the same labels.
+        """
+        alone = self.attack_sessions([view], [np.arange(view.n)])
+        if alone.told >= _CERTAIN:
+            return alone
+        alike = [one for one in view.earlier if (one.label_party, one.classes) == (view.label_party, view.classes)]
+        alike = [one for one in alike if self._tells_the_same(one, view, alone)]
+        if not alike:
+            return alone
+        return self.attack_sessions([view, *alike], _places([view, *alike])).of_first(view.n)
+
+    def _tells_the_same(self, earlier: TrainingView, view: TrainingView, found: EstimatedLabels) -> bool:
+        """Whether an earlier session is more likely to be about the same labels than about others of its own."""
+        alone = self.attack_sessions([earlier], [np.arange(earlier.n)])
+        here, there = _places([view, earlier])
+        _, ours, theirs = np.intersect1d(here[found.rows], there[alone.rows], return_indices=True)
+        first, second = found.probabilities[found.rows[ours]], alone.probabilities[alone.rows[theirs]]
+        if not len(first):
+            return True
+        agreement = np.log((first * second / first.mean(axis=0)).sum(axis=1)).sum()
+        return bool(agreement > 0)
 
     def attack_sessions(self, views: Sequence[TrainingView], records: Sequence[IntArray]) -> EstimatedLabels:
         """Estimate labels from several sessions, in which a record has one label.
@@ -101,8 +122,16 @@ class TrajectoryLabels:
             for session in sessions:
                 session.learn_spreads()
                 if is_believed:
-                    session.believe(belief.probabilities)
+                    session.believe(belief.probabilities[session.records])
         return belief.result()
+
+
+def _places(views: Sequence[TrainingView]) -> list[IntArray]:
+    """Which record each view's rows are, counted from 0: the first view's rows in order, then all others."""
+    records = [one.records for one in views if one.records is not None]
+    known = np.concatenate([records[0], np.setdiff1d(np.concatenate(records), records[0])])
+    order = np.argsort(known)
+    return [order[np.searchsorted(known, own, sorter=order)] for own in records]
 
 
 def _check(attack: TrajectoryLabels, view: TrainingView) -> None:
@@ -216,7 +245,7 @@ class _Belief:
                 logits[one.records] -= one.distances() / 2
             self.probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
             self.probabilities /= self.probabilities.sum(axis=1, keepdims=True)
-            # Where little is told, a mean that start weights moved passes for rare classes: prior counts hold against it.
+            # Where little is told, a mean that start weights moved passes for rare classes: counts hold against it.
             alike = 1 + len(self.seen) * (1 - self.told) ** 2 / len(self.frequencies)
             counts = self.probabilities[self.seen].sum(axis=0) + alike
             self.frequencies = counts / counts.sum()
@@ -242,12 +271,12 @@ class _Belief:
         told = self.told
         details: dict[str, Json] = {
             "expected_right": round(self.expected_right, 4),
-            "told": round(told, 4),
+            "sessions": len(self._sessions),
             "functions_of_time": [one.chosen.name for one in self._sessions],
             "left_out_missed": [round(one.chosen.missed, 6) for one in self._sessions],
         }
         reason = "" if told >= _LEAST_TOLD else _WHY_NOTHING
-        return EstimatedLabels(probabilities, self.seen, self._sessions[-1].last_epoch, details, reason)
+        return EstimatedLabels(probabilities, self.seen, self._sessions[0].last_epoch, told, details, reason)
 
 
 def _entropy(probabilities: FloatArray) -> FloatArray:

@@ -134,6 +134,25 @@ def test_sessions_about_the_same_records_tell_more_together() -> None:
     assert len(found.labels) == 480
 
 
+def test_a_view_with_earlier_sessions_joins_them_unless_their_labels_are_others() -> None:
+    _, classes = load_breast_cancer(return_X_y=True)
+    truth = np.random.default_rng(9).permutation(classes)
+    # The same records in another order, as ids of the own table.
+    rows = [np.arange(0, 380), np.random.default_rng(1).permutation(400)]
+    first, second = (trained(seed, shuffled=False, epochs=5, rows=own, labels=truth) for seed, own in enumerate(rows))
+    other = trained(1, shuffled=True, epochs=5, rows=rows[1], labels=truth)
+    alone = right(ATTACK.attack(seen(first)), first)
+    view = replace(seen(first), records=rows[0])
+    joined = ATTACK.attack(replace(view, earlier=(replace(seen(second), records=rows[1]),)))
+    assert joined.details["sessions"] == 2
+    assert right(joined, first) >= alone + 0.03
+    assert len(joined.labels) == 380
+    misled = ATTACK.attack(replace(view, earlier=(replace(seen(other), records=rows[1]),)))
+    assert right(misled, first) >= alone - 0.03
+    with pytest.raises(ViewError, match="records"):
+        replace(seen(first), earlier=(seen(second),))
+
+
 @pytest.mark.parametrize("labels", [np.zeros(569, dtype=np.int64), None])
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_few_records_and_a_single_class_end_in_an_answer_or_a_sentence(rows: int, labels: IntArray | None) -> None:
