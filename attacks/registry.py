@@ -32,6 +32,7 @@ _BUILT_IN = {
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
     "trajectory_labels": "attacks.trajectory_labels:TrajectoryLabels",
+    "trajectory_products": "attacks.trajectory_products:TrajectoryProducts",
     "own_part": "attacks.own_part:OwnPart",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",

@@ -199,6 +199,7 @@ class SmoothPosterior:
         terms: (n, columns), label terms' means.
         term_variance: how far they are off, squared, on average.
         rest: (n, columns, r), means of the rest.
+        uncertainty: (r, r), how far these means are off, squared.
         second_moments: (r, r), of the rest about its prior mean, its uncertainty included.
         noise: mean square of what is left of a measurement, uncertainty included.
     """
@@ -206,6 +207,7 @@ class SmoothPosterior:
     terms: FloatArray
     term_variance: float
     rest: FloatArray
+    uncertainty: FloatArray
     second_moments: FloatArray
     noise: float
 
@@ -248,7 +250,8 @@ class SumsReader:
             terms=prior.terms + told,
             term_variance=_left_of(terms, term_errors, prior.term_variance),
             rest=prior.mean + found,
-            second_moments=_moments(found) + _moments(off),
+            uncertainty=(uncertainty := _moments(off)),
+            second_moments=_moments(found) + uncertainty,
             noise=noise_left,
         )
 
