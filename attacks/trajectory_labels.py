@@ -79,6 +79,8 @@ class TrajectoryLabels:
         if alone.told >= _CERTAIN:
             return alone
         alike = [one for one in view.earlier if (one.label_party, one.classes) == (view.label_party, view.classes)]
+        # The same batches mix the same labels: they tell them once.
+        alike = [one for one in alike if not np.array_equal(_first_batch(one), _first_batch(view))]
         alike = [one for one in alike if self._tells_the_same(one, view, alone)]
         if not alike:
             return alone
@@ -124,6 +126,12 @@ class TrajectoryLabels:
                 if is_believed:
                     session.believe(belief.probabilities[session.records])
         return belief.result()
+
+
+def _first_batch(view: TrainingView) -> IntArray:
+    """Which records the first step used, in order."""
+    rows = view.steps[0].rows
+    return np.sort(rows if view.records is None else view.records[rows])
 
 
 def _places(views: Sequence[TrainingView]) -> list[IntArray]:
