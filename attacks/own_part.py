@@ -1,12 +1,11 @@
 """What a passive party's own part of the model says of labels, alone and completed by few known ones.
 
 Training makes each party's part of the score follow the labels as far as its columns can: who labels nothing itself is
-handed a classifier. Fu et al. (USENIX Security 2022, section 4) complete a party's bottom model to a whole one with
-some labelled records; of a linear model the completion is a regression on the own columns and the own part's score.
+handed a classifier. ``attacks.label_completion`` completes it by known labels.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from attacks.base import AttackSpec
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.training_views import TrainingView
 from attacks.views import ViewError
-from vfl.arrays import FloatArray, IntArray
+from vfl.arrays import FloatArray
 
 # A logistic distribution's standard deviation: scores in units of it become probabilities.
 _LOGISTIC = np.pi / np.sqrt(3)
@@ -56,36 +55,6 @@ class OwnPart:
         scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
         return EstimatedLabels(_softmax(columns), seen, last_epoch(view), float("nan"), {}, reason)
-
-
-def completed(features: FloatArray, probabilities: FloatArray, known: IntArray, labels: IntArray) -> FloatArray:
-    """Complete an attack's estimate by few known labels: the class probabilities of all records.
-
-    Args:
-        features: (n, d), the adversary's own.
-        probabilities: (n, k), what the attack believes.
-        known: (m,) rows whose labels are known.
-        labels: (m,) their classes, of at least two kinds.
-
-    Returns:
-        (n, k); 0 for a class that no known label has.
-    """
-    believed = np.log(np.clip(probabilities, 1e-6, 1.0))
-    inputs = np.column_stack([features, believed - believed.mean(axis=1, keepdims=True)])
-    classifier = own_classifier().fit(inputs[known], labels)
-    found = np.zeros_like(probabilities)
-    found[:, classifier.classes_] = classifier.predict_proba(inputs)
-    return found
-
-
-def own_classifier() -> Any:
-    """A logistic regression on standardised columns, as a party makes one of known labels."""
-    # Slow to import: no command waits for it that ends with a mistake.
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 
 
 def _softmax(scores: FloatArray) -> FloatArray:

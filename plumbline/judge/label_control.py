@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import attacks
-from attacks.own_part import own_classifier
+from attacks.label_completion import own_classifier
 from attacks.training import listens
 from attacks.training_views import TrainingView, simulated_view
 from services.common.agreement import Agreement

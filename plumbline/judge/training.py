@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attacks import LEVELS, Conduct, Level
-from attacks.own_part import completed, own_classifier
+from attacks.label_completion import completed, own_classifier
 from attacks.registry import REPLACING
 from plumbline.judge import Progress, silent
 from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attacks.smooth_shares import SmoothPrior, SmoothSums, SumsReader, best_basis, own_movement, time_bases
 from attacks.training_views import TrainingView
 from attacks.views import ViewError
-from tests.unit.attacks.test_label_recovery import planted, view_of
+from tests.harness.listening import planted, view_of
 
 PRIOR_VARIANCE = 4.0
 

@@ -1,58 +1,21 @@
 """Labels by listening to a whole training: shuffled ones too, by honest probabilities, and none where none is told."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from attacks.own_part import OwnPart, completed
+from attacks.label_completion import completed
+from attacks.own_part import OwnPart
 from attacks.recovered_labels import UNRESOLVED, EstimatedLabels
-from attacks.training_views import TrainingView, simulated_view
 from attacks.trajectory_labels import TrajectoryLabels
 from attacks.views import ViewError
-from tests.unit.attacks.test_label_recovery import planted, view_of
+from tests.harness.listening import SameBatches, planted, seen, trained, view_of
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
-from vfl.theory.training import OracleRun, simulate_oracle
+from vfl.theory.training import OracleRun
 
 ATTACK = TrajectoryLabels()
-
-
-class SameBatches(BatchSchedule):
-    """The first epoch's batches in every epoch."""
-
-    def epoch(self, index: int) -> Iterator[IntArray]:
-        return super().epoch(0)
-
-
-def trained(
-    seed: int = 0,
-    *,
-    shuffled: bool = True,
-    epochs: int = 60,
-    batch: int = 128,
-    schedule: type[BatchSchedule] = BatchSchedule,
-    rows: IntArray | None = None,
-    labels: IntArray | None = None,
-) -> OracleRun:
-    """breast_cancer as two parties train on it by default; ``labels`` in place of its own."""
-    generator = np.random.default_rng(seed)
-    table, classes = load_breast_cancer(return_X_y=True)
-    kept = generator.permutation(len(table))[:383] if rows is None else rows
-    table = (table - table.min(axis=0)) / np.ptp(table, axis=0)
-    chosen = classes if labels is None else labels
-    truth = generator.permutation(chosen[kept]) if shuffled else chosen[kept]
-    blocks = [np.column_stack([table[kept, :15], np.ones(len(kept))]), table[kept, 15:]]
-    weights = [initial_weights("xavier", one.shape[1], 1, total_features=31, generator=generator) for one in blocks]
-    batches = schedule(np.arange(len(kept)), min(batch, len(kept)), seed)
-    descent = GradientDescent(batches, epochs=epochs, learning_rate=0.5)
-    return simulate_oracle(VerticalData(blocks, truth), weights, descent, share_step=2.0**-32)
-
-
-def seen(run: OracleRun) -> TrainingView:
-    return simulated_view(run, 1, initialisation="xavier", label_party_bias=True, share_step=2.0**-32)
 
 
 def right(found: EstimatedLabels, run: OracleRun) -> float:

@@ -5,23 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attacks.training_views import TrainingView, simulated_view
 from attacks.trajectory_products import TrajectoryProducts
 from attacks.views import ViewError
-from tests.unit.attacks.test_label_recovery import planted, view_of
-from tests.unit.attacks.test_trajectory_labels import trained
+from tests.harness.listening import planted, seen, trained, view_of
 from vfl.theory.training import OracleRun
 
 ATTACK = TrajectoryProducts()
 
 
-def seen(run: OracleRun) -> TrainingView:
-    return simulated_view(run, 0, initialisation="xavier", label_party_bias=True, share_step=2.0**-32)
-
-
 def part_told(run: OracleRun) -> tuple[float, float]:
     """Which part of the products' variance is told, and which the attack says."""
-    found = ATTACK.attack(seen(run))
+    found = ATTACK.attack(seen(run, 0))
     truth = run.blocks[1] @ run.weights[1]
     left = ((found.products["party-1"] - truth) ** 2).sum() / ((truth - truth.mean(axis=0)) ** 2).sum()
     return 1 - float(left), found.told["party-1"]
@@ -42,7 +36,7 @@ def test_fewer_epochs_tell_less_and_it_claims_no_more_than_it_tells() -> None:
 
 
 def test_sums_of_noise_tell_no_product() -> None:
-    view, generator = seen(trained()), np.random.default_rng(0)
+    view, generator = seen(trained(), 0), np.random.default_rng(0)
     noisy = tuple(
         replace(one, sums=one.matrix.T @ generator.normal(0, 1, (len(one.rows), 1))) for one in view.equations
     )
