@@ -29,7 +29,7 @@ _FIRST_SPREAD, _FIRST_MOVEMENT, _FIRST_NOISE = 0.2, 0.5, 0.01
 # One of so many steps is left out to choose functions of time; where there are fewer, there is no choice.
 _FEWEST_STEPS = 10
 # Tolerance where functions of time are only compared.
-_ROUGH = 1e-2
+_ROUGH = 5e-2
 # Of the largest singular value: what is below tells rounding.
 _RANK = 1e-9
 _TINY = 1e-300

@@ -151,7 +151,13 @@ def _check(attack: TrajectoryLabels, view: TrainingView) -> None:
 
 
 def _equations(view: TrainingView) -> list[Equations]:
-    return [one for one in view.equations if one.peer == view.label_party]
+    """The label party's, of the steps in which the own messages were honest if there are any such steps.
+
+    Another attack of the same party may have asked for further sums, and been told of some rows only.
+    """
+    told = [one for one in view.equations if one.peer == view.label_party]
+    honest = [one for one in told if one.matrix.shape[1] == view.features.shape[1]]
+    return honest or told
 
 
 class _Session:
