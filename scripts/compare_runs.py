@@ -29,6 +29,8 @@ Numbers = dict[str, np.ndarray[Any, Any]]
 
 # Of a large table, a few thousand records are enough.
 _FEW_RECORDS = {"credit": ("--set", "missing_fraction=0.7")}
+# dp_noise computes its sigma for two classes only.
+_SIGMA = ("--set", 'defence_options={"dp_noise": {"sigma": 0.5}}')
 _ALL = ("--seed", "7", "--set", "attacked_records=100")
 _SMALL_KEYS = ("--set", "key_bits=512", "--set", "allow_insecure_keys=true")
 AUDITS: dict[str, tuple[str, ...]] = {
@@ -137,7 +139,8 @@ def runs_of(place: Path, folder: Path, tables: Sequence[str] = ("breast_cancer",
     if (place / "plumbline" / "__main__.py").exists():
         for data in tables:
             for name, options in AUDITS.items():
-                audit(place, folder, f"{data}-{name}", ("--data", data, *_FEW_RECORDS.get(data, ()), *options))
+                further = (*_FEW_RECORDS.get(data, ()), *(_SIGMA if data == "wine" and "defended" in name else ()))
+                audit(place, folder, f"{data}-{name}", ("--data", data, *further, *options))
         place = folder
     # Names begin with the time, so that of several runs of one name the latest counts.
     runs = {run.parent.name.split("-", 2)[-1]: run.parent for run in sorted(place.glob("*/results.json"))}
