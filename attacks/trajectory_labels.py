@@ -28,7 +28,7 @@ _WHY_NOTHING = (
 # labels that is all of it.
 _SPREADS_FIRST, _CERTAIN = 2, 0.99
 # Which part of what is unknown of labels must be told before classes are believed: less goes astray by itself.
-_BELIEVED_FROM = 0.5
+_BELIEVED_FROM = 0.45
 # The least part of what is unknown of labels, in bits, that counts as an answer.
 _LEAST_TOLD = 0.06
 _MIXTURE_ROUNDS, _TINY = 60, 1e-9
