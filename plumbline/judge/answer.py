@@ -216,8 +216,12 @@ def _label_sentence(finding: TrainingFinding) -> str:
         own = f"; {left} of what is unknown to its {records.baseline}"
     return (
         f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
-        f"{frequencies.level}, by {finding.attack}{own}."
+        f"{frequencies.level}, by {finding.attack}{own}{_control_words(finding)}."
     )
+
+
+def _control_words(finding: TrainingFinding) -> str:
+    return f"; {finding.control.words}" if finding.control is not None and finding.control.words else ""
 
 
 # What each level means, for a person.

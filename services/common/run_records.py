@@ -324,6 +324,7 @@ class FoundLabels:
         step_rows: (m,) its record, as a row of the common order.
         step_labels: (m,) its label; -1 without an answer.
         guaranteed: (n,) whether the label is certain; absent where the attack doesn't say.
+        probabilities: (n, k) how likely each class is to the attack, NaN where it says nothing; likewise.
     """
 
     labels: Annotated[IntArray, ArraySpec("n", "iu", -1, limits.CLASSES)]
@@ -331,6 +332,7 @@ class FoundLabels:
     step_rows: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.ALIGNED_ROWS)]
     step_labels: Annotated[IntArray, ArraySpec("m", "iu", -1, limits.CLASSES)]
     guaranteed: Annotated[BoolArray, ArraySpec("n", "b")] | None = None
+    probabilities: Annotated[FloatArray, ArraySpec("n k", least=0, most=1, gaps=True)] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.protocol1.cipher import Cipher
 from services.protocol1.peer import Peer
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.cores import Cores, OneCore
 
 # Is told how many attacks are over, of how many, and which is at work; empty behind the last.
@@ -72,8 +72,16 @@ class Adversary(Protocol):
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step, where any attack is mounted."""
 
-    def attack(self, training: PartyTraining, tell: TellsAttack = nobody_watches) -> None:
-        """Run every attack once training is over, and write what it found. ``tell`` is told how far this has come."""
+    def attack(
+        self, training: PartyTraining, tell: TellsAttack = nobody_watches, *, records: IntArray | None = None
+    ) -> None:
+        """Run every attack once training is over, and write what it found.
+
+        Args:
+            training: this party's part of it.
+            tell: is told how far this has come.
+            records: (aligned rows,), which row of the own table each is; None where no other session is looked at.
+        """
 
 
 @dataclass(frozen=True)

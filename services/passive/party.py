@@ -264,7 +264,9 @@ class PassiveParty:
         self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
-        self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
+        self.executor.submit(self._context.adversary.attack, training, records=session.rows).add_done_callback(
+            log_failure
+        )
 
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
