@@ -53,11 +53,13 @@ class LabelControl:
         """Both shares in a sentence; empty without a control."""
         if self.reason:
             return ""
+        shuffled, majority, columns = (
+            f"{100 * share:.0f} %" for share in (self.shuffled_right, self.majority, self.columns_right)
+        )
         return (
-            f"of labels shuffled at random, which no column tells, the same attack has {self.shuffled_right:.0%} right "
-            f"(the most frequent class: {self.majority:.0%}): what the messages tell; a classifier of its own columns "
-            f"that learned from the other labels has {self.columns_right:.0%} of the true ones: what any model of "
-            "these columns tells"
+            f"of labels shuffled at random, which no column tells, the same attack has {shuffled} right (the most "
+            f"frequent class: {majority}): what the messages tell; a classifier of its own columns that learned from "
+            f"the other labels has {columns} of the true ones: what any model of these columns tells"
         )
 
 

@@ -51,5 +51,5 @@ def test_shuffled_labels_are_told_by_messages_and_true_ones_by_columns(tmp_path:
 
 def test_without_a_reason_both_shares_are_said() -> None:
     words = LabelControl(records=100, shuffled_right=0.98, majority=0.6, columns_right=0.9).words
-    assert "98%" in words
-    assert "90%" in words
+    assert "98 %" in words
+    assert "90 %" in words
