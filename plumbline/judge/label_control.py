@@ -20,7 +20,7 @@ from services.common.run_folder import RunFolder
 from services.common.run_records import FoundLabels
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
+from vfl.learning import GradientDescent, VerticalData, initial_weights
 from vfl.learning.linear.regression import LinearRegression
 from vfl.theory.training import simulate_oracle
 
@@ -120,7 +120,7 @@ def _session(
         initial_weights(family.initialisation, block.shape[1], columns, total_features=total, generator=generator)
         for block in blocks
     ]
-    schedule = BatchSchedule(np.arange(len(labels)), min(plan.batch_size, len(labels)), plan.seed)
+    schedule = plan.changed(batch_size=min(plan.batch_size, len(labels))).schedule(np.arange(len(labels)))
     run = simulate_oracle(
         VerticalData(blocks, labels, agreement.classes),
         weights,

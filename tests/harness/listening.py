@@ -1,7 +1,5 @@
 """Trainings for those who listen: planted ones, and breast_cancer as two parties train on it by default."""
 
-from collections.abc import Iterator
-
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
@@ -58,20 +56,13 @@ def view_of(run: OracleRun, party: int, initialisation: str = "zero", *, bias: b
     return simulated_view(run, party, initialisation=initialisation, label_party_bias=bias, share_step=SHARE_STEP)
 
 
-class SameBatches(BatchSchedule):
-    """The first epoch's batches in every epoch."""
-
-    def epoch(self, index: int) -> Iterator[IntArray]:
-        return super().epoch(0)
-
-
 def trained(
     seed: int = 0,
     *,
     shuffled: bool = True,
     epochs: int = 60,
     batch: int = 128,
-    schedule: type[BatchSchedule] = BatchSchedule,
+    reshuffled: bool = True,
     rows: IntArray | None = None,
     labels: IntArray | None = None,
 ) -> OracleRun:
@@ -84,7 +75,7 @@ def trained(
     truth = generator.permutation(chosen[kept]) if shuffled else chosen[kept]
     blocks = [np.column_stack([table[kept, :15], np.ones(len(kept))]), table[kept, 15:]]
     weights = [initial_weights("xavier", one.shape[1], 1, total_features=31, generator=generator) for one in blocks]
-    batches = schedule(np.arange(len(kept)), min(batch, len(kept)), seed)
+    batches = BatchSchedule(np.arange(len(kept)), min(batch, len(kept)), seed, reshuffled=reshuffled)
     descent = GradientDescent(batches, epochs=epochs, learning_rate=0.5)
     return simulate_oracle(VerticalData(blocks, truth), weights, descent, share_step=2.0**-32)
 

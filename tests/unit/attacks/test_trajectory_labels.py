@@ -11,7 +11,7 @@ from attacks.own_part import OwnPart
 from attacks.recovered_labels import UNRESOLVED, EstimatedLabels
 from attacks.trajectory_labels import TrajectoryLabels
 from attacks.views import ViewError
-from tests.harness.listening import SameBatches, planted, seen, trained, view_of
+from tests.harness.listening import planted, seen, trained, view_of
 from vfl.arrays import FloatArray, IntArray
 from vfl.theory.training import OracleRun
 
@@ -53,7 +53,7 @@ def test_full_batches_tell_nothing_and_it_says_so(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_batches_in_every_epoch_tell_little_and_it_is_not_sure(seed: int) -> None:
-    run = trained(seed, schedule=SameBatches)
+    run = trained(seed, reshuffled=False)
     found = ATTACK.attack(seen(run))
     majority = np.bincount(run.labels).max() / len(run.labels)
     assert right(found, run) <= majority + 0.1
