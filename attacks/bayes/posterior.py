@@ -76,6 +76,8 @@ _KNEW: Mapping[str, str] = {
 class BayesianAdversary:
     """Estimates the posterior mean of each feature, with a 90 % interval, from a Gaussian prior and the scores.
 
+    Where it samples it also tells the densest place of each cell's posterior, for who counts hits.
+
     Exact scores of a linear model are linear equations, on which the prior is conditioned in closed form without the
     box. For prior=half that is half*. Columns that take few values are summed over (``attacks.bayes.support``) where
     the prior knows of them, for what score defences let pass as well (``attacks.bayes.sampled_supports``). In the box
@@ -153,11 +155,12 @@ class BayesianAdversary:
             for one in sessions
         ]
         found, how = self._found(belief, parameters)
-        mean, low, high = found.mean, found.low, found.high
+        mean, low, high, densest = found.mean, found.low, found.high, found.densest
         if self.box:
             mean, low, high = (np.clip(part, 0.0, 1.0) for part in (mean, low, high))
+            densest = None if densest is None else np.clip(densest, 0.0, 1.0)
         notes = dict.fromkeys(note for one in parameters for note in one.notes)
-        return Reconstruction(mean, (self._knew(view), *notes, *how), low, high)
+        return Reconstruction(mean, (self._knew(view), *notes, *how), low, high, densest)
 
     def without_scores(self, view: PredictionView) -> FloatArray:
         """The mean of the prior, (n, d): what it would estimate without a score. Raises ViewError."""

@@ -72,7 +72,7 @@ def sampled_posterior(
     target = Target(frame, observation)
     if not len(prior.mean):
         nothing = np.zeros((0, frame.features))
-        return SampledPosterior(nothing, nothing, nothing, nothing, np.zeros(0), np.zeros(0, dtype=np.bool_))
+        return SampledPosterior(nothing, nothing, nothing, nothing, np.zeros(0), nothing, np.zeros(0, dtype=np.bool_))
     parts = [_of_group(target, *group, box=box, draws=draws) for group in _groups(len(prior.mean), seed)]
     return SampledPosterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -126,7 +126,7 @@ def _warmed_up(
 def _of_group(
     target: Target, rows: IntArray, generator: np.random.Generator, *, box: bool, draws: int
 ) -> tuple[FloatArray | BoolArray, ...]:
-    """Mean, ends, spread, effective samples and contradictions of some records."""
+    """Mean, ends, spread, effective samples, densest places and contradictions of some records."""
     walkers, contradicted = _warmed_up(target, rows, generator, box=box, draws=draws)
     kept, informed = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.informed)
     for draw in range(draws):
@@ -145,9 +145,7 @@ def _sweep(
         box_moves(walkers, target.frame, generator)
 
 
-def _summary(
-    kept: FloatArray, frame: Frame, generator: np.random.Generator, *, box: bool
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+def _summary(kept: FloatArray, frame: Frame, generator: np.random.Generator, *, box: bool) -> tuple[FloatArray, ...]:
     mean, variance, effective = kept.mean(axis=0), kept.var(axis=0), effective_samples(kept)
     if not box:  # what scores don't tell of is drawn afresh for each draw, and its moments are known
         beside = frame.uninformed[: frame.features]
@@ -157,7 +155,18 @@ def _summary(
     low, high = low - _ROUNDING, high + _ROUNDING
     if box:
         low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    return mean, low, high, np.sqrt(variance), effective.min(axis=1)
+    return mean, low, high, np.sqrt(variance), effective.min(axis=1), densest_places(kept)
+
+
+def densest_places(draws: FloatArray) -> FloatArray:
+    """The mean of the draws (t, n, d) in the narrowest interval that holds a quarter of a cell's, (n, d)."""
+    ordered = np.sort(draws, axis=0)
+    held = max(1, len(draws) // 4)
+    start = (ordered[held - 1 :] - ordered[: len(draws) - held + 1]).argmin(axis=0)
+    sums = np.concatenate([np.zeros_like(ordered[:1]), ordered.cumsum(axis=0)])
+    places = [np.take_along_axis(sums, (start + more)[None], axis=0)[0] for more in (0, held)]
+    densest: FloatArray = (places[1] - places[0]) / held
+    return densest
 
 
 def _levels(effective: float) -> tuple[float, float]:

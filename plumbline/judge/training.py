@@ -12,7 +12,7 @@ import numpy as np
 from attacks import LEVELS, Conduct, Level
 from attacks.registry import REPLACING
 from plumbline.judge import Progress, silent
-from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses
+from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses, corrected
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import FoundLabels, PartyFeatures, TrainingAttackOutcome
@@ -223,9 +223,8 @@ def label_verdicts(
     for level in LEVELS:
         guesses = _guesses(truth, rows, features) if level == "records" else _priors(truth, rows)
         losses = Losses(attack, level, _filled(found[rows], truth[rows], level))
-        comparison = Comparison([losses], guesses, generator=np.random.default_rng(0))
-        verdicts.append(comparison.at(level).verdict(attack, 0))
-    return tuple(verdicts)
+        verdicts.append(Comparison([losses], guesses).at(level).verdict(attack, 0))
+    return corrected([verdicts])[0]
 
 
 def _filled(found: IntArray, truth: IntArray, level: Level) -> FloatArray:
