@@ -3,8 +3,8 @@
 Logits depend on a few coordinates a of a record (``frame``). These are sampled as if all columns were Gaussian. Each
 draw is then an equation told (x - m) = a, on which the belief is conditioned by summing over the columns' values
 (``support``), and draws weigh as much as the sum makes them likelier than the Gaussian did. Between draws stands a
-kernel, a part of their spread: of columns that all take few values, no combination meets a draw exactly. As for
-equations, nothing is confined to the box.
+kernel, a part of their spread. Where all columns take few values, in few combinations, each is weighed by its own
+likelihood. As for equations, nothing is confined to the box.
 """
 
 import numpy as np
@@ -12,14 +12,23 @@ from scipy.linalg import block_diag
 from scipy.special import softmax
 
 from attacks.bayes.frame import Frame, frame_of
-from attacks.bayes.observation import Observation
+from attacks.bayes.observation import ExactLogits, Observation
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior
 from attacks.bayes.sampling import informed_draws
-from attacks.bayes.support import UNTOLD, SupportPosterior, condition_on_supports
+from attacks.bayes.support import (
+    MOST_COMBINATIONS,
+    UNTOLD,
+    SupportPosterior,
+    combinations,
+    condition_on_supports,
+    interval,
+)
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
 # Draws of each record that are conditioned on; of one whose draws lie close together, fewer.
-_DRAWS, _OF_NARROW, _NARROW = 24, 4, 0.02
+_DRAWS, _OF_NARROW, _NARROW = 48, 12, 0.02
+# Likelihoods of combinations that are weighed at once.
+_AT_ONCE = 200_000
 # With a narrower kernel, draws are points.
 _NARROWEST = 1e-9
 
@@ -38,6 +47,8 @@ def sample_on_supports(
     Returns the posterior, for which records (n,) nothing that was believed explains the answers, and whether all
     combinations of values were summed over.
     """
+    if _is_enumerable(belief, observation):
+        return _enumerated(belief, observation)
     frame = frame_of(belief.gaussian, observation)
     coordinates, contradicted = informed_draws(frame, observation, seed=seed, draws=draws)
     kernels = _kernels(coordinates)
@@ -58,13 +69,47 @@ def sample_on_supports(
     return filled, contradicted, complete
 
 
+def _is_enumerable(belief: Belief, observation: Observation) -> bool:
+    """Whether all columns take few values, in few combinations, so that each has its likelihood."""
+    columns = sum(len(category.columns) for category in belief.categories)
+    few = columns == belief.gaussian.mean.shape[1] and combinations(belief.categories) <= MOST_COMBINATIONS
+    return few and observation.error is None and not isinstance(observation.likelihood, ExactLogits)
+
+
+def _enumerated(belief: Belief, observation: Observation) -> tuple[Posterior, BoolArray, bool]:
+    """Weigh every combination of values by its frequency and by how likely it makes the answers."""
+    assert not isinstance(observation.likelihood, ExactLogits)  # noqa: S101 - for the type checker
+    likelihood, categories = observation.likelihood, belief.categories
+    n, d = belief.gaussian.mean.shape
+    choices = np.indices([len(one.values) for one in categories]).reshape(len(categories), -1)
+    cells = np.empty((choices.shape[1], d))
+    for one, which in zip(categories, choices, strict=True):
+        cells[:, one.columns] = one.values[which]
+    partial = cells @ np.asarray(observation.model).T
+    filled, contradicted = Posterior(*(np.empty((n, d)) for _ in range(4))), np.zeros(n, dtype=np.bool_)
+    for rows in np.array_split(np.arange(n), max(1, n * len(cells) // _AT_ONCE)):
+        each = np.repeat(rows, len(cells))
+        scores = observation.forward.log_scores(observation.known[each] + np.tile(partial, (len(rows), 1)))
+        # Where no combination explains a record, its region is softened until the nearest one does.
+        slack = likelihood.distance(scores, each).reshape(len(rows), -1).min(axis=1)
+        logs = likelihood.log_density(scores, each, np.repeat(slack, len(cells))).reshape(len(rows), -1)
+        logs = logs + sum(np.log(one.of(n)[rows])[:, which] for one, which in zip(categories, choices, strict=True))
+        weights = softmax(logs, axis=1)
+        contradicted[rows] = slack > 0
+        filled.mean[rows] = weights @ cells
+        filled.spread[rows] = np.sqrt(np.maximum(weights @ cells**2 - filled.mean[rows] ** 2, 0.0))
+        for column, values in enumerate(cells.T):
+            filled.low[rows, column], filled.high[rows, column] = interval(values, weights)
+    return filled, contradicted, True
+
+
 def _kernels(draws: FloatArray) -> FloatArray:
-    """Widths of kernels between (t, n, r) draws: half of Silverman's rule, in steps that many records share, (n,)."""
+    """Widths of kernels between (t, n, r) draws: by Silverman's rule, in steps that many records share, (n,)."""
     t, n, r = draws.shape
     deviations = draws - draws.mean(axis=0)
     variances = np.linalg.eigvalsh(np.einsum("tnr,tns->nrs", deviations, deviations) / t)
     narrowest = np.sqrt(np.maximum(variances.min(axis=1), 0.0)) if r else np.zeros(n)
-    width = 0.5 * _DRAWS ** (-1 / (r + 4)) * narrowest
+    width = _DRAWS ** (-1 / (r + 4)) * narrowest
     steps = np.floor(np.log2(np.maximum(width, _NARROWEST)))
     widths: FloatArray = np.where(width > _NARROWEST, 2.0**steps, 0.0)
     return widths

@@ -93,7 +93,7 @@ def condition_on_supports(
     gaussian = factorise(belief.gaussian.covariance, matrix).posterior(belief.gaussian.mean, sides)
     filled = tuple(np.array(part) for part in (gaussian.mean, gaussian.low, gaussian.high, gaussian.spread))
     evidence = -_gaussian_evidence(belief, matrix, sides, off)
-    complete = _combinations(belief.categories) <= MOST_COMBINATIONS
+    complete = combinations(belief.categories) <= MOST_COMBINATIONS
     for rows in _blocks(belief.categories, len(sides), split.asked.shape[1], complete):
         choices, logs = _search(belief.categories, split, rows, complete)
         evidence[rows] += split.evidence + logsumexp(logs, axis=1)
@@ -104,14 +104,14 @@ def condition_on_supports(
     return SupportPosterior(Posterior(*filled), evidence, complete)
 
 
-def _combinations(categories: Sequence[Category]) -> float:
+def combinations(categories: Sequence[Category]) -> float:
     return float(np.prod([len(category.values) for category in categories], dtype=np.float64))
 
 
 def _blocks(categories: Sequence[Category], n: int, equations: int, complete: bool) -> Iterator[IntArray]:
     """Indices of records that are searched at once."""
     largest = max(len(category.values) for category in categories)
-    width = _combinations(categories) if complete else BEAM * largest
+    width = combinations(categories) if complete else BEAM * largest
     size = max(1, int(_BLOCK / (width * (equations + len(categories) + 1))))
     for start in range(0, n, size):
         yield np.arange(start, min(n, start + size))
@@ -222,7 +222,7 @@ def _mixture(
         mean[:, category.columns] = middle = marginal @ category.values
         spread[:, category.columns] = np.sqrt(np.maximum(marginal @ category.values**2 - middle**2, 0.0))
         for place, column in enumerate(category.columns):
-            low[:, column], high[:, column] = _interval(category.values[:, place], marginal)
+            low[:, column], high[:, column] = interval(category.values[:, place], marginal)
     likeliest = np.argsort(-weights, axis=1)[:, :_COMPONENTS]
     # Moments are of all combinations, quantiles of the likeliest.
     values = np.concatenate([category.values[choices[:, :, one]] for one, category in enumerate(categories)], axis=2)
@@ -239,7 +239,7 @@ def _mixture(
     return Posterior(mean, low, high, spread)
 
 
-def _interval(values: FloatArray, marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
+def interval(values: FloatArray, marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The 5 % and 95 % quantiles, (n,) each, of values (k,) with probabilities (n, k)."""
     order = np.argsort(values)
     below = np.cumsum(marginal[:, order], axis=1)[:, :-1]
