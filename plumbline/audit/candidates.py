@@ -132,12 +132,12 @@ def cipher_of_trials(findings: Findings) -> str:
 
 
 def exposed_columns(findings: Findings) -> int:
-    """How many columns tell something beyond chance at the headline level."""
+    """How many columns tell a tenth or more, beyond chance, at the headline level."""
     return sum(column.is_exposed() for column in findings.answer.columns)
 
 
 def exposed_labels(findings: Findings) -> int:
-    """How many attacks on labels tell something beyond chance at the headline level."""
+    """How many attacks on labels tell a tenth or more, beyond chance, at the headline level."""
     return sum(at(levels).is_exposed for levels in findings.answer.label_levels)
 
 

@@ -248,7 +248,7 @@ def distinct_levels(findings: PredictionFindings) -> list[Level]:
 
 
 def exposed(findings: PredictionFindings, level: Level = HEADLINE) -> list[ColumnVerdict]:
-    """Columns of which the federation gave something away beyond chance, the most exposed first."""
+    """Columns of which the federation gave a tenth or more away, beyond chance, the most exposed first."""
     found = [column for column in findings.columns if at(column.squared, level).is_exposed]
     return sorted(found, key=lambda column: -_mean(at(column.squared, level).part))
 

@@ -6,7 +6,7 @@ Guesses without a score are constants, imputations from complete records, and at
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -308,10 +308,11 @@ def beside_each_other(sources: Sequence[SourceVerdict]) -> tuple[SourceVerdict, 
             part for one in sources for part in (*(getattr(one, name)[:1] for name in _MEASURES), one.one_session)
         )
     )
-    return tuple(
-        replace(one, **{name: (*next(beside), *next(lights)) for name in _MEASURES}, one_session=next(beside))
-        for one in sources
-    )
+    found = []
+    for one in sources:
+        changed: dict[str, Any] = {name: (*next(beside), *next(lights)) for name in _MEASURES}
+        found.append(replace(one, **changed, one_session=next(beside)))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,7 +166,7 @@ def _if_kept(case: _Case) -> str:
     they, their = ("they keep", "their") if len(case.passive) > 1 else ("it keeps", "its")
     if not _is_measured(columns):
         return f"; what is left without {their} parameters was not measured"
-    return f"; if {they} them, {_reconstructed(case, columns)}"
+    return f"; if {they} them, {_reconstructed(case, columns, names_unknown=False)}"
 
 
 def _why_not(case: _Case) -> str:
@@ -186,7 +186,7 @@ def _too_few(case: _Case) -> str:
     return f"{case.predictions.records} test records are too few to judge, {LEAST_RECORDS} are needed"
 
 
-def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], *, names_unknown: bool = True) -> str:
     """How many columns are told far better than by guessing, how many better, and how many to who knows more."""
     far = [one for one in columns if one.light == "red"]
     better = [one for one in columns if one.light == "amber" and one.is_exposed()]
@@ -199,7 +199,8 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     elif better:
         parts.append(f"{_counted(case, better, columns)} somewhat better than it could guess")
     elif not far:
-        shown = "demonstrably " if any(is_open(levels) for one in columns for levels in one.measures) else ""
+        measures = [levels for one in columns for levels in one.measures]
+        shown = "demonstrably " if any(is_open(one) or not at(one).attack for one in measures) else ""
         whom = "none of them" if len(columns) > 1 else "nothing of it"
         parts.append(f"{whom} {shown}a tenth better than it could guess")
     for known, some in later.items():
@@ -208,7 +209,8 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
             parts.append(f"{who} ({_names(case, some)}) once it knows {known}")
     if gaps := [one for one in columns if _is_gap(one)]:
         parts.append(f"whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there")
-    if unknown := [one for one in columns if one.light == "grey"]:
+    unknown = [one for one in columns if one.light == "grey"]
+    if unknown and names_unknown:
         parts.append(f"nothing was shown either way of {len(unknown)} ({_names(case, unknown)})")
     return (", and " if far or better else ", but ").join(parts)
 

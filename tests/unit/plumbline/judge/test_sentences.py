@@ -168,6 +168,20 @@ def test_what_nobody_tried_without_parameters_was_not_measured(tmp_path: Path) -
     assert "; what is left without its parameters was not measured; " in found.sentence
 
 
+def test_what_only_who_knows_more_tried_without_parameters_is_no_word_of_safety(tmp_path: Path) -> None:
+    label = "posterior(prior=imputation, parameters=kept)"
+    outcomes = [
+        replace(outcome("ls"), sees_parameters=True),
+        replace(outcome(label, level="records"), sees_parameters=False),
+    ]
+    estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
+    assert (
+        "; if it keeps them, none of them demonstrably a tenth better than it could guess, but 1 of them (age) once it "
+        "knows some complete records; "
+    ) in found.sentence
+
+
 def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> None:
     found = attacked(tmp_path, 0, 0, 0, cipher="plain", wrong=SAFELY)
     assert found.sentence.endswith("; training was not encrypted (INSECURE).")

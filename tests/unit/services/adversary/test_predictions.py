@@ -300,7 +300,11 @@ class Disclosing(OneView):
     """The same where the passive party discloses its parameters."""
 
     def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
-        told = {"weights_active": np.ones((2, 1)), "weights_passive": np.ones((2, 3)), "bias": np.ones(2)}
+        told: dict[str, Any] = {
+            "weights_active": np.ones((2, 1)),
+            "weights_passive": np.ones((2, 3)),
+            "bias": np.ones(2),
+        }
         return replace(super().view(rows, scores), **told)
 
 
