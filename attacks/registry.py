@@ -26,7 +26,7 @@ _BUILT_IN = {
     "grn": "attacks.generative:GenerativeRegression",
     "one_feature": "attacks.one_feature:OneFeature",
     "shadow": "attacks.shadow:ShadowModel",
-    "regression": "attacks.learned:LearnedRegression",
+    "regression": "attacks.bayes.learned:LearnedRegression",
     "agnostic": "attacks.agnostic:Agnostic",
     "posterior": "attacks.bayes.posterior:BayesianAdversary",
     "many_sessions": "attacks.bayes.posterior:ManySessions",

@@ -105,6 +105,7 @@ def condition_on_supports(
 
 
 def combinations(categories: Sequence[Category]) -> float:
+    """How many combinations of the categories' values there are."""
     return float(np.prod([len(category.values) for category in categories], dtype=np.float64))
 
 

@@ -1,7 +1,7 @@
 """What complete records teach of the passive columns: regressions on own columns, labels, scores and what is left.
 
 No model of the federation is inverted: trees see in the records how columns depend on scores and on each other, where
-no Gaussian has it (``attacks.bayes``). Regressions are stacked (Wolpert 1992): each column's estimate is the records'
+no Gaussian has it (``posterior``). Regressions are stacked (Wolpert 1992): each column's estimate is the records'
 mean and the non-negative combination of what they add to it that fits records left out.
 """
 

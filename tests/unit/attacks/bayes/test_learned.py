@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attacks
-from attacks.learned import LearnedRegression
+from attacks.bayes.learned import LearnedRegression
 from attacks.views import ViewError
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
