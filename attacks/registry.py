@@ -26,6 +26,7 @@ _BUILT_IN = {
     "grn": "attacks.generative:GenerativeRegression",
     "one_feature": "attacks.one_feature:OneFeature",
     "shadow": "attacks.shadow:ShadowModel",
+    "regression": "attacks.bayes.learned:LearnedRegression",
     "agnostic": "attacks.agnostic:Agnostic",
     "posterior": "attacks.bayes.posterior:BayesianAdversary",
     "many_sessions": "attacks.bayes.posterior:ManySessions",
@@ -42,8 +43,8 @@ _BUILT_IN = {
 # What an audit mounts unasked: on predictions that a defence changed, and on all sessions that owners allow together.
 ADAPTIVE = "posterior"
 OF_ALL_SESSIONS = "many_sessions"
-# What complete records tell without a score: the judge measures the others against it.
-FROM_RECORDS = "imputation"
+# What complete records tell without a score: the judge measures the others against these, the second less its scores.
+FROM_RECORDS, LEARNED = "imputation", "regression"
 # What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
 REPLACING = ("auxiliary_ciphertext", "randomiser_channel")
 

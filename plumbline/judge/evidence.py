@@ -3,7 +3,7 @@
 Guesses without a score are constants, imputations from complete records, and attacks whose scores are withheld.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from attacks import (
     reconstruct,
 )
 from attacks.base import BaselinedAttack
-from attacks.registry import FROM_RECORDS
+from attacks.registry import FROM_RECORDS, LEARNED
 from plumbline.judge.columns import READ, TOLERANCE, Category, Source, SourceKind
 from plumbline.judge.federation_part import (
     HEADLINE,
@@ -82,10 +82,12 @@ def imputations(view: PredictionView, groups: tuple[IntArray, ...] = ()) -> list
     held = len(view.auxiliary.features_passive)
     counts = sorted({count for count in IMPUTATION_RECORDS if count <= held} | ({held} if held else set()))
     with threadpool_limits(1):  # hundreds of small fits, which several threads only keep each other from
-        return [_imputation(view, view.auxiliary, count, groups) for count in counts]
+        return [found for count in counts for found in _from_records(view, view.auxiliary, count, groups)]
 
 
-def _imputation(view: PredictionView, known: AuxiliaryRows, count: int, groups: tuple[IntArray, ...]) -> Predictor:
+def _from_records(
+    view: PredictionView, known: AuxiliaryRows, count: int, groups: tuple[IntArray, ...]
+) -> Iterator[Predictor]:
     passive = known.features_passive[:count]
     labels = None if known.labels is None else known.labels[:count]
     without_scores = PredictionView(
@@ -95,8 +97,11 @@ def _imputation(view: PredictionView, known: AuxiliaryRows, count: int, groups: 
         moments=PassiveMoments(passive.mean(axis=0), passive.var(axis=0), groups=groups),
         auxiliary=AuxiliaryRows(known.features_active[:count], passive, np.empty((count, 0)), labels),
     )
-    estimate = attacks.load_prediction(FROM_RECORDS).reconstruct(without_scores)
-    return Predictor(f"{FROM_RECORDS} from {count:,} records", "records", estimate)
+    for name, estimate in (
+        (FROM_RECORDS, attacks.load_prediction(FROM_RECORDS).reconstruct(without_scores)),
+        (LEARNED, attacks.load(LEARNED).without_scores(without_scores)),
+    ):
+        yield Predictor(f"{name} from {count:,} records", "records", estimate)
 
 
 def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[Losses]:
@@ -122,16 +127,16 @@ def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories:
     return [Losses(one.name, one.level, wrong(one.estimate)) for one in predictors]
 
 
-def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Losses]:
+def prior_losses(truth: FloatArray, categories: Sequence[Category], known: FloatArray | None = None) -> list[Losses]:
     """What naming a value costs without scores: any value alike, and the most frequent one for who knows frequencies.
 
-    The most frequent is that of the judged (n, d) cells themselves: no other constant is right as often.
+    The most frequent is that of ``known`` cells; by default of the judged (n, d) cells themselves.
     """
     blind, modes = [], []
     for one in categories:
-        symbols = one.symbols(truth)
+        symbols, others = one.symbols(truth), one.symbols(truth if known is None else known)
         blind.append(np.where(one.can_be_named(symbols), 1 - 1 / max(one.count, 1), 1.0))
-        named = symbols[one.can_be_named(symbols)]
+        named = others[one.can_be_named(others)]
         modes.append(one.is_wrong(int(np.bincount(named).argmax()) if len(named) else -1, symbols))
     return [
         Losses("any value", "nothing", _columns(blind)),
@@ -143,23 +148,30 @@ def _columns(parts: Sequence[FloatArray]) -> FloatArray:
     return np.column_stack(parts) if parts else np.empty((0, 0))
 
 
-def constants(truth: FloatArray) -> list[Predictor]:
+def constants(known: FloatArray, records: int | None = None) -> list[Predictor]:
     """Guess one value for all records: what public ranges suggest and, for who knows marginals, each column's mean.
 
-    The mean is that of the judged (n, d) cells themselves: no other constant has a smaller squared error on them.
+    Args:
+        known: (n, d) cells whose mean it is: no other constant has a smaller squared error on them.
+        records: how many records are guessed; as many as are known by default.
     """
-    public = [Predictor(name, "nothing", np.full_like(truth, value)) for name, value in _PUBLIC.items()]
-    return [*public, Predictor("its mean", "marginals", np.broadcast_to(truth.mean(axis=0), truth.shape))]
+    shape = (len(known) if records is None else records, known.shape[1])
+    public = [Predictor(name, "nothing", np.full(shape, value)) for name, value in _PUBLIC.items()]
+    return [*public, Predictor("its mean", "marginals", np.broadcast_to(known.mean(axis=0), shape))]
 
 
-def densest_constants(truth: FloatArray, tolerance: FloatArray) -> list[Predictor]:
+def densest_constants(known: FloatArray, tolerance: FloatArray, records: int | None = None) -> list[Predictor]:
     """Guess one value for all records, to be within a (d,) tolerance: public ranges, the mean, the densest place.
 
-    The densest place is that of the judged (n, d) cells themselves: no other constant is as often within tolerance.
+    Args:
+        known: (n, d) cells whose densest place it is: no other constant is within tolerance of as many of them.
+        tolerance: (d,).
+        records: how many records are guessed; as many as are known by default.
     """
-    places = [_densest(column, width) for column, width in zip(truth.T, tolerance, strict=True)]
-    densest = Predictor("its densest place", "marginals", np.broadcast_to(np.array(places), truth.shape))
-    return [*constants(truth), densest]
+    places = [_densest(column, width) for column, width in zip(known.T, tolerance, strict=True)]
+    found = constants(known, records)
+    densest = np.broadcast_to(np.array(places), found[0].estimate.shape)
+    return [*found, Predictor("its densest place", "marginals", densest)]
 
 
 def _densest(column: FloatArray, tolerance: float) -> float:
@@ -351,23 +363,24 @@ class Evidence:
         return cls(truth, tuple(attacks), tuple(score_free), width, exact, frozenset(of_sessions))
 
     def squared(self, rows: IntArray) -> tuple[list[Losses], list[Losses]]:
-        """Squared errors on some records, of attacks and of guesses without scores."""
+        """Squared errors on some records, of attacks and of guesses without scores; constants suit all records."""
         truth, attacks, score_free = self._of(rows)
-        return squared_losses(truth, attacks), squared_losses(truth, [*constants(truth), *score_free])
+        guesses = [*constants(self.truth, len(rows)), *score_free]
+        return squared_losses(truth, attacks), squared_losses(truth, guesses)
 
     def missing(self, rows: IntArray, *, tolerance: FloatArray) -> tuple[list[Losses], list[Losses]]:
         """1 where a cell is off by more than its column's (d,) tolerance, on some records, likewise."""
         truth, attacks, score_free = self._of(rows)
-        guesses = [*densest_constants(truth, tolerance), *score_free]
+        guesses = [*densest_constants(self.truth, tolerance, len(rows)), *score_free]
         return missing_losses(truth, attacks, tolerance), missing_losses(truth, guesses, tolerance)
 
-    def wrong(self, rows: IntArray, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
+    def wrong(self, rows: IntArray, *, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
         """1 where another value than the true one is named, on some records, likewise."""
         truth, attacks, score_free = self._of(rows)
-        guesses = [*constants(truth), *score_free]
+        guesses = [*constants(self.truth, len(rows)), *score_free]
         return (
             wrong_losses(truth, attacks, categories),
-            [*prior_losses(truth, categories), *wrong_losses(truth, guesses, categories)],
+            [*prior_losses(truth, categories, self.truth), *wrong_losses(truth, guesses, categories)],
         )
 
     def compared(self) -> Comparison:

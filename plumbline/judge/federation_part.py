@@ -21,6 +21,7 @@ HEADLINE: Level = "marginals"
 FLOOR = 1e-4
 # A smaller part is no leak to speak of, and a column is safe where the interval's upper end lies below it.
 LEAST_PART = 0.1
+_NO_GUESS = "Give a guess that needs to know nothing, such as a constant: nothing to compare with."
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class LevelVerdict:
         p_value: how likely chance alone makes an attack look as good that is no better than the guess; None where
             nobody computed it: then the interval's lower end says what is beyond chance.
         corrected: the same beside all that was judged with it, by Holm's method; None where it is judged alone.
-        records: how many records judged, those that only chose the attack among them; None where nobody says.
+        records: how many records judged; None where nobody says.
     """
 
     level: Level
@@ -125,7 +126,7 @@ class Comparison:
         """
         self._attacks, self._score_free = tuple(attacks), tuple(score_free)
         if not any(one.level == "nothing" for one in self._score_free):
-            raise ValueError("Give a guess that needs to know nothing, such as a constant: nothing to compare with.")
+            raise ValueError(_NO_GUESS)
         everything = (*self._attacks, *self._score_free)
         if len({one.values.shape for one in everything}) > 1:
             raise ValueError("Give losses of the same records and columns: these are of different shapes.")
@@ -242,51 +243,85 @@ class Judged:
 
 
 def choose_and_judge(measure: Measure, records: int, *, of_sessions: Collection[str] = ()) -> list[Judged]:
-    """Judge each column at every level: its best attack is chosen on one half of the records, judged on the other.
+    """Judge each column at every level by the attack and the guess that cost least on other records.
+
+    Each half of the records chooses for the other one and is judged by its choice (cross-fitting): the best of many is
+    partly lucky, on either side.
 
     Args:
-        measure: computes losses of the records that it is given by number; guesses may be fitted to these.
+        measure: computes losses of records that it is given by number.
         records: how many there are.
         of_sessions: names of the attacks that read several sessions.
     """
-    choosing, judging = halves(records)
-    on_choosing, _ = measure(choosing)
-    comparison = Comparison(*measure(judging))
-    at_the_limit = _chosen_and_judged(comparison, on_choosing, records)
+    first, second = (measure(half) for half in halves(records))
+    folds = [_Fold(*first, *second), _Fold(*second, *first)][: 2 if records > 1 else 1]
+    at_the_limit = _cross_fitted(folds)
     if not of_sessions:
         return [Judged(levels) for levels in at_the_limit]
-    of_one = _chosen_and_judged(comparison, [one for one in on_choosing if one.name not in of_sessions], records)
-    return list(map(Judged, at_the_limit, of_one))
+    return list(map(Judged, at_the_limit, _cross_fitted([fold.without(of_sessions) for fold in folds])))
 
 
-def _chosen_and_judged(
-    comparison: Comparison, on_choosing: Sequence[Losses], records: int
-) -> list[tuple[LevelVerdict, ...]]:
-    tables = [comparison.at(level) for level in LEVELS]
-    columns = range(len(tables[0].e0))
-    chosen = [best_attacks(on_choosing, level) or [""] * len(columns) for level in LEVELS]
-    return [
-        tuple(
-            replace(table.verdict(best[column], column), records=records)
-            for table, best in zip(tables, chosen, strict=True)
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Losses of attacks and guesses on the records that choose among them, and on those that are judged."""
+
+    attacks: Sequence[Losses]
+    guesses: Sequence[Losses]
+    judged_attacks: Sequence[Losses]
+    judged_guesses: Sequence[Losses]
+
+    def without(self, names: Collection[str]) -> "_Fold":
+        """The fold without attacks of these names."""
+        attacks, judged = (
+            [one for one in some if one.name not in names] for some in (self.attacks, self.judged_attacks)
         )
-        for column in columns
+        return _Fold(attacks, self.guesses, judged, self.judged_guesses)
+
+
+def _cross_fitted(folds: Sequence[_Fold]) -> list[tuple[LevelVerdict, ...]]:
+    """The verdicts on each column, level by level."""
+    return list(zip(*(_at_level(folds, level) for level in LEVELS), strict=True))
+
+
+def _at_level(folds: Sequence[_Fold], level: Level) -> list[LevelVerdict]:
+    guesses = _chosen_elsewhere([(one.guesses, one.judged_guesses) for one in folds], level)
+    attacks = _chosen_elsewhere([(one.attacks, one.judged_attacks) for one in folds], level)
+    if guesses is None:
+        raise ValueError(_NO_GUESS)
+    baselines, guess = guesses
+    names, attack = attacks or ([""] * len(baselines), None)
+    compared = [] if attack is None else [Losses("best", "nothing", attack)]
+    table = Comparison(compared, [Losses("best", "nothing", guess)]).at("nothing")
+    return [
+        replace(table.verdict("best" if name else "", column), level=level, attack=name, baseline=baseline)
+        for column, (name, baseline) in enumerate(zip(names, baselines, strict=True))
     ]
 
 
-def best_attacks(attacks: Sequence[Losses], level: Level) -> list[str]:
-    """Name the attack of this level or a lower one that costs least in each column; nothing where there is none.
+def _chosen_elsewhere(
+    folds: Sequence[tuple[Sequence[Losses], Sequence[Losses]]], level: Level
+) -> tuple[list[str], FloatArray] | None:
+    """What costs least in each column on the records that choose: names (m,), and losses on all judged ones, (n, m).
 
-    Choose on other records than those that judge: the best of many is partly lucky.
+    Args:
+        folds: the same ways to guess, on the records that choose and on those that are judged.
+        level: what those may know beforehand that are chosen among; None is returned where there are none.
     """
-    eligible = [attacks[number] for number in indices_up_to(attacks, level)]
+    eligible = indices_up_to(folds[0][0], level)
     if not eligible:
-        return []
-    return [eligible[number].name for number in np.argmin([one.values.mean(axis=0) for one in eligible], axis=0)]
+        return None
+    best = np.array([np.argmin([some[one].values.mean(axis=0) for one in eligible], axis=0) for some, _ in folds])
+    judged = [np.array([some[one].values for one in eligible]) for _, some in folds]
+    columns = np.arange(best.shape[1])
+    values = np.concatenate([losses[one, :, columns].T for one, losses in zip(best, judged, strict=True)])
+    # A verdict bears one name: where choices differ, that of the better one on all records.
+    overall = np.concatenate(judged, axis=1).mean(axis=1)
+    named = best[overall[best, columns].argmin(axis=0), columns]
+    return [folds[0][0][eligible[one]].name for one in named], values
 
 
 def halves(records: int) -> tuple[IntArray, IntArray]:
-    """Split records into those that choose an attack and those that judge it, always alike; one record does both."""
+    """Split records into two halves that choose for each other, always alike; one record is both of them."""
     order = np.random.default_rng(0).permutation(records)
     middle = records // 2
     return (order[:middle] if middle else order), order[middle:]

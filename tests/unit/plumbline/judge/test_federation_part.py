@@ -10,7 +10,6 @@ from plumbline.judge.federation_part import (
     FLOOR,
     Comparison,
     Losses,
-    best_attacks,
     choose_and_judge,
     halves,
 )
@@ -76,8 +75,6 @@ def test_a_comparison_needs_a_guess_that_knows_nothing() -> None:
 
 def test_an_attack_counts_only_for_adversaries_who_know_what_it_needs() -> None:
     attacks = [flat("blind", "nothing", 0.3), flat("informed", "records", 0.1)]
-    assert [best_attacks(attacks, level) for level in LEVELS] == [["blind"]] * 3 + [["informed"]]
-    assert best_attacks(attacks[1:], "covariance") == []
     found = compared(attacks, [flat("guess", "nothing", 0.4)])
     assert [found.at(level).attacks for level in LEVELS] == [("blind",)] * 3 + [("blind", "informed")]
 

@@ -34,7 +34,6 @@ def planted(seed: int, shape: str, records: int) -> list[PlantedColumn]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_planted_parts_are_found_and_measured(shape: str) -> None:
-    """Of 400 records half choose the attack, and 200 judge it."""
     runs = [planted(seed, shape, 2 * JUDGING) for seed in range(RUNS)]
     lights = [Counter(run[number].light for run in runs) for number in range(COLUMNS)]
     assert lights[0]["red"] >= 0.8 * RUNS
@@ -67,6 +66,24 @@ def test_nothing_planted_raises_an_alarm_in_few_audits_whatever_they_have_of_col
         ]
         alarms += any(one.light in ("red", "amber") for one in audit(truth, attacks))
     assert alarms <= 0.05 * RUNS
+
+
+def test_a_part_has_no_bias_from_the_luckiest_of_many_attacks_or_guesses() -> None:
+    """Twenty guesses as good as each other, and twenty attacks: which is best on the judged records is luck."""
+    parts = []
+    for seed in range(RUNS // 2):
+        generator = np.random.default_rng(seed)
+        truth = generator.random((JUDGING, 1))
+        guesses = [Predictor(f"g{one}", "marginals", useful(truth, 0.2, generator)) for one in range(20)]
+        attacks = [Predictor(f"a{one}", "marginals", useful(truth, 0.424, generator)) for one in range(20)]
+        (column,) = audit(truth, attacks, guesses)
+        assert column.verdict.part is not None
+        parts.append(column.verdict.part.mean)
+    assert np.mean(parts) == pytest.approx(0.28, abs=0.02)
+
+
+def useful(truth: FloatArray, part: float, generator: np.random.Generator) -> FloatArray:
+    return np.column_stack([estimate_of(column, part, generator) for column in truth.T])
 
 
 def test_persons_count_beside_means() -> None:
