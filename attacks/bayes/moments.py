@@ -39,7 +39,8 @@ class MethodOfMoments:
     One number a record moves all columns. One passive column is found exactly, by its true moments. Weights of several
     signs whose parts of c cancel are guessed wrongly: then it errs more than mu does. What c owes to chance is taken
     off it (James and Stein), and columns never vary more with z than they vary at all. Records that don't differ, or
-    fewer than two, tell nothing: mu. Never NaN, deterministic, in [0, 1].
+    fewer than two, tell nothing: mu. Never NaN, deterministic, in [0, 1]. Own columns enter z, so that they tell
+    something whosever the scores are: that is counted among the guesses.
 
     Without the bias the method fails, and any other at level nothing: 1 - x with negated weights makes the same scores.
 
@@ -82,19 +83,31 @@ class MethodOfMoments:
             ViewError: without scores, own weights, the bias or what the prior needs, or for scores of which a defence
                 leaves no logits.
         """
-        shares, believed = _passive_shares(self, view), _BELIEFS[self.prior](view).gaussian
-        if view.n < 2:
-            return believed.mean
-        estimate: FloatArray = np.clip(believed.mean + _moved(shares, believed.mean[0], believed.covariance), 0.0, 1.0)
-        return estimate
+        logits, own = _shares(self, view)
+        shares = logits - own
+        return self._predicted(view, shares, _covariance(shares))
 
     def without_scores(self, view: PredictionView) -> FloatArray:
-        """What is known beforehand, (n, d). Raises ViewError."""
-        return _BELIEFS[self.prior](view).gaussian.mean
+        """The same with each record's logits replaced by any other's: what own columns tell alone, (n, d).
+
+        Raises ViewError as ``reconstruct`` does.
+        """
+        logits, own = _shares(self, view)
+        middle = logits.mean(axis=0) if view.n else 0.0
+        return self._predicted(view, middle - own, _covariance(logits) + _covariance(own))
+
+    def _predicted(self, view: PredictionView, shares: FloatArray, covered: FloatArray) -> FloatArray:
+        """Features from (n, k - 1) passive shares whose covariance is ``covered``: (n, d)."""
+        believed = _BELIEFS[self.prior](view).gaussian
+        if view.n < 2:
+            return believed.mean
+        moved = _moved(shares, covered, believed.mean[0], believed.covariance)
+        estimate: FloatArray = np.clip(believed.mean + moved, 0.0, 1.0)
+        return estimate
 
 
-def _passive_shares(attack: MethodOfMoments, view: PredictionView) -> FloatArray:
-    """What is left of logits' differences without the active party's own share: (n, k - 1)."""
+def _shares(attack: MethodOfMoments, view: PredictionView) -> tuple[FloatArray, FloatArray]:
+    """Differences of logits, and the active party's own part of them, (n, k - 1) each."""
     require(attack, view)
     if view.bias is None:
         raise ViewError(
@@ -108,13 +121,20 @@ def _passive_shares(attack: MethodOfMoments, view: PredictionView) -> FloatArray
         raise ViewError(f"{attack.name} needs logits, and only decisions are left of these scores.")
     shift = 0.0 if view.own_shift is None else view.own_shift
     own = view.features_active @ np.asarray(view.weights_active).T + view.bias + shift
-    return np.diff(estimate.middle - own, axis=1)
+    return np.diff(estimate.middle, axis=1), np.diff(own, axis=1)
 
 
-def _moved(shares: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """How far (n, k - 1) shares move the estimates of columns of this mean (d,) and covariance (d, d): (n, d)."""
+def _covariance(values: FloatArray) -> FloatArray:
+    """Of (n, m) values, (m, m); zeros of fewer than two."""
+    if len(values) < 2:
+        return np.zeros((values.shape[1], values.shape[1]))
+    covariance: FloatArray = np.atleast_2d(np.cov(values.T))
+    return covariance
+
+
+def _moved(shares: FloatArray, covered: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    """How far (n, k - 1) shares of covariance ``covered`` move columns of this mean (d,) and covariance: (n, d)."""
     centre, length = shares.mean(axis=0), float(mean @ mean)
-    covered = np.atleast_2d(np.cov(shares.T))
     # What only rounding moves tells nothing.
     flat = max(_FLAT, EXACT_VARIANCE / max(float(covered.trace()), EXACT_VARIANCE))
     inverse = np.linalg.pinv(covered, rcond=flat, hermitian=True)
