@@ -208,7 +208,7 @@ def test_training_is_watched_and_ends_in_a_report_in_a_browser(stack: Stack) -> 
     report = in_browser(f"http://127.0.0.1:{stack.pages_port}/runs/{session}/report.html")
     assert f"session {session}" in report
     # The attacks that the demo mounts by itself, at either party.
-    for attack in ("half_star", "moments", "posterior", "auxiliary_ciphertext", "label_recovery"):
+    for attack in ("half_star", "method_of_moments", "posterior", "auxiliary_ciphertext", "label_recovery"):
         assert attack in report
     assert "gia needs an extra" in report
     assert "means or covariances was not measured" in report

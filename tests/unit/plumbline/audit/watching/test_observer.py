@@ -149,9 +149,9 @@ def test_a_session_is_judged_once_from_every_partys_folder(
 @pytest.mark.parametrize(
     ("named", "disclose", "missing", "kept"),
     [
-        ((), True, "half, half_star, label_recovery, ls, moments, posterior", None),
-        ((), False, "half, label_recovery, moments", "half_star"),
-        (("half", "moments"), True, "half_star, label_recovery, ls, posterior", "moments"),
+        ((), True, "half, half_star, label_recovery, ls, method_of_moments, posterior", None),
+        ((), False, "half, label_recovery, method_of_moments", "half_star"),
+        (("half", "method_of_moments"), True, "half_star, label_recovery, ls, posterior", "method_of_moments"),
     ],
 )
 def test_what_an_audit_would_have_mounted_is_said(

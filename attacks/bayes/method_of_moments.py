@@ -52,7 +52,7 @@ class MethodOfMoments:
         ValueError: for an option out of range.
     """
 
-    name: ClassVar[str] = "moments"
+    name: ClassVar[str] = "method_of_moments"
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="prediction",

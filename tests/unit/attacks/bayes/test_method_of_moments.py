@@ -1,4 +1,4 @@
-"""The attack moments: exact by hand, better than its prior over many weights, what it can't tell, what it refuses."""
+"""The method of moments: exact by hand, better than its prior over many weights, what it tells not, and refuses."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ def view_of(
 
 
 def estimate(view: PredictionView, prior: str = "covariance") -> FloatArray:
-    result: FloatArray = attacks.load("moments", prior=prior).reconstruct(view)
+    result: FloatArray = attacks.load("method_of_moments", prior=prior).reconstruct(view)
     assert result.shape == (view.n, view.d)
     assert np.isfinite(result).all()
     assert 0 <= result.min() <= result.max() <= 1
@@ -89,7 +89,7 @@ def test_scores_of_other_records_add_nothing_to_what_own_columns_tell(prior: str
         own = np.clip(0.5 + tells * (truth[:, :2] - truth[:, :2].mean(axis=0)), 0, 1) if tells else None
         view = view_of(truth, np.array([[0.0] * 4, [0.5, 2.0, 1.0, 0.7]]), own, seed=seed)
         others = replace(view, scores=np.asarray(view.scores)[generator.permutation(view.n)])
-        withheld = attacks.load("moments", prior=prior).without_scores(others)
+        withheld = attacks.load("method_of_moments", prior=prior).without_scores(others)
         parts.append(1 - loss(estimate(others, prior), truth) / loss(withheld, truth))
     assert np.mean(parts) < 0.005
 
@@ -120,7 +120,7 @@ def test_the_order_of_classes_and_what_they_share_don_t_matter(order: list[int],
 def test_too_few_records_leave_the_prior(records: int, prior: str) -> None:
     truth = correlated(np.random.default_rng(4))
     view = view_of(truth[:records], np.ones((2, 4)) * [[0], [1]], moments=known_moments(truth))
-    attack = attacks.load("moments", prior=prior)
+    attack = attacks.load("method_of_moments", prior=prior)
     np.testing.assert_array_equal(attack.reconstruct(view), attack.without_scores(view))
 
 
@@ -153,4 +153,4 @@ def test_what_it_refuses() -> None:
     with pytest.raises(ViewError, match="only each column's variance"):
         estimate(replace(view, moments=marginals))
     with pytest.raises(ValueError, match="prior"):
-        attacks.load("moments", prior="imputation")
+        attacks.load("method_of_moments", prior="imputation")
