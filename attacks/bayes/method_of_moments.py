@@ -146,4 +146,5 @@ def _moved(shares: FloatArray, covered: FloatArray, mean: FloatArray, covariance
     # The share of the columns' variance, in the direction that matters, that the shares would explain.
     explained = float(mean @ slope) / length * squared
     scale = (1.0 - by_chance) / max(1.0, np.sqrt(explained))
-    return np.outer((shares - centre) @ inverse @ centre, slope) * scale
+    moved: FloatArray = np.outer((shares - centre) @ inverse @ centre, slope) * scale
+    return moved
