@@ -30,6 +30,7 @@ _BUILT_IN = {
     "agnostic": "attacks.agnostic:Agnostic",
     "posterior": "attacks.bayes.posterior:BayesianAdversary",
     "many_sessions": "attacks.bayes.posterior:ManySessions",
+    "method_of_moments": "attacks.bayes.method_of_moments:MethodOfMoments",
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
     "trajectory_labels": "attacks.trajectory_labels:TrajectoryLabels",

@@ -95,8 +95,14 @@ class AttackHost:
             seen = knowledge.view(indices, scores)
             return replace(seen, earlier=self._earlier.of(records, seen.d))
 
+        def black_box() -> attacks.PredictionView:
+            return replace(knowledge, disclosed=None).view(indices, scores)
+
         # A view for each: an attack is a guest, and may write into its own.
-        mounted = [Mounted(label, attack, view) for label, attack in self._mounted.items()]
+        mounted = [
+            Mounted(label, attack, black_box if attack.spec.knowledge == "black_box" else view)
+            for label, attack in self._mounted.items()
+        ]
         if (knowing := _knowing(knowledge, view)) is not None:
             defences, undone = knowing
             mounted += [

@@ -330,3 +330,24 @@ def test_who_can_do_without_disclosed_parameters_runs_once_more_without(tmp_path
     found = RunFolder(tmp_path / "told").estimates(0).by_attack
     assert (found["regressing"] == 1.0).all()
     assert (found["regressing(parameters=kept)"] == 0.5).all()
+
+
+@dataclass(frozen=True)
+class Unaided(Regressing):
+    """A black-box attack."""
+
+    name: ClassVar[str] = "unaided"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "black_box", ("scores",), "a test")
+
+
+def test_a_black_box_attack_sees_nothing_that_was_disclosed(tmp_path: Path) -> None:
+    @dataclass(frozen=True, eq=False)
+    class Told(Disclosing):
+        disclosed: Any = ()
+
+        def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
+            return OneView.view(self, rows, scores) if self.disclosed is None else super().view(rows, scores)
+
+    AttackHost({"unaided": Unaided()}, tmp_path).attack(cast(Knowledge, Told()), [4, 7], np.full((2, 2), 0.5))
+    assert (RunFolder(tmp_path).estimates(0).by_attack["unaided"] == 0.5).all()
+    assert [one.sees_parameters for one in RunFolder(tmp_path).prediction_outcomes()] == [False]
