@@ -2,10 +2,11 @@
 
 Write x for features, integers with |x| <= X = 2**(feature bits); v for residues of weights; e for shares of residuals.
 
-*Lifts.* A z stays below 2**integer_bits, so that its integer is below 2**z_bits; a share of it lies in a ring sigma bits
-longer, and its lift fails with probability at most 2**-sigma (`vfl.crypto.sharing.shares`). With N lifts in the whole
-training, sigma = max(48, bits of N + 21) makes all of them together fail with probability below 2**-21. A gradient sums
-up to s products of |x| <= X and a residual below 2**integer_bits, and its ring is as much longer.
+*Lifts.* A z stays below 2**integer_bits. The ring of its shares is sigma bits longer than its integer, so that its lift
+fails with probability at most 2**-sigma (`vfl.crypto.sharing.shares`). With N lifts in the whole training, sigma =
+max(48, bits of N + 21) makes all of them together fail with probability below 2**-21. A gradient sums up to s products
+of |x| <= X and a residual below 2**integer_bits, and its ring is as much longer than that sum. Beyond these bounds
+there is no cliff: a number twice as large fails twice as often.
 
 *Shares of residuals.* A lifted share of z is at most 2**ring in magnitude, 2**cut once it has fraction_bits only. The
 label party adds one for each of m peers. With the label's term that is within m 2**cut + (k + 2) 2**fraction_bits; with

@@ -4,9 +4,9 @@ A masked product leaves *residues*: two numbers that add up to x modulo 2**ring.
 where on rounding, public factors and sums are local.
 
 *Lifting.* Let a be uniform in [0, 2**ring) and b = x - a modulo 2**ring. Then a + b = x + 2**ring, but for x >= 0 and
-a <= x, where it is x, and for x < 0 and a > x + 2**ring, where it is x + 2**(ring+1). So one party keeps its residue, the
-other subtracts 2**ring, and together they miss x with probability at most (|x| + 1) / 2**ring. A public offset would
-make small values miss as often as the largest. Three residues can't be lifted: whole pairs are, before they are added.
+a <= x, where it is x, and for x < 0 and a > x + 2**ring, where it is x + 2**(ring+1). So one party keeps its residue,
+the other subtracts 2**ring, and together they miss x with probability at most (|x| + 1) / 2**ring. A public offset
+would make small values miss as often as the largest. Three residues can't be lifted: pairs are, before they are added.
 
 *Rounding.* Every party rounds its integer, halves up. Of p parties the sum is off by at most p/2 units, without bias.
 
