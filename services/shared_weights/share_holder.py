@@ -171,19 +171,19 @@ class ShareHolder:
             residues[owner] = self._drawn[step, "backward", owner][1].residues
         for peer, content in handed.items():
             start = 0
-            for owner in self.handed_owners(peer, self._name):
+            for owner in self._terms.handed_owners(peer, self._name):
                 stop = start + self._terms.columns(owner)
                 residues[owner], start = residues[owner] + content[start:stop], stop
         gradient = [lifted(residues[owner], formats.gradient_ring, first=self._is_first) for owner in self._places]
         return Shares(np.concatenate(gradient), formats.product_fraction_bits)
 
-    def handed_owners(self, sender: str, receiver: str) -> list[str]:
-        """Of whose gradients a party hands residues to the holder of their V."""
-        return [owner for owner in self._terms.held_by(receiver) if owner != sender]
-
     def forget(self, before: int) -> None:
         """Forget answers and masks of steps before this one."""
         self._drawn = {key: drawn for key, drawn in self._drawn.items() if key[0] >= before}
+
+    def forget_features(self) -> None:
+        """Forget the other parties' encrypted features, and all answers: the session is over."""
+        self._rows, self._blocks, self._drawn = {}, {}, {}
 
     # -- inner --
 

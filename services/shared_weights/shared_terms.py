@@ -67,6 +67,14 @@ class SharedTerms:
         """How many features a party has."""
         return self.agreement.party(name).feature_count
 
+    def groups(self, name: str) -> int:
+        """How many groups of columns a party's backward answers have."""
+        return -(-self.columns(name) // self.formats.backward.count)
+
+    def handed_owners(self, sender: str, receiver: str) -> list[str]:
+        """Of whose gradients a party hands its residues on to another, which holds V of those owners' features."""
+        return [owner for owner in self.held_by(receiver) if sender not in (owner, receiver)]
+
     def places(self, name: str) -> dict[str, slice]:
         """By owner of the features, the rows of all weights that a party has shares of, stacked.
 

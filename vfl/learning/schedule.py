@@ -143,6 +143,10 @@ class BlockSchedule:
         """Yield the batches of an epoch, counted from 0, as arrays of block numbers."""
         return self._batches.epoch(index)
 
+    def blocks_of_step(self, step: int) -> int:
+        """Count the blocks of a step; steps are counted from the first of training, from 0."""
+        return self._batches.rows_of_step(step)
+
     @property
     def _rows_of_a_block(self) -> int:
         return min(self.block_size, self.batch_size)
