@@ -65,6 +65,11 @@ class SharedWeightsStub(object):
                 request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
+        self.Open = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/Open',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
 
 
 class SharedWeightsServicer(object):
@@ -113,6 +118,14 @@ class SharedWeightsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Open(self, request_iterator, context):
+        """Once per session, when training is over: the caller's shares of the callee's weights, cut to the opening's bits, in
+        the clear. The header's step is the number of all steps; none is taken after it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SharedWeightsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -143,6 +156,11 @@ def add_SharedWeightsServicer_to_server(servicer, server):
             ),
             'HandOn': grpc.stream_unary_rpc_method_handler(
                     servicer.HandOn,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'Open': grpc.stream_unary_rpc_method_handler(
+                    servicer.Open,
                     request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
@@ -307,6 +325,33 @@ class SharedWeights(object):
             request_iterator,
             target,
             '/plumbline.v1.SharedWeights/HandOn',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Open(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/Open',
             protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,

@@ -48,6 +48,10 @@ class SharedWeightsStub:
     """Once per step, where there are three parties or more: what such products have left the caller with, for the callee,
     which holds the other shares of their owners' weights. Uniform numbers in the clear, under no key.
     """
+    Open: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    """Once per session, when training is over: the caller's shares of the callee's weights, cut to the opening's bits, in
+    the clear. The header's step is the number of all steps; none is taken after it.
+    """
 
 @_typing.type_check_only
 class SharedWeightsAsyncStub(SharedWeightsStub):
@@ -65,6 +69,10 @@ class SharedWeightsAsyncStub(SharedWeightsStub):
     HandOn: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Once per step, where there are three parties or more: what such products have left the caller with, for the callee,
     which holds the other shares of their owners' weights. Uniform numbers in the clear, under no key.
+    """
+    Open: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Once per session, when training is over: the caller's shares of the callee's weights, cut to the opening's bits, in
+    the clear. The header's step is the number of all steps; none is taken after it.
     """
 
 class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
@@ -116,6 +124,16 @@ class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
         """Once per step, where there are three parties or more: what such products have left the caller with, for the callee,
         which holds the other shares of their owners' weights. Uniform numbers in the clear, under no key.
+        """
+
+    @_abc_1.abstractmethod
+    def Open(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Once per session, when training is over: the caller's shares of the callee's weights, cut to the opening's bits, in
+        the clear. The header's step is the number of all steps; none is taken after it.
         """
 
 def add_SharedWeightsServicer_to_server(servicer: SharedWeightsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -55,6 +55,10 @@ class SharedWeightsServicer(shared_weights_pb2_grpc.SharedWeightsServicer):
         """Take what a peer's products of others' rows have left it with."""
         return self._received(Kind.HANDED, request_iterator, context)
 
+    def Open(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take the other share of this party's weights."""
+        return self._received(Kind.OPENED, request_iterator, context)
+
     def _received(self, kind: Kind, parts: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         peer = require_caller(context).name
         session_id, step, header = read_header(parts)

@@ -7,6 +7,8 @@
     backward(step)            ── send ──>                receive(backward, handed)
     sums(step)                   waits for them
     complete_step(step)
+    open                      ── send, once ──>          receive(opened)
+    opened                       waits for it
 
 A message that comes again changes nothing. A different one in its place is refused. A peer is at most one step ahead.
 What arrives is checked as ciphertexts only, never as what they decrypt to.
@@ -21,12 +23,14 @@ from typing import TypeVar
 import numpy as np
 
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.state_folder import State, StateInMemory
 from services.protocol1.shown_keys import checked_key, shown_key
 from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
+from services.shared_weights.opening import kept_words, opened, word_of
 from services.shared_weights.share_holder import Ciphertexts, ShareHolder
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
-from vfl.arrays import IntArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
 from vfl.crypto.sharing.shares import Integers, Shares
 
@@ -66,9 +70,25 @@ class ShareExchange:
     """
 
     def __init__(
-        self, terms: SharedTerms, name: str, private_key: PrivateKey, holder: ShareHolder, *, timeout: float
+        self,
+        terms: SharedTerms,
+        name: str,
+        private_key: PrivateKey,
+        holder: ShareHolder,
+        *,
+        timeout: float,
+        state: State | None = None,
     ) -> None:
-        """Make a session's exchange of the party ``name``; it waits ``timeout`` seconds for a peer's message."""
+        """Make a session's exchange of the party ``name``.
+
+        Args:
+            terms: public.
+            name: the party's.
+            private_key: the session's.
+            holder: of the party's shares.
+            timeout: seconds to wait for a peer's message.
+            state: where it keeps what it has opened.
+        """
         self._terms, self._name, self._holder, self._timeout = terms, name, holder, timeout
         self._sizes = MessageSizes(terms)
         self._sizes.check()
@@ -81,7 +101,9 @@ class ShareExchange:
         # Held while others' features are used: they are forgotten at the end, and not before.
         self._computing = threading.Lock()
         self._steps = terms.schedule.steps_per_epoch * terms.agreement.plan.epochs
+        self._state = state or StateInMemory()
         self._step = 0
+        self._is_open = False
         self._ended: str | None = None
 
     # -- what peers send -------------------------------------------------------------------------------------------
@@ -170,6 +192,8 @@ class ShareExchange:
         """Masked products for the parties whose V this one holds; the same again for the same step."""
         with self._computing:
             self._refuse_if_ended()
+            if self._is_open:
+                raise OutOfOrder("The weights are opened: no further step is taken.")
             answers = self._holder.forward(step, batch, weights)
         return [self._outgoing(peer, Kind.FORWARD, step, answer) for peer, answer in answers.items()]
 
@@ -206,6 +230,24 @@ class ShareExchange:
             for key in [key for key in self._received if not key[0].is_once and key[2] < step]:
                 del self._received[key]
 
+    def open(self, weights: Shares) -> list[Outgoing]:
+        """What owners are sent of their weights, once; the same again whatever the weights are then.
+
+        Raises:
+            StateNotKept: where it couldn't be remembered. Nothing is opened then.
+        """
+        self._is_open = True
+        places = self._terms.places(self._name)
+        words = {owner: word_of(weights[places[owner]]) for owner in self._terms.held_by(self._name)}
+        kept = kept_words(self._state, self._terms.agreement.session_id, words)
+        return [self._outgoing(owner, Kind.OPENED, self._steps, word.ravel().tolist()) for owner, word in kept.items()]
+
+    def opened(self, weights: Shares) -> FloatArray:
+        """This party's own weights, (d, k); raises PeerVanished without the word of their other holder."""
+        own = weights[self._terms.places(self._name)[self._name]]
+        word = self._await(Kind.OPENED, self._terms.holder(self._name), self._steps)
+        return opened(np.array(word, dtype=np.object_).reshape(own.shape), own)
+
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or sends from now on, is told ``reason``. Others' features are forgotten."""
         with self._condition:
@@ -237,6 +279,9 @@ class ShareExchange:
         if kind.is_once:
             if not 0 <= step < (parts := self._sizes.parts(kind, peer)):
                 raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
+        elif kind is Kind.OPENED:
+            if step != self._steps or self._step < self._steps - 1:
+                raise OutOfOrder("Weights are opened when all steps are taken.")
         elif not 0 <= step < self._steps:
             raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
         elif not self._step <= step <= self._step + 1:
@@ -247,8 +292,8 @@ class ShareExchange:
             raise OutOfOrder(f"The session has ended: {self._ended}")
 
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
-        """The key that a message is under: its sender's, if those are its features; what is handed on is under none."""
-        if kind is Kind.HANDED:
+        """The key that a message is under: its sender's, if those are its features. Two kinds are under none."""
+        if kind in (Kind.HANDED, Kind.OPENED):
             return None
         owner = sender if kind.is_once else receiver
         return self._own_key if owner == self._name else self._shown[owner][1]

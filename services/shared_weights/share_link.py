@@ -22,6 +22,7 @@ class ShareLink:
             Kind.FORWARD: stub.SendForward,
             Kind.BACKWARD: stub.SendBackward,
             Kind.HANDED: stub.HandOn,
+            Kind.OPENED: stub.Open,
         }
         self._timeout = timeout
 

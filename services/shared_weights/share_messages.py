@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from services.common import limits
 from services.common.errors import InvalidMessage
+from services.shared_weights.opening import OPENING_BITS
 from services.shared_weights.shared_terms import SharedTerms
 
 
@@ -16,6 +17,7 @@ class Kind(StrEnum):
     FORWARD = "forward"
     BACKWARD = "backward"
     HANDED = "handed"
+    OPENED = "opened"
 
     @property
     def is_once(self) -> bool:
@@ -42,7 +44,7 @@ class MessageSizes:
         match kind:
             case Kind.BLOCKS:
                 return self.terms.holder(sender) == receiver
-            case Kind.FORWARD:
+            case Kind.FORWARD | Kind.OPENED:
                 return self.terms.holder(receiver) == sender
             case Kind.HANDED:
                 return bool(self.terms.handed_owners(sender, receiver))
@@ -68,11 +70,18 @@ class MessageSizes:
                 return terms.groups(receiver) * outputs
             case Kind.HANDED:
                 return sum(map(terms.columns, terms.handed_owners(sender, receiver))) * outputs
+            case Kind.OPENED:
+                return terms.columns(receiver) * outputs
 
     def width(self, kind: Kind) -> int:
-        """Bytes of each value: of a ciphertext, or of a residue of a gradient."""
+        """Bytes of each value: of a ciphertext, a residue of a gradient, an opened word."""
         formats = self.terms.formats
-        return -(-formats.gradient_ring // 8) if kind is Kind.HANDED else 2 * formats.key_bits // 8
+        match kind:
+            case Kind.HANDED:
+                return -(-formats.gradient_ring // 8)
+            case Kind.OPENED:
+                return OPENING_BITS // 8
+        return 2 * formats.key_bits // 8
 
     def check(self) -> None:
         """Raises InvalidMessage where a party would keep more of others' encrypted features than it may be made to."""

@@ -8,7 +8,7 @@ from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.shared_weights.share_exchange import Outgoing, ShareExchange
 from services.shared_weights.share_peer import SharePeer
-from vfl.arrays import IntArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Half, Send
 
@@ -81,6 +81,14 @@ class SharedSteps:
             _all_done(sending)
         exchange.complete_step(step)
         return timer
+
+    def open(self) -> FloatArray:
+        """Open all weights to their owners: this party's own, (d, columns). No step is taken after it."""
+        weights = self._checked(self.half.weights)
+        sending = self._sending(self.exchange.open(weights))
+        own = self.exchange.opened(weights)
+        _all_done(sending)
+        return own
 
     def _checked(self, values: Any) -> Shares:
         """A learner's weights or values: what it has made of shares."""

@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import grpc
+import numpy as np
 import pytest
 
 from protos.v1 import shared_weights_pb2_grpc
@@ -15,6 +17,7 @@ from services.common.errors import FederationError, InvalidMessage, NotAllowed, 
 from services.common.identity import Identity, role_of
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights import servicer as shared_servicer
+from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import Outgoing, ShareExchange
 from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_messages import Kind, MessageSizes
@@ -257,3 +260,41 @@ def test_features_travel_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         first = session.joined()
         run_all(parties, session.terms)
         assert largest_error(session, trained_in_float64(session, first)) < 1e-9
+
+
+# --- the opening ---
+
+
+def test_owners_get_their_weights_once_and_no_step_follows() -> None:
+    problem = SharedProblem.random(columns=(3, 2, 1), classes=3)
+    plan = SHARED_PLAN.changed(epochs=1)
+    with wired_shares(problem, plan) as parties:
+        session = as_session(problem, plan, parties)
+        run_all(parties, session.terms)
+        expected = session.joined()
+        with ThreadPoolExecutor(3) as threads:
+            words = {name: threads.submit(one.open) for name, one in parties.items()}
+        for name, weights in words.items():
+            assert np.abs(weights.result() - expected[name]).max() <= 2.0**-16
+        active = parties["active"]
+        message = active.exchange.open(active.half.weights)  # type: ignore[arg-type]
+        # Whatever has become of the weights, the word is the one that was kept.
+        other = Shares.of(np.ones(active.half.weights.shape), session.terms.formats.product_fraction_bits)
+        assert active.exchange.open(other) == message
+        assert {one.vector.width for one in message} == {3}
+        with pytest.raises(OutOfOrder, match="no further step"):
+            active.exchange.forward(0, session.terms.schedule.epoch(0).__next__(), other)
+
+
+def test_nothing_is_opened_before_training_is_over(half: Half) -> None:
+    (message,) = half.theirs.open(half.weights)
+    with pytest.raises(OutOfOrder, match="all steps"):
+        half.deliver(message)
+
+
+def test_a_word_has_its_bits_and_no_more() -> None:
+    """Above and below them nothing of a share leaves: shares that differ there give the same word."""
+    share = Shares(np.array([[12345 << 32]], dtype=object), 48)
+    other = Shares(share.integers + (1 << 48 + 8) + (1 << 20), 48)
+    assert word_of(share).tolist() == word_of(other).tolist() == [[12345]]
+    assert opened(word_of(Shares.of([[-3.5]], 48)), Shares.of([[1.25]], 48)).tolist() == [[-2.25]]
