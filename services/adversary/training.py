@@ -126,6 +126,8 @@ class TrainingAdversary:
             status: AttackStatus = DONE
             reason = None
             try:
+                if training.agreement.plan.shares_weights:
+                    raise ValueError(f"{name} reads what protocol=hu sends back: protocol=shared sends nothing back.")
                 if name in self._refused:
                     raise self._refused[name]
                 found = self._found(name, self._conclude[name](self._view(training)))

@@ -77,6 +77,13 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
             "Set PLUMBLINE_CIPHER alike at every party."
         )
+    if plan.protocol != settings.protocol:
+        raise OutOfOrder(
+            f"The session is protocol={plan.protocol}, this party runs protocol={settings.protocol}. "
+            "Set PLUMBLINE_PROTOCOL alike at every party."
+        )
+    if plan.shares_weights and settings.kernel == "phe":
+        raise OutOfOrder("protocol=shared isn't computed by PLUMBLINE_KERNEL=phe: choose another kernel here.")
     if plan.is_encrypted and plan.key_bits < settings.key_bits:
         raise OutOfOrder(
             f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "

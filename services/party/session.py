@@ -126,8 +126,9 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
 
 def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
+    plan, peers = agreement.plan, agreement.peers_of(context.name)
     means = TrainingMeans(
-        peers={peer.name: context.peers[peer.name] for peer in agreement.peers_of(context.name)},
+        peers={peer.name: context.peers[peer.name] for peer in peers},
         generator=np.random.default_rng(
             _kept_seed(context, joined) if labels is None and settings.private_seed is None else settings.private_seed
         ),
@@ -136,6 +137,9 @@ def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None)
         cipher=context.adversary.cipher,
         observer=context.adversary,
         defences=context.defences,
+        share_peers={peer.name: context.share_peers[peer.name] for peer in peers} if plan.shares_weights else {},
+        engine=context.engine,
+        state=context.state,
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed)

@@ -2,37 +2,87 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
+from services.common.state_folder import State, StateInMemory
 from services.shared_weights.share_exchange import Outgoing, ShareExchange
+from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_peer import SharePeer
+from services.shared_weights.shared_half import begin_half
+from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import Engine, PackingImpossible, keygen
+from vfl.crypto.keys import MINIMUM_SECURE_BITS
 from vfl.crypto.sharing.shares import Shares
-from vfl.learning import Ask, Forward, Half, Send
+from vfl.learning import Ask, Forward, Half, OwnData, Send
+
+
+@dataclass(frozen=True)
+class SharedMeans:
+    """What a party trains on shared weights with, besides its data.
+
+    Attributes:
+        peers: the other parties, by name.
+        engine: what computes.
+        timeout: seconds to wait for a peer's message.
+        executor: threads for what is sent to several peers at once.
+        state: where it is kept what was opened.
+    """
+
+    peers: Mapping[str, SharePeer]
+    engine: Engine
+    timeout: float
+    executor: Executor
+    state: State = field(default_factory=StateInMemory)
 
 
 class SharedSteps:
-    """One party's steps of a session. Its half is of `begin_half`.
+    """One party's steps of a session, under a key pair that is made for it.
 
     Attributes:
+        schedule: the public batches of blocks.
         exchange: the party's messages.
-        half: the party's half of the learner.
+        half: the party's half of the learner; its weights are shares of its own and of others'.
     """
 
-    def __init__(
-        self,
-        exchange: ShareExchange,
-        half: Half,
-        calls: LearnerCalls,
-        session_id: str,
-        peers: Mapping[str, SharePeer],
-        executor: Executor,
-    ) -> None:
-        """Take a session's exchange and half; ``executor`` has threads for what is sent to several peers at once."""
-        self.exchange, self.half = exchange, half
-        self._calls, self._session_id, self._peers, self._executor = calls, session_id, peers, executor
+    def __init__(self, terms: SharedTerms, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
+        """Take a session's exchange and half."""
+        self.schedule, self.exchange, self.half = terms.schedule, exchange, half
+        self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
+        self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
+
+    @classmethod
+    def begin(
+        cls, agreement: Agreement, name: str, features: FloatArray, own: OwnData, means: SharedMeans
+    ) -> "SharedSteps":
+        """Make a session's key, shares and exchange.
+
+        Args:
+            agreement: the session's public terms.
+            name: the party's.
+            features: (aligned rows, d) in the session's fixed point.
+            own: what the learner's half is begun with.
+            means: what the party trains with.
+
+        Raises:
+            InvalidMessage: for terms under which numbers don't fit a key, or others' features don't fit the memory.
+            LearnerFailed: when the learner can't work with this data.
+        """
+        terms, bits = SharedTerms(agreement), agreement.plan.key_bits
+        try:
+            key = keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
+            holder = ShareHolder(terms, name, features, key, means.engine)
+        except PackingImpossible as error:
+            raise InvalidMessage(str(error)) from error
+        exchange = ShareExchange(terms, name, key, holder, timeout=means.timeout, state=means.state)
+        return cls(terms, exchange, begin_half(agreement.plan.family, terms, name, own), means)
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
@@ -44,15 +94,10 @@ class SharedSteps:
         _all_done(self._sending(self.exchange.features()))
         self.exchange.await_features()
 
-    def run_step(self, step: int, batch: IntArray, rows: IntArray) -> StageTimer:
-        """Run the learner's program of a step, answering what it asks for, in its order.
-
-        Args:
-            step: from 0.
-            batch: block numbers.
-            rows: the aligned rows of these blocks, in their order.
-        """
+    def run_step(self, step: int, batch: IntArray) -> StageTimer:
+        """Run the learner's program of a step, from 0, on a batch of block numbers."""
         timer, exchange = StageTimer(), self.exchange
+        rows = np.concatenate([self.schedule.blocks[number] for number in batch])
         sending: list[Future[None]] = []
         residual: Shares | None = None
         program = self._calls(lambda: self.half.step(rows))

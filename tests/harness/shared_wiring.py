@@ -7,17 +7,13 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from services.common.agreement import TrainingPlan
-from services.common.learner_calls import LearnerCalls
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights.share_exchange import ShareExchange
-from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
-from services.shared_weights.shared_half import begin_half
-from services.shared_weights.shared_steps import SharedSteps
+from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
-from tests.harness.shared_sessions import SESSION, SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
-from vfl.crypto import keygen
+from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from vfl.learning import OwnData
 
 Exchanges = Mapping[str, ShareExchange]
@@ -27,14 +23,18 @@ MakePeer = Callable[[str, str, Exchanges], SharePeer]
 class DirectSharePeer:
     """A peer in the same process."""
 
-    def __init__(self, sender: str, receiver: str, exchanges: Exchanges) -> None:
-        self._sender, self._receiver, self._exchanges = sender, receiver, exchanges
+    def __init__(self, sender: str, exchange_of: Callable[[str], ShareExchange]) -> None:
+        self._sender, self._exchange_of = sender, exchange_of
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._exchanges[self._receiver].receive_public_key(self._sender, key)
+        self._exchange_of(session_id).receive_public_key(self._sender, key)
 
     def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
-        self._exchanges[self._receiver].receive(self._sender, kind, step, vector)
+        self._exchange_of(session_id).receive(self._sender, kind, step, vector)
+
+
+def direct(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
+    return DirectSharePeer(sender, lambda _: exchanges[receiver])
 
 
 @contextmanager
@@ -42,32 +42,23 @@ def wired_shares(
     problem: SharedProblem,
     plan: TrainingPlan = SHARED_PLAN,
     *,
-    peer: MakePeer = DirectSharePeer,
+    peer: MakePeer = direct,
     timeout: float = 20.0,
 ) -> Iterator[dict[str, SharedSteps]]:
     """All parties' steps, their keys made for this session."""
     agreement = problem.agreement(plan)
-    terms = SharedTerms(agreement)
     exchanges: dict[str, ShareExchange] = {}
     parties: dict[str, SharedSteps] = {}
     with ExitStack() as stack:
-        for name, block in problem.blocks.items():
-            key = keygen(plan.key_bits, insecure=True)[1]
-            holder = ShareHolder(terms, name, block, key, WatchedEngine())
-            exchanges[name] = ShareExchange(terms, name, key, holder, timeout=timeout)
         for number, (name, block) in enumerate(problem.blocks.items(), 1):
             labels = problem.labels if name == "active" else None
-            own = OwnData(
-                block.shape[1], labels, problem.classes, agreement.total_features, np.random.default_rng(number)
-            )
-            parties[name] = SharedSteps(
-                exchanges[name],
-                begin_half(plan.family, terms, name, own),
-                LearnerCalls(plan.family),
-                SESSION,
-                {other: peer(name, other, exchanges) for other in problem.blocks if other != name},
-                stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name)),
-            )
+            generator = np.random.default_rng(number)
+            own = OwnData(block.shape[1], labels, problem.classes, agreement.total_features, generator)
+            peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
+            executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
+            means = SharedMeans(peers, WatchedEngine(), timeout, executor)
+            parties[name] = SharedSteps.begin(agreement, name, block, own, means)
+            exchanges[name] = parties[name].exchange
         yield parties
 
 
@@ -85,7 +76,7 @@ def _run(party: SharedSteps, terms: SharedTerms, steps: int | None) -> None:
     schedule = terms.schedule
     batches = [batch for epoch in range(terms.agreement.plan.epochs) for batch in schedule.epoch(epoch)]
     for step, batch in enumerate(batches[:steps]):
-        party.run_step(step, batch, np.concatenate([schedule.blocks[number] for number in batch]))
+        party.run_step(step, batch)
 
 
 def as_session(problem: SharedProblem, plan: TrainingPlan, parties: Mapping[str, SharedSteps]) -> SharedSession:

@@ -57,7 +57,7 @@ def test_messages_that_come_twice_change_nothing() -> None:
                 super().send_public_key(session_id, key)
 
     problem = SharedProblem.random(columns=(3, 2, 1))
-    with wired_shares(problem, peer=Insistent) as parties:
+    with wired_shares(problem, peer=lambda sender, name, all_: Insistent(sender, lambda _: all_[name])) as parties:
         session = as_session(problem, SHARED_PLAN, parties)
         first = session.joined()
         run_all(parties, session.terms)
