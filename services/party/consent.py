@@ -114,7 +114,7 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings.append(f"INSECURE: cipher={agreement.plan.cipher}, residuals and gradients travel unencrypted.")
     elif weakness := agreement.plan.encryption.weakness:
         warnings.append(f"INSECURE: {weakness}.")
-    if agreement.plan.is_encrypted and agreement.plan.family.spec.trains:
+    if agreement.plan.is_encrypted and agreement.plan.family.spec.trains and not agreement.plan.shares_weights:
         warnings += [
             f"INSECURE: truncate_answers=false at {party.name}, answers leave room for sums that nobody agreed to (Hu, "
             "Algorithm 2)."

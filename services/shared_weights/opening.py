@@ -7,12 +7,15 @@ and is itself what is sent again.
 """
 
 import json
+import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from services.common.agreement import Agreement
+from services.common.errors import OutOfOrder
 from services.common.state_folder import State
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Integers, Shares
 
 # w. Weights stay below 2^7 in magnitude.
@@ -23,7 +26,8 @@ _KEPT = "opening.json"
 
 def word_of(share: Shares) -> Integers:
     """What the holder of V sends of it: its lowest w bits from the opening's fraction on."""
-    return share.rescaled(OPENING_FRACTION_BITS).integers % (1 << OPENING_BITS)
+    word: Integers = share.rescaled(OPENING_FRACTION_BITS).integers % (1 << OPENING_BITS)
+    return word
 
 
 def opened(word: Integers, share: Shares) -> FloatArray:
@@ -51,3 +55,56 @@ def kept_words(state: State, session_id: str, words: dict[str, Integers]) -> dic
         kept = {"session": session_id, "words": {owner: word.tolist() for owner, word in words.items()}}
         state.write(_KEPT, json.dumps(kept).encode())
     return {owner: np.array(word, dtype=np.object_) for owner, word in kept["words"].items()}
+
+
+# Of all that labels tell, and of one record: what an opening may carry without a word.
+_TOLERATED = 0.05
+
+
+def guard_opening(agreement: Agreement, name: str, labels: IntArray | None, mode: str) -> list[str]:
+    """Warn of what this party's data may tell those who are opened their weights.
+
+    The label party compares each passive party's opened bits with the entropy of its training labels; a passive party
+    compares the label party's with the bits of one of its records.
+
+    Args:
+        agreement: the session's terms.
+        name: the party's.
+        labels: class indices of the aligned records; the label party's only.
+        mode: warn, refuse (raises instead) or off.
+
+    Raises:
+        OutOfOrder: the first warning, where the mode is refuse.
+    """
+    if mode == "off" or not agreement.plan.shares_weights:
+        return []
+    warnings = list(_about_a_record(agreement, name) if labels is None else _about_labels(agreement, labels))
+    if warnings and mode == "refuse":
+        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
+    return warnings
+
+
+def _about_labels(agreement: Agreement, labels: IntArray) -> Iterator[str]:
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    entropy = float(-(shares * np.log2(shares)).sum())
+    rows = agreement.training_rows
+    for peer in agreement.peers_of(agreement.active.name):
+        bits = opened_bits(agreement, peer.name)
+        if bits > _TOLERATED * rows * entropy:
+            yield (
+                f"{peer.name} could read labels of {agreement.active.name} from its opened weights, if it encrypts "
+                f"other columns than its own: up to {bits} bits of the {rows * entropy:.0f} that {rows} records have. "
+                f"To prevent it, train on {math.ceil(bits / (_TOLERATED * entropy))} records or more, or let "
+                f"{peer.name} bring fewer columns."
+            )
+
+
+def _about_a_record(agreement: Agreement, name: str) -> Iterator[str]:
+    own, plan = agreement.party(name), agreement.plan
+    record = own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
+    bits, active = opened_bits(agreement, agreement.active.name), agreement.active.name
+    if bits > _TOLERATED * record:
+        yield (
+            f"{active} could read features of {name} from its opened weights, if it encrypts other columns than its "
+            f"own: up to {bits} bits, where a record has {record}. To prevent it, don't train with a party that would."
+        )

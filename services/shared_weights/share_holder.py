@@ -97,7 +97,7 @@ class ShareHolder:
     def forward(self, step: int, batch: IntArray, weights: Shares) -> dict[str, Ciphertexts]:
         """Answers, by receiver: products of encrypted blocks with this party's shares of their owners' weights."""
         formats = self._formats
-        answers = {}
+        answers: dict[str, Ciphertexts] = {}
         for owner in self._held:
             exponents = self._exponents(weights, owner)
             groups = [self._blocks[owner][number] for number in batch]
@@ -127,7 +127,7 @@ class ShareHolder:
         formats = self._formats
         exponents = (residual.integers + self._residual_offset) % (1 << formats.residual_bits)
         rows = self._positions(batch)
-        answers, handed = {}, dict[str, list[Integers]]()
+        answers, handed = dict[str, Ciphertexts](), dict[str, list[Integers]]()
         for owner in self._peers:
             groups = [[group[row] for row in rows] for group in self._rows[owner]]
             masked = self._masked(
@@ -199,7 +199,8 @@ class ShareHolder:
     def _exponents(self, weights: Shares, owner: str) -> Integers:
         """Weights in the units of forward products, as residues."""
         share = weights[self._places[owner]].rescaled(self._formats.fraction_bits)
-        return share.integers % (1 << self._formats.ring)
+        residues: Integers = share.integers % (1 << self._formats.ring)
+        return residues
 
     def _masked(
         self,

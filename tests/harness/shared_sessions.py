@@ -111,8 +111,9 @@ class SharedSession:
 
     def step(self, step: int, batch: IntArray) -> None:
         rows = np.concatenate([self.terms.schedule.blocks[number] for number in batch])
-        programs = {name: half.step(rows) for name, half in self.halves.items()}
-        weights = {name: next(program).weights for name, program in programs.items()}  # type: ignore[union-attr]
+        # Opaque to its types, as shares are to a learner.
+        programs: dict[str, Any] = {name: half.step(rows) for name, half in self.halves.items()}
+        weights = {name: next(program).weights for name, program in programs.items()}
         received: dict[str, dict[str, Any]] = {name: {} for name in self.holders}
         for name, holder in self.holders.items():
             for peer, answer in holder.forward(step, batch, weights[name]).items():
@@ -121,15 +122,15 @@ class SharedSession:
         for name, holder in self.holders.items():
             (answer,) = received[name].values()
             z = holder.products(step, batch, weights[name], answer)
-            residual[name] = programs[name].send(z).values  # type: ignore[union-attr]
+            residual[name] = programs[name].send(z).values
         answers: dict[str, dict[str, Any]] = {name: {} for name in self.holders}
         handed: dict[str, dict[str, Any]] = {name: {} for name in self.holders}
         for name, holder in self.holders.items():
-            for outgoing, kind, inbox in zip(
-                holder.backward(step, batch, residual[name]), ("backward", "handed"), (answers, handed), strict=True
-            ):
-                for peer, content in outgoing.items():
-                    inbox[peer][name] = self._send(kind, name, peer, step, content)
+            found, left = holder.backward(step, batch, residual[name])
+            for peer, answer in found.items():
+                answers[peer][name] = self._send("backward", name, peer, step, answer)
+            for peer, residues in left.items():
+                handed[peer][name] = self._send("handed", name, peer, step, residues)
         for name, holder in self.holders.items():
             programs[name].send(None)
             sums = holder.sums(step, batch, residual[name], answers[name], handed[name])

@@ -98,7 +98,8 @@ def kept(
     ciphertexts: Sequence[int], layout: SlotLayout, sizes: Sequence[int], key: PrivateKey, engine: Engine
 ) -> Integers:
     """Decrypt masked products, and keep them: the keeper's (places, k) residues. Any ciphertexts give some."""
-    return _placed(engine.decrypt(key, ciphertexts), layout, sizes) - layout.offset
+    residues: Integers = _placed(engine.decrypt(key, ciphertexts), layout, sizes) - layout.offset
+    return residues
 
 
 def _placed(answers: Sequence[int], layout: SlotLayout, sizes: Sequence[int]) -> Integers:

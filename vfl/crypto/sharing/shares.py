@@ -30,7 +30,12 @@ _FACTOR_BITS = 64
 
 def _elementwise(function: Callable[[Any, int], int]) -> Callable[[npt.ArrayLike, int], Integers]:
     applied = np.frompyfunc(function, 2, 1)
-    return lambda values, bits: np.asarray(applied(values, bits), dtype=np.object_)
+
+    def of_array(values: npt.ArrayLike, bits: int) -> Integers:
+        found: Integers = np.asarray(applied(values, bits), dtype=np.object_)
+        return found
+
+    return of_array
 
 
 rounded = _elementwise(lambda value, bits: (value + (1 << bits >> 1)) >> bits)

@@ -160,7 +160,7 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
 ) -> None:
     # Once: the servicer's own iterator raises grpc.RpcError, which is logged as "Unexpected error" with a traceback.
     reading, logged, released = threading.Event(), threading.Event(), threading.Event()
-    read_values, abort_with = exchange_servicer._read_values, statuses.abort_with
+    read_values, abort_with = exchange_servicer.read_values, statuses.abort_with
 
     def observed_read(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> object:
         reading.set()
@@ -176,7 +176,7 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
         yield next(vector_parts(SESSION, 0, live.pair.peer_residuals(0)))
         released.wait(10)
 
-    monkeypatch.setattr(exchange_servicer, "_read_values", observed_read)
+    monkeypatch.setattr(exchange_servicer, "read_values", observed_read)
     monkeypatch.setattr(gate, "abort_with", observed_abort)
     call = live.stub().SendResiduals.future(hanging(), timeout=10)
     assert reading.wait(5)
@@ -271,7 +271,9 @@ def _train_over_the_wire(certificates: Path, rows: int, columns: int, plan: Trai
     trainings: dict[str, PartyTraining] = {}
     with ExitStack() as stack:
         addresses = {
-            name: serve_exchange(stack, certificates, name, lambda _, name=name: trainings[name].exchange)  # type: ignore[misc]
+            name: serve_exchange(
+                stack, certificates, name, lambda _, name=name: trainings[name].exchange_as(GradientExchange)
+            )  # type: ignore[misc]
             for name in problem.blocks
         }
         for number, (name, other) in enumerate((("active", "passive"), ("passive", "active"))):

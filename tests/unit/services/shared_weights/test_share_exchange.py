@@ -1,11 +1,12 @@
 """The exchange with a thread for each party, over real mTLS as well, and what it refuses."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -21,6 +22,7 @@ from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import Outgoing, ShareExchange
 from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_messages import Kind, MessageSizes
+from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import (
@@ -31,6 +33,7 @@ from tests.harness.shared_sessions import (
     trained_in_float64,
 )
 from tests.harness.shared_wiring import DirectSharePeer, Exchanges, as_session, run_all, wired_shares
+from vfl.arrays import IntArray
 from vfl.crypto.sharing.shares import Shares
 
 
@@ -108,18 +111,17 @@ def _serve(stack: ExitStack, certificates: Path, name: str, exchange_of: Callabl
 class Half:
     """The label party's exchange, and the messages that its peer has for it."""
 
-    def __init__(self, parties: dict[str, "object"], session: SharedSession) -> None:
-        self.mine: ShareExchange = parties["active"].exchange  # type: ignore[attr-defined]
-        self.theirs: ShareExchange = parties["passive-1"].exchange  # type: ignore[attr-defined]
+    def __init__(self, parties: Mapping[str, SharedSteps], session: SharedSession) -> None:
+        self.mine, self.theirs = parties["active"].exchange, parties["passive-1"].exchange
         self.mine.receive_public_key("passive-1", self.theirs.public_key)
         self.theirs.receive_public_key("active", self.mine.public_key)
         self.features = list(self.theirs.features())
         for one in self.mine.features():
             self.theirs.receive("active", one.kind, one.step, one.vector)
         self.theirs.await_features()
-        weights = session.halves["passive-1"].weights
-        assert isinstance(weights, Shares)
-        self.weights, (_, self.batch) = weights, next(session.batches())
+        weights: Any = session.halves["passive-1"].weights
+        self.weights: Shares = weights
+        self.batch: IntArray = next(session.batches())[1]
 
     def forward(self, step: int = 0) -> Outgoing:
         (message,) = self.theirs.forward(step, self.batch, self.weights)
@@ -134,7 +136,7 @@ class Half:
 def half() -> Iterator[Half]:
     problem = SharedProblem.random()
     with wired_shares(problem, timeout=0.2) as parties:
-        yield Half(dict(parties), as_session(problem, SHARED_PLAN, parties))
+        yield Half(parties, as_session(problem, SHARED_PLAN, parties))
 
 
 def test_another_message_in_its_place_is_refused(half: Half) -> None:

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from services.common.agreement import TrainingPlan
-from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.settings import SettingsError
 from services.party.consent import check_plan
 from services.party.party_defences import PartyDefences
+from services.shared_weights.opening import guard_opening
 from tests.harness.parties import House, active_data, house, party_data, small_settings
+from tests.harness.shared_sessions import SharedProblem
 
 # One batch of all rows: then both protocols take the same steps.
 WHOLE = {"batch_size": 1000, "epochs": 3, "key_bits": 512}
@@ -83,6 +85,27 @@ def test_a_party_takes_part_in_its_own_protocol_only() -> None:
 def test_defences_of_what_nobody_sends_are_refused_at_the_start(defence: str) -> None:
     with pytest.raises(SettingsError, match=f"{defence} protects what protocol=hu sends"):
         PartyDefences.of(small_settings(protocol="shared", defences=[defence]), Role.ACTIVE)
+
+
+def test_the_guard_counts_what_is_opened(tmp_path: Path) -> None:
+    """3 columns x 24 bits against the labels' entropy at the label party, against a record at the passive one."""
+    agreement = SharedProblem.random(rows=1000, columns=(2, 3)).agreement(TrainingPlan(protocol="shared"))
+    even = np.arange(1000) % 2
+    (warning,) = guard_opening(agreement, "active", even, "warn")
+    assert "up to 72 bits of the 700 that 700 records have" in warning
+    assert "train on 1440 records or more" in warning
+    (warning,) = guard_opening(agreement, "passive-1", None, "warn")
+    assert "up to 72 bits, where a record has 51" in warning
+    with pytest.raises(OutOfOrder, match="PLUMBLINE_GUARD=refuse"):
+        guard_opening(agreement, "active", even, "refuse")
+    assert guard_opening(agreement, "active", even, "off") == []
+    many = SharedProblem.random(rows=2100, columns=(2, 3)).agreement(TrainingPlan(protocol="shared"))
+    assert guard_opening(many, "active", np.arange(2100) % 2, "warn") == []
+    hu = SharedProblem.random(rows=100).agreement(TrainingPlan())
+    assert guard_opening(hu, "active", even, "refuse") == []
+    refusing = small_settings(protocol="shared", guard="refuse")
+    with house(tmp_path, settings=refusing) as one, pytest.raises(FederationError, match="could read"):
+        one.train()
 
 
 def test_messages_of_the_other_protocol_are_refused(tmp_path: Path) -> None:
