@@ -114,7 +114,7 @@ class BlockSchedule:
     """Batches of whole blocks: training rows are cut once, by a public permutation; an epoch permutes the blocks.
 
     Blocks differ in size by one row at most, batches by one block. Of a batch size that is smaller than a block, blocks
-    are no larger either.
+    are no larger either. One that takes all rows takes all blocks.
 
     Attributes:
         train_rows: indices of the training rows.
@@ -154,4 +154,7 @@ class BlockSchedule:
     @cached_property
     def _batches(self) -> BatchSchedule:
         numbers = np.arange(len(self.blocks))
-        return BatchSchedule(numbers, min(len(numbers), self.batch_size // self._rows_of_a_block), self.seed)
+        takes_all = self.batch_size >= len(self.train_rows)
+        return BatchSchedule(
+            numbers, len(numbers) if takes_all else self.batch_size // self._rows_of_a_block, self.seed
+        )

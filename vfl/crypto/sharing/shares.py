@@ -52,7 +52,8 @@ def lifted(residues: Integers, ring: int, *, first: bool) -> Integers:
         ring: bits.
         first: whether this party is the one of the two that keeps its residues.
     """
-    return residues % (1 << ring) - (0 if first else 1 << ring)
+    integers: Integers = residues % (1 << ring) - (0 if first else 1 << ring)
+    return integers
 
 
 @dataclass(frozen=True, eq=False)

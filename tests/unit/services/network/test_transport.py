@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -269,12 +270,13 @@ def _train_over_the_wire(certificates: Path, rows: int, columns: int, plan: Trai
     problem = problem_of(generator.uniform(size=(rows, columns)), np.arange(rows) % 2, 2)
     plan = replace(plan, epochs=1, batch_size=rows, validation_fraction=0.0, test_fraction=0.0)
     trainings: dict[str, PartyTraining] = {}
+
+    def exchange_of(name: str, session_id: str) -> GradientExchange:
+        return trainings[name].exchange_as(GradientExchange)
+
     with ExitStack() as stack:
         addresses = {
-            name: serve_exchange(
-                stack, certificates, name, lambda _, name=name: trainings[name].exchange_as(GradientExchange)
-            )  # type: ignore[misc]
-            for name in problem.blocks
+            name: serve_exchange(stack, certificates, name, partial(exchange_of, name)) for name in problem.blocks
         }
         for number, (name, other) in enumerate((("active", "passive"), ("passive", "active"))):
             channel = transport_of(certificates, name).dial(addresses[other], other)
