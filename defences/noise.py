@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from vfl.arrays import FloatArray, IntArray
 
@@ -88,6 +87,8 @@ def _normal(words: WordArray) -> FloatArray:
     Near 0 doubles are as dense as 63 bits need. The upper half's tail would have gaps wider than the fixed point's
     grid, through which who knows two candidate values tells which one the noise was added to.
     """
+    from scipy.special import ndtri  # where it is used: servers start without it
+
     tail = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
     normal: FloatArray = np.where(words & np.uint64(1), -ndtri(tail), ndtri(tail))
     return normal
