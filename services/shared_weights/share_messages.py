@@ -63,7 +63,7 @@ class MessageSizes:
         terms, outputs = self.terms, self.terms.formats.outputs
         match kind:
             case Kind.ROWS | Kind.BLOCKS:
-                return min(_VALUES_PER_PART, self._features(kind, sender) - self.part(step).start)
+                return min(_VALUES_PER_PART, self._features(kind, sender) - step * _VALUES_PER_PART)
             case Kind.FORWARD:
                 return terms.schedule.blocks_of_step(step) * outputs
             case Kind.BACKWARD:
