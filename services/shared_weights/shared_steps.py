@@ -91,7 +91,13 @@ class SharedSteps:
 
     def show_features(self) -> None:
         """Send this party's encrypted features, and wait for the others'. Keys are shown before."""
-        _all_done(self._sending(self.exchange.features()))
+        sending: dict[str, Future[None]] = {}
+        for part in self.exchange.features():
+            # A part is encrypted while the one before is on its way, and a peer is sent one at a time.
+            if part.receiver in sending:
+                sending[part.receiver].result()
+            (sending[part.receiver],) = self._sending([part])
+        _all_done(sending.values())
         self.exchange.await_features()
 
     def run_step(self, step: int, batch: IntArray) -> StageTimer:

@@ -1,5 +1,6 @@
 """Products of encrypted features and shares against plain integers, at every shape and at the edges of exponents."""
 
+import math
 import secrets
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vfl.crypto import Engine, keygen
+from vfl.crypto.kernels import Kernel
 from vfl.crypto.sharing.masked_products import Masked, kept, mask, multiply, pack_blocks, pack_rows
 from vfl.crypto.sharing.share_formats import ShareFormats, SlotLayout
 from vfl.crypto.sharing.shares import Integers
@@ -73,6 +75,17 @@ def test_exponents_at_the_edges_of_their_limbs_reach_every_slot(feature: int) ->
     assert carries(masked, layout, [layout.count], X @ v) <= {0, 1}
 
 
+def test_kernels_multiply_alike(kernel: Kernel) -> None:
+    groups = [[secrets.randbelow(PUBLIC.n_squared) for _ in range(5)] for _ in range(2)]
+    exponents = integers((5, 2), 0, 1 << 103)
+    expected = [
+        math.prod(pow(base, int(e), PUBLIC.n_squared) for base, e in zip(group, column, strict=True)) % PUBLIC.n_squared
+        for group in groups
+        for column in exponents.T
+    ]
+    assert multiply(groups, exponents, 103, PUBLIC, Engine(kernel)) == expected
+
+
 def test_nothing_is_reached_by_zero_exponents_but_the_mask() -> None:
     """Weights that start at zero: the answer is as uniform as any other, and never the same twice."""
     formats = ShareFormats(512, 4, 3, 1, 1, 100)
@@ -101,3 +114,21 @@ def test_what_the_keeper_decrypts_is_the_mask_whatever_it_encrypts(content: int)
     sent = content * int(v.sum()) + formats.forward.lift
     assert ENGINE.decrypt(PRIVATE, masked.ciphertexts) == [(sent + drawn[0]) % PUBLIC.n]
     assert kept(masked.ciphertexts, formats.forward, [1], PRIVATE, ENGINE).shape == (1, 1)
+
+
+def test_every_answer_has_a_mask_of_its_own_and_fresh_randomness() -> None:
+    """Without rho**n an answer's randomness would be a product of powers of the keeper's own, which it can read."""
+    formats = ShareFormats(512, 4, 3, 2, 1, 100)
+    blocks = [integers((2, 3), 0, 9), integers((1, 3), 0, 9)]
+    groups = grouped(pack_blocks(blocks, formats.forward), 3)
+    products = multiply(groups, integers((3, 2), 0, 1 << formats.ring), formats.ring, PUBLIC, ENGINE)
+    assert len(products) == 4
+    drawn = iter(range(1, 100))
+    first, second = (
+        mask(products, formats.forward, [2, 1], PUBLIC, ENGINE, lambda n: next(drawn)).ciphertexts for _ in range(2)
+    )
+    assert next(drawn) == 9
+    plain = [ENGINE.decrypt(PRIVATE, one) for one in (first, second)]
+    assert [after - before for before, after in zip(*plain, strict=True)] == [4] * 4
+    # The randomness of a ciphertext is what it is modulo n.
+    assert len({one % PUBLIC.n for one in (*first, *second, *products)}) == 12
