@@ -133,6 +133,8 @@ class TrainingAdversary:
             status: AttackStatus = DONE
             reason = None
             try:
+                if training.agreement.plan.shares_weights:
+                    raise ValueError(f"{name} reads what protocol=hu sends back: protocol=shared sends nothing back.")
                 if name in self._refused:
                     raise self._refused[name]
                 view = view or self._view(training, records)

@@ -29,7 +29,7 @@ from vfl.plugin_options import from_to as _from_to
 
 _log = logging.getLogger(__name__)
 
-PROTOCOLS = ("hu",)
+PROTOCOLS = ("hu", "shared")
 RESHUFFLED, FIXED = BATCHES = ("reshuffled", "fixed")
 # What a plan names, with options of its own.
 _PLUGINS = ("cipher", "learner")
@@ -94,7 +94,10 @@ class TrainingPlan:
     rerandomise: bool = _of_ciphers("rerandomise")
     cipher_options: Mapping[str, Any] = _options()
     protocol: str = _term(
-        "hu", "How sums are asked for.", lambda value: value in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"
+        "hu",
+        "hu: who decrypts sends back. shared: who decrypts keeps it, as a share of weights that are opened at the end.",
+        lambda value: value in PROTOCOLS,
+        f"one of {', '.join(PROTOCOLS)}",
     )
     learner: str = _term("linear", "What is trained.")
     learner_options: Mapping[str, Any] = _options()
@@ -126,6 +129,11 @@ class TrainingPlan:
         if twice := [name for name in self.cipher_options if name in _OF_CIPHERS]:
             raise ValueError(f"cipher_options names {twice[0]}, which is a setting of its own: set that.")
         return ciphers.load(self.cipher, **_own_terms(self.cipher, vars(self)), **self.cipher_options)
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether weights are shared while they are trained, and opened when that is over."""
+        return self.protocol == "shared"
 
     @property
     def is_encrypted(self) -> bool:
@@ -182,6 +190,19 @@ class TrainingPlan:
             raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
         if self.patience > 0 and self.validation_fraction == 0:
             raise InvalidMessage("patience needs validation rows: set validation_fraction above 0, or patience to 0.")
+        if self.shares_weights:
+            self._check_sharing()
+
+    def _check_sharing(self) -> None:
+        """Refuse what training on shared weights can't do, or what it would do without a word."""
+        if not self.is_encrypted:
+            raise InvalidMessage("protocol=shared has no messages in the clear: set cipher=paillier, or protocol=hu.")
+        if not self.rerandomise:
+            raise InvalidMessage("protocol=shared rerandomises every answer: set rerandomise=on, or protocol=hu.")
+        if self.family.spec.senders != "all":
+            raise InvalidMessage(f"The learner {self.learner} doesn't train on shared weights: set protocol=hu.")
+        if self.patience:
+            raise InvalidMessage("protocol=shared shows no model before it is trained: set patience to 0.")
 
     def to_message(self) -> common_pb2.TrainingPlan:
         """Write the plan as a message."""
@@ -389,7 +410,9 @@ class Agreement:
 
     @property
     def validated_epochs(self) -> int:
-        """In how many epochs every passive party scores validation records."""
+        """In how many epochs every passive party scores validation records: the last one of weights that are shared."""
+        if self.plan.shares_weights:
+            return 1
         return min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
 
     def validates(self, epoch: int) -> bool:

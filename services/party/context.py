@@ -16,8 +16,10 @@ from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.protocol1.cipher import Cipher
 from services.protocol1.peer import Peer
+from services.shared_weights.share_peer import SharePeer
 from vfl.arrays import FloatArray, IntArray
 from vfl.cores import Cores, OneCore
+from vfl.crypto import Engine
 
 # Is told how many attacks are over, of how many, and which is at work; empty behind the last.
 TellsAttack: TypeAlias = Callable[[int, int, str], object]
@@ -102,6 +104,8 @@ class PartyContext:
         state: what it keeps across restarts.
         cores: processes of this party's own, for what holds the interpreter's lock. Its arithmetic has cores as well:
             these, or as many threads.
+        share_peers: the ways to the other parties where weights are shared, by name.
+        engine: computes what is shared; Protocol 1's arithmetic is the adversary's to make.
     """
 
     name: str
@@ -116,3 +120,5 @@ class PartyContext:
     heartbeats: Mapping[str, Heartbeat] = field(default_factory=dict)
     state: State = field(default_factory=StateInMemory)
     cores: Cores = field(default_factory=OneCore)
+    share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
+    engine: Engine = field(default_factory=Engine)

@@ -19,11 +19,12 @@ STANDSTILL = 1.0
 
 
 def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
-    """One channel per peer of the key holder. None where nothing is encrypted or nothing is trained.
+    """One channel per peer of the key holder. None where nothing is answered, encrypted or trained.
 
     Raises PackingImpossible for terms that don't fit the session's keys.
     """
-    if not agreement.plan.encryption.spec.counts_equations or not agreement.plan.family.spec.trains:
+    plan = agreement.plan
+    if plan.shares_weights or not plan.encryption.spec.counts_equations or not plan.family.spec.trains:
         return ()
     formats = CipherFormats(agreement)
     return tuple(formats.channel(key_holder, peer.name) for peer in agreement.peers_of(key_holder))

@@ -25,6 +25,7 @@ from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1.cipher import Cipher, make_cipher
+from services.protocol1.exchange import GradientExchange
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from studies.page.plots import Curve, Panel, Plot
@@ -155,13 +156,17 @@ class _PeerInProcess:
         self._sender, self._trainings, self._receiver = sender, trainings, receiver
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._trainings[self._receiver].exchange.receive_public_key(self._sender, key)
+        self._exchange.receive_public_key(self._sender, key)
 
     def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
-        self._trainings[self._receiver].exchange.receive_residuals(self._sender, step, vector.whole())
+        self._exchange.receive_residuals(self._sender, step, vector.whole())
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        return self._trainings[self._receiver].exchange.answer_sums(self._sender, step, vector)
+        return self._exchange.answer_sums(self._sender, step, vector)
+
+    @property
+    def _exchange(self) -> GradientExchange:
+        return self._trainings[self._receiver].exchange_as(GradientExchange)
 
 
 def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2048) -> FloatArray:

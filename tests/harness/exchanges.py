@@ -129,7 +129,7 @@ def wired(
     trainings: dict[str, PartyTraining] = {}
 
     def peer(sender: str, receiver: str) -> Peer:
-        return through(sender, DirectPeer(sender, lambda _: trainings[receiver].exchange))
+        return through(sender, DirectPeer(sender, lambda _: trainings[receiver].exchange_as(GradientExchange)))
 
     with ExitStack() as stack:
         for number, name in enumerate(problem.blocks):

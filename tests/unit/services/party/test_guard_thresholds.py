@@ -13,6 +13,7 @@ from scripts.listening import Case, measured
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
+from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
@@ -145,7 +146,7 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
     answers: list[FloatArray] = []
     with wired(problem, plan) as trainings:
         active, passive = trainings["active"], trainings["passive"]
-        gradient_share = active.exchange.gradient_share
+        gradient_share = active.exchange_as(GradientExchange).gradient_share
 
         def keeping(peer: str, answer: DecryptedVector) -> FloatArray:
             answers.append(gradient_share(peer, answer))
