@@ -16,7 +16,7 @@ from tests.harness.parties import data_of, house, party_data, small_settings, va
 
 RECORDS = 300
 # 210 records are trained on, in batches of 70; seven columns make seven sums.
-PLAIN = small_settings(epochs=40, batch_size=70, cipher="plain", record_features=True)
+PLAIN = small_settings(batches="reshuffled", epochs=40, batch_size=70, cipher="plain", record_features=True)
 
 
 def listened(folder: Path, epochs: int, *seeds: int, sigma: float = 0.0) -> dict[str, TrainingFinding]:
@@ -73,7 +73,7 @@ def test_noise_on_residuals_takes_away_what_listening_tells(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("cipher", ["paillier"])
 def test_the_encrypted_wire_tells_the_same(tmp_path: Path, cipher: str) -> None:
-    settings = small_settings(epochs=12, batch_size=14, cipher=cipher, record_features=True)
+    settings = small_settings(batches="reshuffled", epochs=12, batch_size=14, cipher=cipher, record_features=True)
     labels = np.where(np.random.default_rng(8).random(60) < 0.4, "yes", "no").tolist()
     with house(
         tmp_path,
