@@ -8,7 +8,7 @@ import pytest
 
 from services.common import learner_calls
 from services.common.agreement import TrainingPlan
-from services.common.errors import FederationError
+from services.common.errors import FederationError, InvalidMessage
 from services.common.identity import Identity, Role
 from services.common.settings import SettingsError, load_settings
 from tests.harness.documented_plugin import install, lay_out
@@ -118,6 +118,18 @@ def least_squares(blocks: list[FloatArray], labels: np.ndarray, rate: float, epo
             rows = features[batch]
             weights = weights - rate / len(batch) * rows.T @ (rows @ weights - targets[batch])
     return weights
+
+
+def test_a_learner_that_forwards_a_layer_is_refused_until_a_protocol_carries_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = 'Bad.spec = LearnerSpec(senders="active", part=Own, source="a test", forwards=True)'
+    lay_out_bad(tmp_path, "pass", monkeypatch, end=end)
+    plan = TrainingPlan(learner="bad", batch_size=10)
+    with pytest.raises(InvalidMessage, match="The learner bad forwards a layer: protocol=hu carries none"):
+        plan.check()
+    with pytest.raises(InvalidMessage, match="forwards a layer"):
+        TrainingPlan.from_message(plan.to_message())
 
 
 @pytest.mark.parametrize("parties", [2, 3])
