@@ -218,12 +218,15 @@ class Reconstruction:
         notes: sentences, such as which solver was used and for how many records.
         low: (n, d), lower ends of each cell's 90 % interval, by an attack that has a belief of its own; else None.
         high: (n, d), upper ends; None as ``low``.
+        densest: (n, d), where each cell most likely is: right more often than ``estimate``, which errs least on
+            average; None where they are one.
     """
 
     estimate: FloatArray
     notes: tuple[str, ...] = ()
     low: FloatArray | None = None
     high: FloatArray | None = None
+    densest: FloatArray | None = None
 
 
 @runtime_checkable

@@ -1,5 +1,6 @@
 """What an attack on labels found, over a whole training and step by step."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -113,3 +114,58 @@ class RecoveredLabels:
 
     def _epoch_of(self, step: int) -> int:
         return 0 if self.steps_per_epoch is None else step // self.steps_per_epoch
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedLabels:
+    """What an attack on labels believes of every record.
+
+    Attributes:
+        probabilities: (n, k); NaN for records that no step used.
+        rows: (m,) the records that steps used.
+        epoch: the last.
+        told: which part of what was unknown of labels (their entropy) the attack thinks it took away, in [0, 1]; NaN
+            where it doesn't say.
+        details: the attack's own numbers.
+        reason: why there is no label at all; empty when there is one.
+    """
+
+    kind: ClassVar[str] = "labels"
+    probabilities: FloatArray
+    rows: IntArray
+    epoch: int
+    told: float
+    details: Mapping[str, Json]
+    reason: str = ""
+
+    def of_first(self, rows: int) -> "EstimatedLabels":
+        """The same of the first so many records."""
+        return replace(self, probabilities=self.probabilities[:rows], rows=self.rows[self.rows < rows])
+
+    @property
+    def labels(self) -> IntArray:
+        """The likeliest class of each record, (n,); UNRESOLVED where nothing is told."""
+        labels = np.full(len(self.probabilities), UNRESOLVED, dtype=np.int64)
+        if not self.reason:
+            labels[self.rows] = self.probabilities[self.rows].argmax(axis=1)
+        return labels
+
+    def facts(self) -> Mapping[str, Json]:
+        """The attack's own numbers, and why there is no label."""
+        return {"told": None if math.isnan(self.told) else round(self.told, 4), **self.details, "reason": self.reason}
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Labels and probabilities of all records, and that they come with the last epoch."""
+        labels = self.labels
+        return {
+            "labels": labels,
+            "probabilities": self.probabilities,
+            "step_epoch": np.full(len(self.rows), self.epoch),
+            "step_rows": self.rows,
+            "step_labels": labels[self.rows],
+        }
+
+
+def last_epoch(view: TrainingView) -> int:
+    """The epoch of a view's last step, counted from 0; 0 where steps count as one epoch."""
+    return 0 if view.steps_per_epoch is None else view.steps[-1].step // view.steps_per_epoch

@@ -26,11 +26,16 @@ _BUILT_IN = {
     "grn": "attacks.generative:GenerativeRegression",
     "one_feature": "attacks.one_feature:OneFeature",
     "shadow": "attacks.shadow:ShadowModel",
+    "regression": "attacks.bayes.learned:LearnedRegression",
     "agnostic": "attacks.agnostic:Agnostic",
     "posterior": "attacks.bayes.posterior:BayesianAdversary",
     "many_sessions": "attacks.bayes.posterior:ManySessions",
+    "method_of_moments": "attacks.bayes.method_of_moments:MethodOfMoments",
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
+    "trajectory_labels": "attacks.trajectory_labels:TrajectoryLabels",
+    "trajectory_products": "attacks.trajectory_products:TrajectoryProducts",
+    "own_part": "attacks.own_part:OwnPart",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",
@@ -39,8 +44,8 @@ _BUILT_IN = {
 # What an audit mounts unasked: on predictions that a defence changed, and on all sessions that owners allow together.
 ADAPTIVE = "posterior"
 OF_ALL_SESSIONS = "many_sessions"
-# What complete records tell without a score: the judge measures the others against it.
-FROM_RECORDS = "imputation"
+# What complete records tell without a score: the judge measures the others against these, the second less its scores.
+FROM_RECORDS, LEARNED = "imputation", "regression"
 # What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
 REPLACING = ("auxiliary_ciphertext", "randomiser_channel")
 

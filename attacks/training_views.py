@@ -99,6 +99,8 @@ class TrainingView:
         approximation: of the loss.
         share_step: the grid of the shares, 2^-fraction_bits; 0 where they are floating point. Public.
         steps_per_epoch: the plan's; None where steps count as one epoch.
+        records: (n,) which record of the adversary's own table each row is; None where only one session is seen.
+        earlier: what it saw of earlier sessions, each with its ``records``.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
     """
@@ -117,6 +119,8 @@ class TrainingView:
     approximation: Approximation = "first_order"
     share_step: float = 2.0**-32
     steps_per_epoch: int | None = None
+    records: IntArray | None = None
+    earlier: "tuple[TrainingView, ...]" = ()
 
     def __post_init__(self) -> None:
         self._check_plan()
@@ -135,6 +139,8 @@ class TrainingView:
         if len(by_step) != len(self.steps) or list(by_step) != sorted(by_step):
             raise ViewError("steps must be in order, each step once.")
         self._check_equations(by_step)
+        if any(one.records is None or one.records.shape != (one.n,) for one in (self, *self.earlier) if self.earlier):
+            raise ViewError("Sessions are joined by their records: give this view and earlier ones (n,) records each.")
 
     @property
     def n(self) -> int:

@@ -16,6 +16,7 @@ from vfl.theory.dp_noise import (
     Calibration,
     NoiseLevels,
     PrivacyBudget,
+    PrivacyFromAnyPeer,
     Sensitivities,
     attained_privacy,
     best_success,
@@ -25,6 +26,7 @@ from vfl.theory.dp_noise import (
     noisy_guaranteed_steps,
     norm_bound,
     sensitivities,
+    worst_sensitivity,
 )
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
 from vfl.theory.noisy_training import (
@@ -59,9 +61,11 @@ class NoisePrediction:
 
     Attributes:
         sigma: of this party's shares.
-        levels: both parties' noise with its assumptions; None when sigma was given.
+        levels: both parties' noise with its assumptions; None when sigma was given, or as ``attained``.
         attained: what the noise is worth, exactly; None where the sensitivity isn't known (more than two classes, or
-            terms that the formula doesn't cover).
+            terms that the formula doesn't cover) and where it doesn't hold for this party: parameters that aren't
+            projected, rows that are too long, fewer steps than the session has.
+        from_any_peer: what it is worth whatever peers send; None where parameters aren't projected.
         first_step_success: how often the sign of a noisy f tells its label at the first step, Phi(2 / sigma).
         best_success: the most that all noisy shares of a record, one per epoch, tell of its label.
         gradient_error: at most sigma / (4 sqrt(s)), the root mean square per step of what this party's noise adds to
@@ -74,6 +78,7 @@ class NoisePrediction:
     sigma: float
     levels: NoiseLevels | None
     attained: AttainedPrivacy | None
+    from_any_peer: PrivacyFromAnyPeer | None
     first_step_success: float | None
     best_success: float | None
     gradient_error: float
@@ -106,7 +111,8 @@ class DpNoise:
         sigma: the noise itself, instead of epsilon; needed for more than two classes, for which (71)-(72) say nothing.
         project: whether this party shortens its part of theta, whenever it is longer, to its share of 4 G - 2: as its
             features are of all. Where every party does so, the whole keeps the bound, and no step moves two
-            neighbouring runs further apart: projections on convex sets bring nothing further from each other.
+            neighbouring runs further apart: projections on convex sets bring nothing further from each other. Of two
+            classes; with more no epsilon rests on it. Without it none is stated.
 
     Raises:
         ValueError: for options out of range, and for sigma together with epsilon.
@@ -129,7 +135,7 @@ class DpNoise:
     calibration: Calibration = "exact"
     steps: int | None = None
     sigma: float | None = None
-    project: bool = False
+    project: bool = True
 
     def __post_init__(self) -> None:
         PrivacyBudget(self._epsilon, 0.5 if self.delta is None else self.delta, self.calibration)
@@ -173,18 +179,20 @@ class DpNoise:
             DefenceError: as ``levels``.
         """
         levels, sigma = self.levels(terms), self.sigma_for(terms)
-        attained = self._attained(levels, terms)
+        unmet = self._unmet(terms)
+        attained = None if unmet else self._attained(levels, terms)
         largest = sigma if levels is None else max(levels.sigma_active, levels.sigma_passive)
         u = error_bound(largest, terms.rows, terms.steps, _BOUND_FAILURE)
         return NoisePrediction(
             sigma=sigma,
-            levels=levels,
+            levels=None if unmet else levels,
             attained=attained,
+            from_any_peer=self._from_any_peer(terms),
             first_step_success=best_success(sigma, 1) if terms.role == "active" else None,
             best_success=best_success(sigma, terms.epochs) if terms.role == "active" else None,
             gradient_error=sigma / (4 * math.sqrt(terms.rows)),
             guaranteed_steps=noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
-            note=" ".join(filter(None, self._notes(attained is not None, terms))),
+            note=" ".join(filter(None, [self._given(attained is not None), *unmet, self._too_likely(terms)])),
         )
 
     def check(self, terms: TrainingTerms) -> None:
@@ -232,9 +240,9 @@ class DpNoise:
         return residuals + self.sigma_for(terms) * noise.gaussian(residuals.shape)
 
     def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
-        """Shorten (d, columns) parameters to this party's share of the norm that the proof assumes, if asked to."""
+        """Shorten (d, 1) parameters to this party's share of the norm that the proof assumes, unless asked not to."""
         norm = float(np.linalg.norm(weights))
-        if not self.project or norm <= self._own_norm_bound(terms):
+        if not self.project or terms.columns > 1 or norm <= self._own_norm_bound(terms):
             return weights
         shortened: FloatArray = weights * (self._own_norm_bound(terms) / norm)
         return shortened
@@ -251,12 +259,12 @@ class DpNoise:
         return (
             f"dp_noise: this party's part of the model reached a norm of {largest_norm:.3g}. Its share of the "
             f"{norm_bound(self.gradient_bound):g} that epsilon rests on is {share:.3g}, so epsilon and delta may not "
-            "hold. Set project=true for dp_noise at every party, or a gradient_bound of "
+            "hold. Leave project=true for dp_noise at every party, or set a gradient_bound of "
             f"{math.ceil(enough * 100) / 100:g} or more."
         )
 
     def _own_norm_bound(self, terms: TrainingTerms) -> float:
-        return norm_bound(self.gradient_bound) * math.sqrt(terms.features / terms.all_features)
+        return norm_bound(self.gradient_bound) * _share(terms)
 
     def _delta_for(self, terms: TrainingTerms) -> float:
         return _DELTA_TIMES_RECORDS / terms.most_records if self.delta is None else self.delta
@@ -303,13 +311,58 @@ class DpNoise:
             asked=math.inf if levels is None else levels.epsilon,
         )
 
+    def _from_any_peer(self, terms: TrainingTerms) -> PrivacyFromAnyPeer | None:
+        """What the noise is worth whatever peers send; None where nothing bounds this party's weights."""
+        if not self.project or terms.columns > 1:
+            return None
+        worst = worst_sensitivity(
+            role=terms.role,
+            epochs=terms.epochs,
+            records=terms.most_records,
+            largest_product=self._own_norm_bound(terms) * terms.row_norm,
+        )
+        delta = self._delta_for(terms)
+        said = f"Peers may send what they like. This party's rows are at most {terms.row_norm:.3g} long in the 2-norm."
+        return PrivacyFromAnyPeer(gaussian_epsilon(worst, self.sigma_for(terms), delta), delta, (said,))
+
     def _steps(self, terms: TrainingTerms) -> int:
         return terms.steps if self.steps is None else self.steps
 
-    def _notes(self, has_worth: bool, terms: TrainingTerms) -> list[str]:
-        """What doesn't hold in this session, in sentences; empty ones for what does."""
-        given = "" if self.sigma is None else _GIVEN.format(_WORTH if has_worth else _WORTHLESS)
-        return [given, _too_long(terms.row_norm), _too_likely(self._delta_for(terms), terms.most_records)]
+    def _given(self, has_worth: bool) -> str:
+        return "" if self.sigma is None else _GIVEN.format(_WORTH if has_worth else _WORTHLESS)
+
+    def _unmet(self, terms: TrainingTerms) -> list[str]:
+        """Why no epsilon holds in this session, as far as this party sees, in sentences."""
+        if terms.columns > 1:
+            return []
+        share, said = _share(terms), []
+        if terms.row_norm > share * _ROUNDING:
+            said.append(
+                f"This party's rows are up to {terms.row_norm:.3g} long in the 2-norm, and (71)-(72) take all parties' "
+                f"together to be at most 1, of which its share is {share:.3g}: no epsilon is stated. Scale the rows to "
+                "that beforehand, or read sigma for itself."
+            )
+        if not self.project:
+            said.append(
+                "With project=false this party's weights have no bound, and a peer can drive them: no epsilon is "
+                "stated. Leave project out."
+            )
+        if self._steps(terms) < terms.steps:
+            said.append(
+                f"Sigma is for {self.steps:,} steps, and the session has {terms.steps:,}: no epsilon is stated. Leave "
+                "steps out."
+            )
+        return said
+
+    def _too_likely(self, terms: TrainingTerms) -> str:
+        delta, records = self._delta_for(terms), terms.most_records
+        if delta <= _DELTA_TIMES_RECORDS / records:
+            return ""
+        return (
+            f"Delta is {delta:.3g}, and there are {records} training records: publishing each of them with a chance of "
+            f"{delta:.3g}, {delta * records:.3g} in all, would keep it too. Leave delta out for one of 1 in 10 times "
+            "the number of records."
+        )
 
     def _largest_share(self, terms: TrainingTerms) -> float:
         """|theta^T x| is at most 4 G - 2 for ||x|| <= 1 (eq. 41); the label party adds 2.
@@ -341,23 +394,9 @@ class DpNoise:
         return epsilon if epsilon <= 0.999 else None
 
 
-def _too_long(row_norm: float) -> str:
-    if row_norm <= _ROUNDING:
-        return ""
-    return (
-        f"This party's rows are up to {row_norm:.3g} long in the 2-norm, where (71)-(72) take all parties' features "
-        "together to be at most 1: epsilon and delta don't hold. Scale the rows to unit norm, or read sigma for itself."
-    )
-
-
-def _too_likely(delta: float, records: int) -> str:
-    if delta <= _DELTA_TIMES_RECORDS / records:
-        return ""
-    return (
-        f"Delta is {delta:.3g}, and there are {records} training records: publishing each of them with a chance of "
-        f"{delta:.3g}, {delta * records:.3g} in all, would keep it too. Leave delta out for one of 1 in 10 times the "
-        "number of records."
-    )
+def _share(terms: TrainingTerms) -> float:
+    """This party's share of a bound on all parties' columns together, in the 2-norm."""
+    return math.sqrt(terms.features / terms.all_features)
 
 
 def _rounded_down(value: float) -> str:

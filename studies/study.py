@@ -47,6 +47,7 @@ class CellTally:
         failed: sentences on cells that failed, each once.
         not_applicable: likewise on attacks and defences that can't work where they were asked for.
         data: sentences on data sets that aren't there, or not whole.
+        samples: of data sets of which a published sample is there, its rows.
     """
 
     measured: int = 0
@@ -54,6 +55,7 @@ class CellTally:
     failed: list[str] = field(default_factory=list)
     not_applicable: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
+    samples: dict[str, int] = field(default_factory=dict)
 
     def add(self, frame: pd.DataFrame) -> None:
         """Count the rows that ``run_cells`` returned."""
@@ -120,11 +122,12 @@ class StudyRun:
             f"plumbline datasets fetch {name}"
             for name, files in missing.items()
         ]
+        samples = {name: rows for name in raw if (rows := sampled_rows(name, self.data_dir))}
+        self.tally.samples |= samples
         sentences += [
             f"{name} is a published sample here, {rows:,} of {dataset(name).rows:,} rows: its numbers aren't the whole "
             f"data set's. Get it with: plumbline datasets fetch {name}"
-            for name in raw
-            if (rows := sampled_rows(name, self.data_dir))
+            for name, rows in samples.items()
         ]
         self.tally.data += [one for one in sentences if one not in self.tally.data]
         return tuple(name for name in names if name not in missing), tuple(sentences)

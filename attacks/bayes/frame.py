@@ -32,6 +32,7 @@ class Frame:
         effect: (k, r), how logits depend on a; None for a network.
         network: the passive part of the model where that is a network.
         features: d, how many of the columns are features.
+        told: (r, d + e), a = told (x - m); None for a network.
     """
 
     centre: FloatArray
@@ -41,6 +42,7 @@ class Frame:
     effect: FloatArray | None
     network: DenseNetwork | None
     features: int
+    told: FloatArray | None = None
 
     def logits(self, coordinates: FloatArray, rows: IntArray) -> FloatArray:
         """Logits of the records ``rows`` at a, (m, r): (m, k)."""
@@ -80,11 +82,12 @@ def frame_of(prior: GaussianPrior, observation: Observation) -> Frame:
         errors = square_root(observation.error)
         root = np.block([[root, np.zeros((d, k))], [np.zeros((k, d)), errors]])
     effect = rows @ root
-    _, values, right = np.linalg.svd(effect - effect.mean(axis=0))
+    left, values, right = np.linalg.svd(effect - effect.mean(axis=0))
     rank = int((values > _RANK * max(values.max(initial=0.0), 1e-12)).sum())
     informed, uninformed = right[:rank].T, right[rank:].T
     known = observation.known + centre @ rows.T
-    return Frame(centre, root @ informed, root @ uninformed, known, effect @ informed, None, d)
+    told = (left[:, :rank] / values[:rank]).T @ (rows - rows.mean(axis=0))
+    return Frame(centre, root @ informed, root @ uninformed, known, effect @ informed, None, d, told)
 
 
 def square_root(covariance: FloatArray) -> FloatArray:

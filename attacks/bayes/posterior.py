@@ -12,7 +12,8 @@ from attacks.bayes.observation import nothing_observed, observe
 from attacks.bayes.parameters import ModelParameters, find_parameters
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior, from_covariance, from_marginals, from_nothing
 from attacks.bayes.records import check_records, from_records
-from attacks.bayes.sampling import SampledPosterior, sampled_posterior
+from attacks.bayes.sampled_supports import sample_on_supports
+from attacks.bayes.sampling import SampledPosterior, box_agrees, sampled_posterior
 from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
 from attacks.linear_system import check_option
@@ -75,11 +76,14 @@ _KNEW: Mapping[str, str] = {
 class BayesianAdversary:
     """Estimates the posterior mean of each feature, with a 90 % interval, from a Gaussian prior and the scores.
 
+    Where it samples it also tells the densest place of each cell's posterior, for who counts hits.
+
     Exact scores of a linear model are linear equations, on which the prior is conditioned in closed form without the
     box. For prior=half that is half*. Columns that take few values are summed over (``attacks.bayes.support``) where
-    the prior knows of them. In the box, and for what score defences let pass, the posterior is sampled
-    (``attacks.bayes.sampling``); columns of few values count as Gaussian there. Answers that contradict the prior win
-    over it. A score of 0 tells no equation. Never NaN.
+    the prior knows of them, for what score defences let pass as well (``attacks.bayes.sampled_supports``). In the box
+    the posterior is sampled (``attacks.bayes.sampling``), unless the prior says other things there than without it.
+    Answers that contradict the prior win over it. A score of 0 tells no equation. Never NaN. With networks, columns of
+    few values count as Gaussian.
 
     Parameters that a defence distorted, or that were not disclosed, are regressed from complete records with their
     scores at prior=imputation, and else taken or turned or left alone as the scores suggest
@@ -151,11 +155,12 @@ class BayesianAdversary:
             for one in sessions
         ]
         found, how = self._found(belief, parameters)
-        mean, low, high = found.mean, found.low, found.high
+        mean, low, high, densest = found.mean, found.low, found.high, found.densest
         if self.box:
             mean, low, high = (np.clip(part, 0.0, 1.0) for part in (mean, low, high))
+            densest = None if densest is None else np.clip(densest, 0.0, 1.0)
         notes = dict.fromkeys(note for one in parameters for note in one.notes)
-        return Reconstruction(mean, (self._knew(view), *notes, *how), low, high)
+        return Reconstruction(mean, (self._knew(view), *notes, *how), low, high, densest)
 
     def without_scores(self, view: PredictionView) -> FloatArray:
         """The mean of the prior, (n, d): what it would estimate without a score. Raises ViewError."""
@@ -166,9 +171,12 @@ class BayesianAdversary:
     def _alone(self, belief: Belief) -> Posterior:
         """The prior itself, cut to the box as the posterior is, so that the box's part isn't credited to scores."""
         n, d = belief.gaussian.mean.shape
-        if belief.categories or not self.box:
+        if belief.categories or not self._is_boxed(belief):
             return condition(belief.gaussian, np.zeros((0, d)), np.zeros((n, 0)))
         return sampled_posterior(belief.gaussian, nothing_observed(n, d), box=True, seed=self.seed, draws=self.draws)
+
+    def _is_boxed(self, belief: Belief) -> bool:
+        return self.box and box_agrees(belief.gaussian)
 
     def _belief(self, view: PredictionView) -> Belief:
         return from_records(view, self.records) if self.prior == "imputation" else _PRIORS[self.prior](view)
@@ -194,14 +202,19 @@ class BayesianAdversary:
         view = seen[0][0]
         observation = stacked([observe(*one) for one in seen])
         linear = isinstance(observation.model, np.ndarray) and observation.error is None
+        boxed = self._is_boxed(belief)
         determined = len(seen) > 1 and observation.is_linear and len(np.asarray(observation.model)) > view.d
-        if linear and (belief.categories or not self.box or determined):
+        if linear and (belief.categories or not boxed or determined):
             if len(seen) == 1 and not view.channel and view.network is None:
                 scores, class_rows = np.asarray(view.scores), np.asarray(observation.model)
                 return _in_closed_form(belief, list(exact_equations(scores, observation.known, class_rows)))
             if observation.is_linear:
                 return _in_closed_form(belief, [Equations(np.arange(view.n), *observation.linear_equations())])
-        sampled = sampled_posterior(belief.gaussian, observation, box=self.box, seed=self.seed, draws=self.draws)
+        if belief.categories and isinstance(observation.model, np.ndarray):
+            found, contradicted, complete = sample_on_supports(belief, observation, seed=self.seed, draws=self.draws)
+            count = int(contradicted.sum())
+            return found, (*_weighed(belief, complete), *_contradictions(count, len(contradicted)))
+        sampled = sampled_posterior(belief.gaussian, observation, box=boxed, seed=self.seed, draws=self.draws)
         return sampled, _of_samples(sampled, bool(belief.categories))
 
     def _knew(self, view: PredictionView) -> str:
@@ -219,7 +232,7 @@ def _knew_of_records(view: PredictionView, records: int | None) -> str:
 
 
 def _in_closed_form(belief: Belief, equations: Sequence[Equations]) -> tuple[Posterior, tuple[str, ...]]:
-    shape, parts = belief.gaussian.mean.shape, []
+    shape = belief.gaussian.mean.shape
     contradicting, complete = 0, True
     filled = Posterior(*(np.empty(shape) for _ in range(4)))
     for block in equations:
@@ -227,11 +240,14 @@ def _in_closed_form(belief: Belief, equations: Sequence[Equations]) -> tuple[Pos
         for name in ("mean", "low", "high", "spread"):
             getattr(filled, name)[block.records] = getattr(found, name)
         contradicting, complete = contradicting + int(contradicts.sum()), complete and summed
-    if belief.categories:
-        columns = sum(len(category.columns) for category in belief.categories)
-        how = "all their combinations" if complete else "the likeliest of their combinations, found by a beam search"
-        parts.append(f"{columns} columns take few values; {how} were weighed.")
-    return filled, (*parts, *_contradictions(contradicting, shape[0]))
+    notes = _weighed(belief, complete) if belief.categories else ()
+    return filled, (*notes, *_contradictions(contradicting, shape[0]))
+
+
+def _weighed(belief: Belief, complete: bool) -> tuple[str, ...]:
+    columns = sum(len(category.columns) for category in belief.categories)
+    how = "all their combinations" if complete else "the likeliest of their combinations, found by a beam search"
+    return (f"{columns} columns take few values; {how} were weighed.",)
 
 
 def _of_samples(sampled: SampledPosterior, categories: bool) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ class Posterior:
         spread: (n, d) standard deviations.
         effective_samples: (n,), how many independent draws the sampled ones are worth for a record's worst cell; None
             where nothing was sampled.
+        densest: (n, d), where each cell most likely is; None where that is the mean.
     """
 
     mean: FloatArray
@@ -62,6 +63,7 @@ class Posterior:
     high: FloatArray
     spread: FloatArray
     effective_samples: FloatArray | None = None
+    densest: FloatArray | None = None
 
 
 def from_nothing(view: PredictionView) -> Belief:

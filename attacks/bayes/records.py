@@ -35,11 +35,11 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
     Raises:
         ViewError: without auxiliary records, or where they don't fit the view.
     """
-    known = _records(view, records)
+    known = checked_records(view, records)
     if view.moments is not None:
         check_moments(view.moments, view.d)
     categories = seen_categories(known.features_passive, published_categories(view.moments))
-    one_hot = _one_hot(known.labels, view.record_labels)
+    one_hot = one_hot_labels(known.labels, view.record_labels)
     targets = [known.features_passive, *(category.indicators(known.features_passive) for category in categories)]
     predicted = predict(known.features_active, np.hstack(targets), view.features_active, one_hot)
     values, residuals = predicted.values[:, : view.d].copy(), predicted.residuals[:, : view.d].copy()
@@ -69,8 +69,8 @@ def _covariance(residuals: FloatArray) -> FloatArray:
     return shrunk
 
 
-def _records(view: PredictionView, records: int | None) -> AuxiliaryRows:
-    """The first of the view's auxiliary records, once they fit it."""
+def checked_records(view: PredictionView, records: int | None) -> AuxiliaryRows:
+    """The first of the view's auxiliary records; raises ViewError where there are none, or they don't fit it."""
     known = view.auxiliary
     if known is None or not len(known.features_active):
         raise ViewError("What records tell needs auxiliary records, and this view has none: give complete ones.")
@@ -88,7 +88,7 @@ def _records(view: PredictionView, records: int | None) -> AuxiliaryRows:
     return AuxiliaryRows(own, passive, known.scores[first], None if labels is None else labels[first])
 
 
-def _one_hot(known: IntArray | None, asked: IntArray | None) -> tuple[FloatArray, FloatArray] | None:
+def one_hot_labels(known: IntArray | None, asked: IntArray | None) -> tuple[FloatArray, FloatArray] | None:
     """Labels of known and of asked records, one-hot; None where either isn't known."""
     if known is None or asked is None:
         return None

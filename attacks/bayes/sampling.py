@@ -9,9 +9,11 @@ stage. Where nothing in the box is possible the region stays as soft as it must 
 contradicted.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 from scipy.stats import chi2
 
 from attacks.bayes.frame import Frame, frame_of
@@ -38,6 +40,8 @@ _PROJECTIONS = 30
 _COOLING = 0.4
 # Walks start this far from the box's faces; solutions of equations only as far as they may.
 _INSIDE, _MARGIN = 0.01, 1e-9
+# Mean square, in variances, by which cutting a prior to the box may move its columns' means.
+_MOVED, _LEAST_VARIANCE = 0.03, 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +70,48 @@ def sampled_posterior(
     """
     frame = frame_of(prior, observation)
     target = Target(frame, observation)
-    n = len(prior.mean)
-    seeds = np.random.SeedSequence(seed).spawn(-(-n // _GROUP))
-    groups = [np.arange(start, min(start + _GROUP, n)) for start in range(0, n, _GROUP)]
-    if not n:
+    if not len(prior.mean):
         nothing = np.zeros((0, frame.features))
-        return SampledPosterior(nothing, nothing, nothing, nothing, np.zeros(0), np.zeros(0, dtype=np.bool_))
-    parts = [
-        _of_group(target, rows, np.random.default_rng(each), box=box, draws=draws)
-        for rows, each in zip(groups, seeds, strict=True)
-    ]
+        return SampledPosterior(nothing, nothing, nothing, nothing, np.zeros(0), nothing, np.zeros(0, dtype=np.bool_))
+    parts = [_of_group(target, *group, box=box, draws=draws) for group in _groups(len(prior.mean), seed)]
     return SampledPosterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _of_group(
+def box_agrees(prior: GaussianPrior) -> bool:
+    """Whether a prior that is cut to the box still has about the means that were believed.
+
+    Where columns are skewed, with most values near 0, it hasn't: what cutting moves them by is more than scores tell.
+    """
+    spread = np.sqrt(np.maximum(np.diag(prior.covariance), _LEAST_VARIANCE))
+    low, high = -prior.mean / spread, (1.0 - prior.mean) / spread
+    inside = np.maximum(ndtr(high) - ndtr(low), 1e-300)
+    moved = np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)
+    return bool((np.square(moved / inside) / (2 * np.pi)).mean() <= _MOVED) if moved.size else True
+
+
+def _groups(n: int, seed: int) -> Iterator[tuple[IntArray, np.random.Generator]]:
+    """Records that walk together, and what draws their walks."""
+    seeds = np.random.SeedSequence(seed).spawn(-(-n // _GROUP))
+    for start, each in zip(range(0, n, _GROUP), seeds, strict=True):
+        yield np.arange(start, min(start + _GROUP, n)), np.random.default_rng(each)
+
+
+def informed_draws(frame: Frame, observation: Observation, *, seed: int, draws: int) -> tuple[FloatArray, BoolArray]:
+    """Sample what logits depend on, without the box: a, (draws, n, r), and whether nothing explains a record, (n,)."""
+    n, target = len(frame.centre), Target(frame, observation)
+    kept, contradicted = np.empty((draws, n, frame.informed.shape[1])), np.zeros(n, dtype=np.bool_)
+    for rows, generator in _groups(n, seed):
+        walkers, contradicted[rows] = _warmed_up(target, rows, generator, box=False, draws=draws)
+        for draw in range(draws):
+            _sweep(walkers, target, generator, box=False)
+            kept[draw, rows] = walkers.informed
+    return kept, contradicted
+
+
+def _warmed_up(
     target: Target, rows: IntArray, generator: np.random.Generator, *, box: bool, draws: int
-) -> tuple[FloatArray | BoolArray, ...]:
-    """Mean, ends, spread, effective samples and contradictions of some records."""
+) -> tuple[Walkers, BoolArray]:
+    """Walkers that have forgotten where they started, and for which of them nothing explains the record."""
     walkers, contradicted = _started(target, rows, box=box)
     contradicted |= _led_inside(walkers, target, generator, box=box)
     warm_up = max(20, draws // 3)
@@ -91,6 +120,14 @@ def _of_group(
         _sweep(walkers, target, generator, box=box)
         seen[sweep] = walkers.informed
     _adapt(walkers, seen[warm_up // 4 :])
+    return walkers, contradicted
+
+
+def _of_group(
+    target: Target, rows: IntArray, generator: np.random.Generator, *, box: bool, draws: int
+) -> tuple[FloatArray | BoolArray, ...]:
+    """Mean, ends, spread, effective samples, densest places and contradictions of some records."""
+    walkers, contradicted = _warmed_up(target, rows, generator, box=box, draws=draws)
     kept, informed = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.informed)
     for draw in range(draws):
         _sweep(walkers, target, generator, box=box)
@@ -108,9 +145,7 @@ def _sweep(
         box_moves(walkers, target.frame, generator)
 
 
-def _summary(
-    kept: FloatArray, frame: Frame, generator: np.random.Generator, *, box: bool
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+def _summary(kept: FloatArray, frame: Frame, generator: np.random.Generator, *, box: bool) -> tuple[FloatArray, ...]:
     mean, variance, effective = kept.mean(axis=0), kept.var(axis=0), effective_samples(kept)
     if not box:  # what scores don't tell of is drawn afresh for each draw, and its moments are known
         beside = frame.uninformed[: frame.features]
@@ -120,7 +155,18 @@ def _summary(
     low, high = low - _ROUNDING, high + _ROUNDING
     if box:
         low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    return mean, low, high, np.sqrt(variance), effective.min(axis=1)
+    return mean, low, high, np.sqrt(variance), effective.min(axis=1), densest_places(kept)
+
+
+def densest_places(draws: FloatArray) -> FloatArray:
+    """The mean of the draws (t, n, d) in the narrowest interval that holds a quarter of a cell's, (n, d)."""
+    ordered = np.sort(draws, axis=0)
+    held = max(1, len(draws) // 4)
+    start = (ordered[held - 1 :] - ordered[: len(draws) - held + 1]).argmin(axis=0)
+    sums = np.concatenate([np.zeros_like(ordered[:1]), ordered.cumsum(axis=0)])
+    places = [np.take_along_axis(sums, (start + more)[None], axis=0)[0] for more in (0, held)]
+    densest: FloatArray = (places[1] - places[0]) / held
+    return densest
 
 
 def _levels(effective: float) -> tuple[float, float]:

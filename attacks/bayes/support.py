@@ -23,10 +23,10 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 
 MOST_COMBINATIONS, BEAM = 4096, 512
 # The sides' rounding, in units of the largest row of A; and how likely it is that no combination told of holds.
-_ROUNDING, _UNTOLD = 1e-6, 1e-3
+_ROUNDING, UNTOLD = 1e-6, 1e-3
 # Components of a mixture whose quantiles are searched; the others weigh next to nothing.
-_COMPONENTS = 64
-_HALVINGS = 50
+_COMPONENTS = 16
+_HALVINGS = 24
 # Numbers held at once.
 _BLOCK = 4_000_000
 
@@ -37,13 +37,19 @@ class SupportPosterior:
 
     Attributes:
         posterior: of all columns.
-        explained: (n,), whether a combination of the supports' values meets the record's equations.
+        evidence: (n,), how much likelier each record's equations are than if all columns were Gaussian, as a logarithm.
         complete: whether all combinations were summed over; if not, the likeliest ones found by a beam search.
     """
 
     posterior: Posterior
-    explained: BoolArray
+    evidence: FloatArray
     complete: bool
+
+    @property
+    def explained(self) -> BoolArray:
+        """Whether a combination of the supports' values meets each record's equations, (n,)."""
+        explained: BoolArray = self.evidence >= np.log(UNTOLD)
+        return explained
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,37 +77,42 @@ class _Split:
     evidence: float
 
 
-def condition_on_supports(belief: Belief, matrix: FloatArray, sides: FloatArray) -> SupportPosterior:
+def condition_on_supports(
+    belief: Belief, matrix: FloatArray, sides: FloatArray, noise: float = 0.0
+) -> SupportPosterior:
     """Condition a belief with categories on A x = b_i, summing over what the categories' columns can be.
 
     Args:
         belief: with at least one category.
         matrix: A, (m, d).
         sides: b, (n, m).
+        noise: standard deviation of what each side is off by; what rounding takes is added.
     """
-    split = _take_apart(belief, matrix, sides)
+    off = _rounding(matrix) + noise
+    split = _take_apart(belief, matrix, sides, off)
     gaussian = factorise(belief.gaussian.covariance, matrix).posterior(belief.gaussian.mean, sides)
     filled = tuple(np.array(part) for part in (gaussian.mean, gaussian.low, gaussian.high, gaussian.spread))
-    explained = np.zeros(len(sides), dtype=np.bool_)
-    least = _gaussian_evidence(belief, matrix, sides) + np.log(_UNTOLD)
-    complete = _combinations(belief.categories) <= MOST_COMBINATIONS
+    evidence = -_gaussian_evidence(belief, matrix, sides, off)
+    complete = combinations(belief.categories) <= MOST_COMBINATIONS
     for rows in _blocks(belief.categories, len(sides), split.asked.shape[1], complete):
         choices, logs = _search(belief.categories, split, rows, complete)
-        explained[rows] = split.evidence + logsumexp(logs, axis=1) >= least[rows]
+        evidence[rows] += split.evidence + logsumexp(logs, axis=1)
+        explained = evidence[rows] >= np.log(UNTOLD)
         found = _mixture(belief.categories, split, rows, choices, np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
         for whole, part in zip(filled, (found.mean, found.low, found.high, found.spread), strict=True):
-            whole[rows[explained[rows]]] = part[explained[rows]]
-    return SupportPosterior(Posterior(*filled), explained, complete)
+            whole[rows[explained]] = part[explained]
+    return SupportPosterior(Posterior(*filled), evidence, complete)
 
 
-def _combinations(categories: Sequence[Category]) -> float:
+def combinations(categories: Sequence[Category]) -> float:
+    """How many combinations of the categories' values there are."""
     return float(np.prod([len(category.values) for category in categories], dtype=np.float64))
 
 
 def _blocks(categories: Sequence[Category], n: int, equations: int, complete: bool) -> Iterator[IntArray]:
     """Indices of records that are searched at once."""
     largest = max(len(category.values) for category in categories)
-    width = _combinations(categories) if complete else BEAM * largest
+    width = combinations(categories) if complete else BEAM * largest
     size = max(1, int(_BLOCK / (width * (equations + len(categories) + 1))))
     for start in range(0, n, size):
         yield np.arange(start, min(n, start + size))
@@ -111,23 +122,22 @@ def _rounding(matrix: FloatArray) -> float:
     return _ROUNDING * float(np.linalg.norm(matrix, axis=1).max(initial=0.0)) + 1e-300
 
 
-def _gaussian_evidence(belief: Belief, matrix: FloatArray, sides: FloatArray) -> FloatArray:
+def _gaussian_evidence(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: float) -> FloatArray:
     """The log-density of each record's sides under the Gaussian over all columns, less a constant: (n,)."""
-    whitening, evidence = _whiten(matrix, belief.gaussian.covariance)
+    whitening, evidence = _whiten(matrix, belief.gaussian.covariance, noise)
     left = (sides - belief.gaussian.mean @ matrix.T) @ whitening.T
     densities: FloatArray = evidence - 0.5 * (left**2).sum(axis=1)
     return densities
 
 
-def _whiten(matrix: FloatArray, covariance: FloatArray, rounding: float | None = None) -> tuple[FloatArray, float]:
-    """W with W (A C A^T + rounding^2 I) W^T = I, (q, q), and log |W|."""
-    noise = _rounding(matrix) if rounding is None else rounding
+def _whiten(matrix: FloatArray, covariance: FloatArray, noise: float) -> tuple[FloatArray, float]:
+    """W with W (A C A^T + noise^2 I) W^T = I, (q, q), and log |W|."""
     values, vectors = np.linalg.eigh(matrix @ covariance @ matrix.T)
     scale = 1.0 / np.sqrt(np.maximum(values, 0.0) + noise**2)
     return scale[:, None] * vectors.T, float(np.log(scale).sum())
 
 
-def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray) -> _Split:
+def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: float) -> _Split:
     prior, categories = belief.gaussian, belief.categories
     chosen = np.concatenate([category.columns for category in categories])
     others = np.setdiff1d(np.arange(matrix.shape[1]), chosen)
@@ -135,7 +145,7 @@ def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray) -> _Split
     slope = across @ np.linalg.pinv(among, rcond=1e-9, hermitian=True)
     covariance = prior.covariance[np.ix_(others, others)] - slope @ across.T
     base = prior.mean[:, others] - prior.mean[:, chosen] @ slope.T
-    whitening, evidence = _whiten(matrix[:, others], covariance, _rounding(matrix))
+    whitening, evidence = _whiten(matrix[:, others], covariance, noise)
     seen = whitening @ matrix[:, others]
     effects = (whitening @ matrix[:, chosen] + seen @ slope).T
     ends = np.cumsum([len(category.columns) for category in categories])[:-1]
@@ -213,7 +223,7 @@ def _mixture(
         mean[:, category.columns] = middle = marginal @ category.values
         spread[:, category.columns] = np.sqrt(np.maximum(marginal @ category.values**2 - middle**2, 0.0))
         for place, column in enumerate(category.columns):
-            low[:, column], high[:, column] = _interval(category.values[:, place], marginal)
+            low[:, column], high[:, column] = interval(category.values[:, place], marginal)
     likeliest = np.argsort(-weights, axis=1)[:, :_COMPONENTS]
     # Moments are of all combinations, quantiles of the likeliest.
     values = np.concatenate([category.values[choices[:, :, one]] for one, category in enumerate(categories)], axis=2)
@@ -230,7 +240,7 @@ def _mixture(
     return Posterior(mean, low, high, spread)
 
 
-def _interval(values: FloatArray, marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
+def interval(values: FloatArray, marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The 5 % and 95 % quantiles, (n,) each, of values (k,) with probabilities (n, k)."""
     order = np.argsort(values)
     below = np.cumsum(marginal[:, order], axis=1)[:, :-1]

@@ -21,9 +21,10 @@ from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import RunProgress
-from plumbline.judge.answer import is_open, listed
+from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
+from plumbline.judge.lights import is_open
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
@@ -131,12 +132,12 @@ def cipher_of_trials(findings: Findings) -> str:
 
 
 def exposed_columns(findings: Findings) -> int:
-    """How many columns tell something beyond chance at the headline level."""
-    return sum(at(column.levels).is_exposed for column in findings.answer.columns)
+    """How many columns tell a tenth or more, beyond chance, at the headline level."""
+    return sum(column.is_exposed() for column in findings.answer.columns)
 
 
 def exposed_labels(findings: Findings) -> int:
-    """How many attacks on labels tell something beyond chance at the headline level."""
+    """How many attacks on labels tell a tenth or more, beyond chance, at the headline level."""
     return sum(at(levels).is_exposed for levels in findings.answer.label_levels)
 
 
@@ -181,10 +182,14 @@ def _unmet(before: Findings, after: Findings) -> str:
         return "None of the mounted attacks on predictions can be tried against it: what it stops was not measured."
     if exposed_labels(before) and len(after.answer.label_levels) < len(before.answer.label_levels):
         return "An attack on labels could not be tried against it: what it stops was not measured."
-    leaked = {(one.party, one.column) for one in before.answer.columns if at(one.levels).is_exposed}
-    unknown = [one.column for one in after.answer.columns if (one.party, one.column) in leaked and is_open(one.levels)]
+    leaked = {(one.party, one.column) for one in before.answer.columns if one.is_exposed()}
+    unknown = [
+        one.column
+        for one in after.answer.columns
+        if (one.party, one.column) in leaked and any(map(is_open, one.measures))
+    ]
     if unknown:
-        return f"Too few records were attacked to tell from chance what is left of {listed(unknown)}."
+        return f"Too few records were attacked to show whether a tenth is left of {listed(unknown)}."
     return ""
 
 

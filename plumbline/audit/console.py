@@ -11,19 +11,22 @@ from rich.text import Text
 from plumbline.audit.request import Verbosity
 from plumbline.judge.answer import (
     Answer,
-    Light,
     bare_part_words,
     category_name,
     column_name,
     distinct_levels,
+    errors_words,
+    hits_words,
     label_sentences,
     more_words,
     part_words,
     ranked,
+    short,
     verdict_sentences,
 )
 from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.findings import Findings
+from plumbline.judge.lights import Light
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary, expectations, narrow_words
@@ -32,8 +35,8 @@ from plumbline.terminal import shown_text
 from services.common.agreement import Agreement
 from services.common.run_records import NOT_APPLICABLE, STAGES, ChannelRecord
 
-# Rows of a table of columns.
-_MOST_COLUMNS = 20
+# Rows of a table of columns, and of these, whose hits are told beneath it.
+_MOST_COLUMNS, _MOST_HITS = 20, 5
 
 
 # How a light is shown: its colour, and a word for who sees none.
@@ -46,8 +49,8 @@ _LIGHTS: dict[Light, tuple[str, str]] = {
 
 
 _CAPTION = (
-    "Of the records, how many are known by guessing and by the best attack; part: how much of a guess's error the "
-    "federation removes."
+    "How far the best guess and the best attack are off, typically and in the table's units, or how often they are "
+    "right; part: how much of a guess's squared error, or of its wrong names, the federation removes."
 )
 _ONE_SESSION = " One: the part after one session alone."
 # Of a column's name.
@@ -96,28 +99,28 @@ def print_verdict(console: Console, findings: Findings) -> None:
 
 
 def _print_ranked(console: Console, answer: Answer) -> None:
-    """The columns, the most exposed first: what a guess and the best attack know, and the federation's part."""
+    """The columns, the most exposed first: how far a guess and the best attack are off, and the federation's part."""
     several = len({one.party for one in answer.columns}) > 1
     # What one session alone tells, where the lights are for more.
     has_one = any(one.one_session for one in answer.columns)
     table = _table("What becomes of each column", _CAPTION + (_ONE_SESSION if has_one else ""))
     _folded(table, "column", 20)
-    _folded(table, "is known", 13)
     _numbers(table, "guess", "attack", *(["one"] if has_one else []), "part (95 %)")
     _folded(table, "best attack", 20)
     for one in answer.columns[:_MOST_COLUMNS]:
-        headline, known = at(one.levels), at(one.known)
+        headline = at(one.levels)
         name = f"{one.column} of {one.party}" if several else one.column
         table.add_row(
             shown_text(name, _COLOURS[one.light]),
-            one.known_as.removesuffix(" of its range"),
-            _share(1 - known.e0),
-            "" if known.error is None else _share(1 - known.error),
+            *errors_words(one),
             *([bare_part_words(at(one.one_session))] if has_one else []),
             part_words(headline),
             _attack(headline.attack),
         )
     _print_some(console, table, len(answer.columns))
+    for one in answer.columns[:_MOST_HITS]:
+        if one.light in ("red", "amber") and (words := hits_words(one)):
+            console.print(shown_text(f"{short(one.column)}: {words}."), highlight=False)
 
 
 def _print_some(console: Console, table: Table, columns: int) -> None:

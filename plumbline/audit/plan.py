@@ -11,7 +11,7 @@ from attacks import Extent, Level, Scenario, spec_of
 from attacks.base import FEW_SECONDS, AttackSpec
 from attacks.registry import OF_ALL_SESSIONS, REGISTRY
 from plumbline.audit.forecast import Forecast, Workload, calibrate, forecast, training_seconds
-from plumbline.audit.request import AdversaryOptions, AuditRequest, FederationOptions
+from plumbline.audit.request import AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
@@ -342,7 +342,13 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     choice = asked or CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
     if asked is None and calibration.cipher is not None:
         choice = chosen_cipher(*(training_seconds(work, calibration, cipher) for cipher in (ENCRYPTED, IN_THE_CLEAR)))
-    scenario = _scenario(federation, adversary, agreement, choice)
+    scenario = replace(
+        scenario_of(agreement, is_white_box=not adversary.black_box, is_encrypted=choice.is_encrypted),
+        has_records=adversary.auxiliary > 0,
+        options=_with_options(federation),
+    )
+    if federation.hidden:
+        scenario = replace(scenario, model="network")
     chosen, left_out = applicable(scenario) if adversary.mounts_all else (adversary.attacks, ())
     attacked = recipe.parties[Role.ACTIVE].attacked_records
     if not attacked and adversary.mounts_all:
@@ -394,28 +400,21 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
     )
 
 
-def _model_of(federation: FederationOptions, agreement: Agreement) -> str:
-    """What attacks on predictions call the model: whatever has class rows is linear."""
-    if federation.hidden:
-        return "network"
+def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool) -> Scenario:
+    """What decides which attacks can apply to a session of these terms, without records or options of attacks.
+
+    Whatever has class rows is a linear model to attacks on predictions.
+    """
     plan = agreement.plan
-    return "linear" if plan.family.spec.part in (LinearPart, DenseNetwork) else plan.learner
-
-
-def _scenario(
-    federation: FederationOptions, adversary: AdversaryOptions, agreement: Agreement, choice: CipherChoice
-) -> Scenario:
     return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
-        is_white_box=not adversary.black_box,
-        has_records=adversary.auxiliary > 0,
-        model=_model_of(federation, agreement),
-        learner=agreement.plan.learner,
-        is_trained=federation.hidden is None,
-        is_encrypted=choice.is_encrypted,
-        packing=agreement.plan.packing,
-        rerandomise=agreement.plan.rerandomise,
-        options=_with_options(federation),
+        is_white_box=is_white_box,
+        model="linear" if plan.family.spec.part in (LinearPart, DenseNetwork) else plan.learner,
+        learner=plan.learner,
+        is_trained=plan.family.spec.trains,
+        is_encrypted=is_encrypted,
+        packing=plan.packing,
+        rerandomise=plan.rerandomise,
     )
 
 

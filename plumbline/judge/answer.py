@@ -1,22 +1,18 @@
-"""The answer to a person: one sentence, a light per party, and what became of each column of the passive tables.
+"""The answer to a person: one sentence, a light per party, and what became of each column of the passive tables."""
 
-Thresholds of lights and their reasons stand in docs/measure.md. What wasn't measured is grey, and never green.
-"""
-
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from attacks import LEVELS, Level
+from plumbline.charts.axes import number_words
 from plumbline.judge.evidence import CategoryVerdict, ColumnLevels, ColumnVerdict, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict, at
+from plumbline.judge.lights import KNOWING_MORE, LEAST_RECORDS, Light, are_too_few, is_open, leaks_whether_there
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
 from services.common.words import escaped
-
-# What a light says; grey: not measured, so never a word of safety.
-Light = Literal["green", "amber", "red", "grey"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +20,7 @@ class ColumnAnswer(ColumnLevels):
     """What the federation gives away of one column of a passive party's table, to a person.
 
     Attributes:
-        light: ``red`` from half of what was unknown, ``amber`` for anything beyond chance.
+        light: by the rule of ``plumbline.judge.lights``.
         sentence: what an adversary knows of the column with the federation and without it.
     """
 
@@ -47,6 +43,10 @@ class PartyAnswer:
     light: Light
     words: str
     title: str = ""
+
+
+# Fewer records than this have no part worth a number; lights take more.
+_HANDFUL = 10
 
 
 @dataclass(frozen=True)
@@ -75,70 +75,17 @@ class Answer:
 
     @property
     def largest_part(self) -> float | None:
-        """The largest federation's part at the headline level, of columns and labels; None where none was measured."""
-        verdicts = (*(column.levels for column in self.columns), *self.label_levels)
-        headlines = (one for levels in verdicts for one in levels if one.level == HEADLINE)
-        return max((one.part.mean for one in headlines if one.part is not None), default=None)
+        """The largest federation's part at the headline level, of columns and labels; None where none was measured.
 
-
-# From this share of what was unknown on, a leak is red: most of what there was to protect is gone.
-RED_PART = 0.5
-# From this share on, what training gave away besides labels is more than rounding and luck.
-AMBER_SHARE = 0.05
-_WORST: tuple[Light, ...] = ("red", "amber", "grey", "green")
-
-
-def worst(lights: Sequence[Light]) -> Light:
-    """The worst of several lights: what wasn't measured comes before what is safe. Grey for none."""
-    return next((light for light in _WORST if light in lights), "grey")
-
-
-def light_of(levels: Sequence[LevelVerdict]) -> Light:
-    """Red from half of what was unknown at the headline's level; amber beyond chance there or for who knows more.
-
-    Grey where nobody tried at the headline's level, or on so few records that a leak worth red may hide in chance.
-    """
-    headline = at(levels)
-    if headline.is_exposed and headline.part is not None and headline.part.mean >= RED_PART:
-        return "red"
-    if headline.is_closer or any(one.is_exposed for one in levels if one.level != "nothing"):
-        return "amber"
-    return "green" if headline.attack and not is_open(levels) else "grey"
-
-
-def is_open(levels: Sequence[LevelVerdict]) -> bool:
-    """Whether chance could hide what would be red at the headline's level: of too few records, nobody can say."""
-    headline = at(levels)
-    return headline.part is not None and not headline.is_exposed and headline.part.high >= RED_PART
-
-
-def light_of_column(verdict: SourceVerdict) -> Light:
-    """A column's own; where that is green but whether a value is there was given away, amber."""
-    light = light_of(verdict.levels)
-    if light == "green" and verdict.missing and light_of(verdict.missing) in ("red", "amber"):
-        return "amber"
-    return light
-
-
-def light_of_training(finding: TrainingFinding) -> Light:
-    """What an attack on training gave away: labels by the federation's part, anything else by the share it got right.
-
-    Products are sums over a party's columns, so they are amber at most.
-    """
-    if finding.levels:
-        return light_of(finding.levels)
-    if not finding.is_scored:
-        return "grey"
-    share = finding.success * finding.resolved
-    if share >= RED_PART and finding.kind != "products":
-        return "red"
-    return "amber" if share >= AMBER_SHARE else "green"
+        Means only, and nothing of what a handful of records judge.
+        """
+        headlines = [at(levels) for levels in (*(column.levels for column in self.columns), *self.label_levels)]
+        judged = (one for one in headlines if one.records is None or one.records >= _HANDFUL)
+        return max((one.part.mean for one in judged if one.part is not None), default=None)
 
 
 # Of a name that somebody else chose, in a sentence; and of names in a list.
 _MOST_LETTERS, _MOST_NAMES = 40, 5
-# Levels beyond the headline's.
-KNOWING_MORE = LEVELS[LEVELS.index(HEADLINE) + 1 :]
 # What an adversary of these levels has beyond the headline's.
 ONCE_IT_KNOWS: dict[Level, str] = {
     "covariance": "how the columns vary together",
@@ -176,43 +123,75 @@ def share_words(interval: Interval) -> str:
     return f"{interval.mean * 100:.0f} % ({interval.low * 100:.0f} to {interval.high * 100:.0f})"
 
 
-def once_it_knows(levels: Sequence[LevelVerdict]) -> str:
+def once_it_knows(column: ColumnLevels) -> str:
     """What an adversary must know beyond the headline's level to be given anything; empty if it needn't, or isn't."""
-    if at(levels).is_exposed:
+    if column.is_exposed():
         return ""
-    return next((ONCE_IT_KNOWS[level] for level in KNOWING_MORE if at(levels, level).is_exposed), "")
+    return next((ONCE_IT_KNOWS[level] for level in KNOWING_MORE if column.is_exposed(level)), "")
+
+
+# From this share of records on, a guess knows nearly all: hits tell nobody's leak then.
+_NEARLY_ALL = 0.9
+
+
+def error_words(column: ColumnLevels, loss: float) -> str:
+    """A mean loss as a person reads it: ``± 43`` in the table's units, ``± 12 days``, or ``39 % right`` of names."""
+    if column.kind in ("category", "code"):
+        return f"{percent(1 - loss)} right"
+    off = math.sqrt(max(0.0, loss))
+    if column.unit is None:
+        return f"± {percent(off)}"
+    return f"± {number_words(column.unit * off)}{' days' if column.kind == 'date' else ''}"
+
+
+def errors_words(column: ColumnLevels, level: Level = HEADLINE) -> tuple[str, str]:
+    """What the best guess and the best attack are off by; of the attack nothing where none was judged."""
+    verdict = at(column.levels, level)
+    return error_words(column, verdict.e0), "" if verdict.error is None else error_words(column, verdict.error)
+
+
+def hits_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
+    """How many records are known, by the attack that is made for that; empty where a guess knows as many or nearly all.
+
+    Of what is named, the error itself says it.
+    """
+    known = next((one for one in column.known if one.level == level), None)
+    if known is None or known.error is None or column.kind in ("category", "code"):
+        return ""
+    if known.e0 < 1 - _NEARLY_ALL or known.error >= known.e0:
+        return ""
+    return f"{column.known_as} in {percent(1 - known.error)} of records, {percent(1 - known.e0)} by guessing"
 
 
 def column_sentence(verdict: SourceVerdict) -> str:
     """Say what an adversary knows of a column with the federation and without it."""
-    more = ""
-    if verdict.missing and light_of(verdict.missing) in ("red", "amber"):
-        more = "; whether it is there is given away too"
+    more = "; whether it is there is given away too" if leaks_whether_there(verdict) else ""
     return f"{short(verdict.column)}: {_known(verdict)}{more}"
 
 
 def _known(verdict: SourceVerdict) -> str:
-    headline, known = at(verdict.levels), at(verdict.known)
+    headline, read = at(verdict.levels), at(verdict.read) if verdict.read else None
     if not any(one.attack for one in verdict.levels):
         return "not measured"
-    guess = percent(1 - known.e0)
-    if headline.is_exposed and known.error is not None and known.error < known.e0:
-        return f"{verdict.known_as} in {percent(1 - known.error)} of records, {guess} without the federation"
-    if headline.is_exposed:
-        closer = f"estimated closer than a guess is, though not more often {verdict.known_as}"
-        return f"{closer} ({guess} of records without the federation)"
-    by_guessing = f"{verdict.known_as} in {guess} of records by guessing"
-    if knowing := once_it_knows(verdict.levels):
+    guess, attack = errors_words(verdict)
+    by_guessing = f"{guess} by guessing"
+    if are_too_few(verdict.levels):
+        return f"{by_guessing}; {headline.records} records are too few to say more, {LEAST_RECORDS} are needed"
+    if verdict.is_exposed():
+        told = f"{guess} by guessing, {attack} with the federation" if headline.is_exposed else by_guessing
+        exactly = ""
+        if read is not None and read.is_exposed and read.error is not None:
+            exactly = f"{percent(1 - read.error)} of records read nearly exactly, {percent(1 - read.e0)} by guessing"
+        return "; ".join(filter(None, (told, hits_words(verdict), exactly)))
+    if knowing := once_it_knows(verdict):
         return f"{by_guessing}; more is given to who knows {knowing}"
-    if headline.is_closer:
-        return f"{by_guessing}, for few values are far from the others; an attack comes closer still"
     if not headline.attack:
         return f"{by_guessing}; no attack that knows no more was tried"
-    if is_open(verdict.levels):
-        return f"{by_guessing}; too few records to tell what an attack adds from chance"
     if headline.part is None:
         return f"{by_guessing}: nothing is left to give away"
-    return f"{by_guessing}, and no attack did better"
+    if any(map(is_open, verdict.measures)):
+        return f"{by_guessing}; whether attacks do a tenth better is not shown either way"
+    return f"{by_guessing}, and no attack does a tenth better"
 
 
 def label_sentences(findings: Sequence[TrainingFinding]) -> list[str]:
@@ -224,16 +203,25 @@ def _label_sentence(finding: TrainingFinding) -> str:
     frequencies, records = at(finding.levels), at(finding.levels, "records")
     if frequencies.part is None:
         return f"labels: {finding.party} knows them from how frequent each class is; nothing is left to give away."
+    if are_too_few(finding.levels):
+        return f"labels: {frequencies.records} of them are too few to say what {finding.attack} told {finding.party}."
     if not frequencies.is_exposed:
-        return f"labels: {finding.attack} told {finding.party} no more than how frequent each class is."
+        if frequencies.is_small:
+            return f"labels: {finding.attack} told {finding.party} under a tenth of what was unknown."
+        told = f"{finding.attack} told {finding.party} a tenth of what was unknown"
+        return f"labels: whether {told} is not shown either way."
     own = ""
     if records.baseline != frequencies.baseline:
         left = "n/a" if records.part is None else share_words(records.part)
         own = f"; {left} of what is unknown to its {records.baseline}"
     return (
         f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
-        f"{frequencies.level}, by {finding.attack}{own}."
+        f"{frequencies.level}, by {finding.attack}{own}{_control_words(finding)}."
     )
+
+
+def _control_words(finding: TrainingFinding) -> str:
+    return f"; {finding.control.words}" if finding.control is not None and finding.control.words else ""
 
 
 # What each level means, for a person.
@@ -264,7 +252,7 @@ def distinct_levels(findings: PredictionFindings) -> list[Level]:
 
 
 def exposed(findings: PredictionFindings, level: Level = HEADLINE) -> list[ColumnVerdict]:
-    """Columns of which the federation gave something away beyond chance, the most exposed first."""
+    """Columns of which the federation gave a tenth or more away, beyond chance, the most exposed first."""
     found = [column for column in findings.columns if at(column.squared, level).is_exposed]
     return sorted(found, key=lambda column: -_mean(at(column.squared, level).part))
 
@@ -337,9 +325,7 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
     if rest := len(findings.columns) - len(found):
         others = f"the other {rest} columns" if rest > 1 else "the other column"
         beyond = f"of {others}" if found else "of any column"
-        sentences.append(
-            f"Beyond chance, no attack told more {beyond} than is known without a score at level {HEADLINE}."
-        )
+        sentences.append(f"No attack was shown to tell a tenth of what was unknown {beyond} at level {HEADLINE}.")
     return [*sentences, *known_more]
 
 

@@ -17,7 +17,7 @@ class Category:
 
     Attributes:
         columns: (c,) which columns; one, or those of the group.
-        values: (v, c) the values that they take, rows in order.
+        values: (v, 1), the values that one column takes, in order; of a group (1, c), what a 1 is encoded as.
         is_open: whether some records have none of a group's values; that is then one more, the last.
         has_nameless: whether the lowest value stands for all that have no code of their own: nobody names those.
     """
@@ -30,7 +30,7 @@ class Category:
     @property
     def count(self) -> int:
         """How many values there are that can be named."""
-        return len(self.values) + self.is_open - self.has_nameless
+        return int(max(self.values.shape)) + self.is_open - self.has_nameless
 
     def can_be_named(self, symbols: IntArray) -> BoolArray:
         """Which of these numbers of values mean one value, (n,)."""
@@ -44,7 +44,7 @@ class Category:
         """Number of the nearest value for each of (n, d) cells' records, (n,); of a group, the largest column's."""
         if len(self.columns) == 1:
             return _nearest(self.values[:, 0], cells[:, self.columns[0]])
-        indicators = cells[:, self.columns] / self.values.max(axis=0)  # each 1 as large as the others
+        indicators = cells[:, self.columns] / self.values[0]  # each 1 as large as the others
         if self.is_open:  # what the others leave
             indicators = np.column_stack([indicators, 1 - indicators.sum(axis=1)])
         largest: IntArray = indicators.argmax(axis=1)
@@ -64,7 +64,7 @@ def indicators_of(features: FloatArray, columns: IntArray) -> Category:
     ones: FloatArray = np.divide(total, count, out=np.ones(len(columns)), where=count > 0)
     if len(columns) == 1:
         return Category(columns, np.array([[0.0], ones]))
-    return Category(columns, np.diag(ones), is_open=bool((~there).all(axis=1).any()))
+    return Category(columns, ones[None], is_open=bool((~there).all(axis=1).any()))
 
 
 def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Category]:
@@ -72,7 +72,7 @@ def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Categor
 
     A one-hot group is a run of columns of 0 and 1, exactly one of which is 1 in every record.
     """
-    whole = [Category(group, np.eye(len(group))) for group in _one_hot_groups(features, owners)]
+    whole = [Category(group, np.ones((1, len(group)))) for group in _one_hot_groups(features, owners)]
     return sorted([*whole, *few_valued(features, whole)], key=lambda one: int(one.columns[0]))
 
 
@@ -119,8 +119,13 @@ def _end_of_group(features: FloatArray, binary: BoolArray, owners: Sequence[str]
 
 # What a column of a passive table is judged as.
 SourceKind = Literal["number", "date", "code", "category"]
-# Cells count as known when an estimate is off by this part of their column's range at most, or near it in its units.
+# Cells count as known when an estimate is off by this part of their column's usual range at most, or near it in its
+# units; and as read, nearly exactly, at a tenth of that.
 TOLERANCE = 0.05
+READ = 0.1
+# The usual range is what these quantiles span, as wide as an even column's whole range would be: a few huge values
+# make no guess look close.
+_USUAL = (0.05, 0.95)
 # Parties write cells in fixed point: what is off by no more than that is a whole number still.
 _WHOLE_NUMBERS = 1e-3
 # Who is off by less than half a unit knows a whole number; no guess lies so near to two of them, however written.
@@ -154,6 +159,8 @@ class Source:
         features: (f,) the passive features that are of it.
         tolerance: of a number or a date, how far off its feature may be and still count as known; NaN of others.
         known_as: what counts as known, in words: ``within 5``, ``guessed right``.
+        near: of a number or a date, how far off its feature may be and still count as read nearly exactly; else NaN.
+        unit: how many of the table's units one of its feature's is; NaN where it has none, and of what is named.
         category: what is named, of codes and categories; None of others.
         missing: whether a number is there at all, where that is a feature of its own; None elsewhere.
     """
@@ -164,6 +171,8 @@ class Source:
     features: IntArray
     tolerance: float
     known_as: str
+    near: float = np.nan
+    unit: float = np.nan
     category: Category | None = None
     missing: Category | None = None
 
@@ -208,7 +217,7 @@ def _source(
     """One source; a number stands before whether it is missing. ``unit``: offset and scale of the first feature."""
     kind, column = kinds[0], int(columns[0])
     if kind not in ("number", "date", "code"):
-        return Source(*name, "category", columns, np.nan, "guessed right", indicators_of(features, columns))
+        return Source(*name, "category", columns, np.nan, "guessed right", category=indicators_of(features, columns))
     gaps = columns[[at for at, one in enumerate(kinds) if one == "missing"]]
     missing = indicators_of(features, gaps) if len(gaps) else None
     if kind == "code" or len(np.unique(features[:, column])) == 2:  # two values are a category, whatever they are
@@ -217,26 +226,40 @@ def _source(
         # Codes count from 0; below it is what no record had that the code was made from.
         nameless = kind == "code" and bool(offset + scale * features[:, column].min() < -_WHOLE)
         named = values_of(features, column, has_nameless=nameless)
-        return Source(*name, judged, columns, np.nan, "guessed right", named, missing)
-    tolerance, words = _tolerance(features[:, column], *unit, is_date=kind == "date")
-    return Source(*name, "date" if kind == "date" else "number", columns, tolerance, words, None, missing)
+        return Source(*name, judged, columns, np.nan, "guessed right", category=named, missing=missing)
+    tolerance, words, near = _tolerance(features[:, column], *unit, is_date=kind == "date")
+    scale = abs(unit[1]) or np.nan
+    return Source(
+        *name, "date" if kind == "date" else "number", columns, tolerance, words, near, scale, missing=missing
+    )
 
 
-def _tolerance(cells: FloatArray, offset: float, scale: float, *, is_date: bool) -> tuple[float, str]:
-    """How far off a cell may be and count as known, on the encoded scale, and the same in words."""
-    spread = float(np.ptp(cells))
-    scale = abs(scale)
+def usual_range(cells: FloatArray) -> float:
+    """How wide (n,) cells spread but for the few at either end; where nearly all are alike, how wide the others do."""
+    if not len(cells):
+        return 0.0
+    low, high = np.quantile(cells, _USUAL)
+    if high > low:
+        return float((high - low) / (_USUAL[1] - _USUAL[0]))
+    others = cells[np.abs(cells - low) > _WHOLE_NUMBERS * np.ptp(cells)]
+    return usual_range(others) or float(np.ptp(cells))
+
+
+def _tolerance(cells: FloatArray, offset: float, scale: float, *, is_date: bool) -> tuple[float, str, float]:
+    """How far off a cell may be and count as known, on the encoded scale; the same in words; and to count as read."""
+    spread, scale = usual_range(cells), abs(scale)
     if not scale > 0 or not np.isfinite(scale) or spread <= 0:
-        return TOLERANCE * spread, "within 5 % of its range"
+        return TOLERANCE * spread, "within 5 % of its usual range", READ * TOLERANCE * spread
     near = TOLERANCE * spread * scale
     if is_date:
         words = min(_SPANS, key=lambda one: abs(np.log(_SPANS[one] / near)))
-        return _SPANS[words] / scale, f"within {words}"
+        return _SPANS[words] / scale, f"within {words}", READ * _SPANS[words] / scale
     values = offset + scale * cells
-    if near < 1 and np.allclose(values, np.round(values), rtol=0, atol=_WHOLE_NUMBERS):
-        return _WHOLE / scale, "exactly right"
+    is_whole = np.allclose(values, np.round(values), rtol=0, atol=_WHOLE_NUMBERS)
+    if near < 1 and is_whole:
+        return _WHOLE / scale, "exactly right", _WHOLE / scale
     step = round_number(near)
-    return step / scale, f"within {step:g}"
+    return step / scale, f"within {step:g}", max(READ * step, _WHOLE if is_whole else 0.0) / scale
 
 
 def round_number(near: float) -> float:

@@ -3,10 +3,10 @@
 Guesses without a score are constants, imputations from complete records, and attacks whose scores are withheld.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -23,9 +23,18 @@ from attacks import (
     reconstruct,
 )
 from attacks.base import BaselinedAttack
-from attacks.registry import FROM_RECORDS
-from plumbline.judge.columns import TOLERANCE, Category, Source, SourceKind
-from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, Losses, choose_and_judge
+from attacks.registry import FROM_RECORDS, LEARNED
+from plumbline.judge.columns import READ, TOLERANCE, Category, Source, SourceKind
+from plumbline.judge.federation_part import (
+    HEADLINE,
+    Comparison,
+    Judged,
+    LevelVerdict,
+    Losses,
+    at,
+    choose_and_judge,
+    corrected,
+)
 from plumbline.judge.measures import misses, squared_errors
 from vfl.arrays import FloatArray, IntArray
 
@@ -44,16 +53,19 @@ class Predictor:
     Attributes:
         name: of the attack, or of the guess without scores.
         level: what its adversary knows beforehand.
-        estimate: (n, d), on the columns' encoded scale.
+        estimate: (n, d), on the columns' encoded scale; its errors are judged.
+        densest: (n, d), where each cell most likely is; its hits are judged, and the estimate's where it is None.
     """
 
     name: str
     level: Level
     estimate: FloatArray
+    densest: FloatArray | None = None
 
     def of_records(self, rows: IntArray) -> "Predictor":
         """The same guess of some of the records."""
-        return Predictor(self.name, self.level, self.estimate[rows])
+        densest = None if self.densest is None else self.densest[rows]
+        return Predictor(self.name, self.level, self.estimate[rows], densest)
 
 
 def imputations(view: PredictionView, groups: tuple[IntArray, ...] = ()) -> list[Predictor]:
@@ -70,10 +82,12 @@ def imputations(view: PredictionView, groups: tuple[IntArray, ...] = ()) -> list
     held = len(view.auxiliary.features_passive)
     counts = sorted({count for count in IMPUTATION_RECORDS if count <= held} | ({held} if held else set()))
     with threadpool_limits(1):  # hundreds of small fits, which several threads only keep each other from
-        return [_imputation(view, view.auxiliary, count, groups) for count in counts]
+        return [found for count in counts for found in _from_records(view, view.auxiliary, count, groups)]
 
 
-def _imputation(view: PredictionView, known: AuxiliaryRows, count: int, groups: tuple[IntArray, ...]) -> Predictor:
+def _from_records(
+    view: PredictionView, known: AuxiliaryRows, count: int, groups: tuple[IntArray, ...]
+) -> Iterator[Predictor]:
     passive = known.features_passive[:count]
     labels = None if known.labels is None else known.labels[:count]
     without_scores = PredictionView(
@@ -83,8 +97,11 @@ def _imputation(view: PredictionView, known: AuxiliaryRows, count: int, groups: 
         moments=PassiveMoments(passive.mean(axis=0), passive.var(axis=0), groups=groups),
         auxiliary=AuxiliaryRows(known.features_active[:count], passive, np.empty((count, 0)), labels),
     )
-    estimate = attacks.load_prediction(FROM_RECORDS).reconstruct(without_scores)
-    return Predictor(f"{FROM_RECORDS} from {count:,} records", "records", estimate)
+    for name, estimate in (
+        (FROM_RECORDS, attacks.load_prediction(FROM_RECORDS).reconstruct(without_scores)),
+        (LEARNED, attacks.load(LEARNED).without_scores(without_scores)),
+    ):
+        yield Predictor(f"{name} from {count:,} records", "records", estimate)
 
 
 def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[Losses]:
@@ -94,7 +111,10 @@ def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[L
 
 def missing_losses(truth: FloatArray, predictors: Sequence[Predictor], tolerance: FloatArray) -> list[Losses]:
     """1 where predictors of (n, d) cells are off by more than their column's (d,) tolerance, else 0."""
-    return [Losses(one.name, one.level, misses(truth, one.estimate, tolerance)) for one in predictors]
+    hits = [one.estimate if one.densest is None else one.densest for one in predictors]
+    return [
+        Losses(one.name, one.level, misses(truth, hit, tolerance)) for one, hit in zip(predictors, hits, strict=True)
+    ]
 
 
 def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories: Sequence[Category]) -> list[Losses]:
@@ -107,16 +127,16 @@ def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories:
     return [Losses(one.name, one.level, wrong(one.estimate)) for one in predictors]
 
 
-def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Losses]:
+def prior_losses(truth: FloatArray, categories: Sequence[Category], known: FloatArray | None = None) -> list[Losses]:
     """What naming a value costs without scores: any value alike, and the most frequent one for who knows frequencies.
 
-    The most frequent is that of the judged (n, d) cells themselves: no other constant is right as often.
+    The most frequent is that of ``known`` cells; by default of the judged (n, d) cells themselves.
     """
     blind, modes = [], []
     for one in categories:
-        symbols = one.symbols(truth)
+        symbols, others = one.symbols(truth), one.symbols(truth if known is None else known)
         blind.append(np.where(one.can_be_named(symbols), 1 - 1 / max(one.count, 1), 1.0))
-        named = symbols[one.can_be_named(symbols)]
+        named = others[one.can_be_named(others)]
         modes.append(one.is_wrong(int(np.bincount(named).argmax()) if len(named) else -1, symbols))
     return [
         Losses("any value", "nothing", _columns(blind)),
@@ -128,23 +148,30 @@ def _columns(parts: Sequence[FloatArray]) -> FloatArray:
     return np.column_stack(parts) if parts else np.empty((0, 0))
 
 
-def constants(truth: FloatArray) -> list[Predictor]:
+def constants(known: FloatArray, records: int | None = None) -> list[Predictor]:
     """Guess one value for all records: what public ranges suggest and, for who knows marginals, each column's mean.
 
-    The mean is that of the judged (n, d) cells themselves: no other constant has a smaller squared error on them.
+    Args:
+        known: (n, d) cells whose mean it is: no other constant has a smaller squared error on them.
+        records: how many records are guessed; as many as are known by default.
     """
-    public = [Predictor(name, "nothing", np.full_like(truth, value)) for name, value in _PUBLIC.items()]
-    return [*public, Predictor("its mean", "marginals", np.broadcast_to(truth.mean(axis=0), truth.shape))]
+    shape = (len(known) if records is None else records, known.shape[1])
+    public = [Predictor(name, "nothing", np.full(shape, value)) for name, value in _PUBLIC.items()]
+    return [*public, Predictor("its mean", "marginals", np.broadcast_to(known.mean(axis=0), shape))]
 
 
-def densest_constants(truth: FloatArray, tolerance: FloatArray) -> list[Predictor]:
+def densest_constants(known: FloatArray, tolerance: FloatArray, records: int | None = None) -> list[Predictor]:
     """Guess one value for all records, to be within a (d,) tolerance: public ranges, the mean, the densest place.
 
-    The densest place is that of the judged (n, d) cells themselves: no other constant is as often within tolerance.
+    Args:
+        known: (n, d) cells whose densest place it is: no other constant is within tolerance of as many of them.
+        tolerance: (d,).
+        records: how many records are guessed; as many as are known by default.
     """
-    places = [_densest(column, width) for column, width in zip(truth.T, tolerance, strict=True)]
-    densest = Predictor("its densest place", "marginals", np.broadcast_to(np.array(places), truth.shape))
-    return [*constants(truth), densest]
+    places = [_densest(column, width) for column, width in zip(known.T, tolerance, strict=True)]
+    found = constants(known, records)
+    densest = np.broadcast_to(np.array(places), found[0].estimate.shape)
+    return [*found, Predictor("its densest place", "marginals", densest)]
 
 
 def _densest(column: FloatArray, tolerance: float) -> float:
@@ -162,8 +189,9 @@ class ColumnVerdict:
         party: name of the column's owner.
         column: name of the column.
         squared: on squared errors, level by level, ``nothing`` first.
-        misses: on cells that are off by more than what counts as known, 5 % of the range or near it, likewise.
+        misses: on cells that are off by more than what counts as known, 5 % of the usual range or near it, likewise.
         one_session: as ``squared``, without attacks that read several sessions; empty where there are none.
+        read: on cells that aren't read nearly exactly, off by a tenth of what counts as known at most, level by level.
     """
 
     party: str
@@ -171,6 +199,7 @@ class ColumnVerdict:
     squared: tuple[LevelVerdict, ...]
     misses: tuple[LevelVerdict, ...]
     one_session: tuple[LevelVerdict, ...] = ()
+    read: tuple[LevelVerdict, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,6 +231,8 @@ class ColumnLevels:
         levels: the federation's part by what the adversary knows beforehand, ``nothing`` first.
         known: shares of records that aren't known, likewise: ``e0`` by a guess, ``error`` by the best attack.
         known_as: what counts as known: ``within 5``, ``within 30 days``, ``guessed right``.
+        read: as ``known``, of what is read nearly exactly; empty for what is named.
+        unit: how many of the table's units a unit of the errors' roots is; None where there are none, and of names.
         one_session: as ``levels``, without attacks that read several sessions; empty where there are none.
     """
 
@@ -212,7 +243,18 @@ class ColumnLevels:
     levels: tuple[LevelVerdict, ...]
     known: tuple[LevelVerdict, ...] = ()
     known_as: str = ""
+    read: tuple[LevelVerdict, ...] = ()
+    unit: float | None = None
     one_session: tuple[LevelVerdict, ...] = ()
+
+    @property
+    def measures(self) -> tuple[tuple[LevelVerdict, ...], ...]:
+        """What its light rests on: means or names, and of numbers persons besides."""
+        return tuple(one for one in (self.levels, self.read) if one)
+
+    def is_exposed(self, level: Level = HEADLINE) -> bool:
+        """Whether the federation gave away something of it to who knows just so much beforehand."""
+        return any(at(one, level).is_exposed for one in self.measures)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,9 +286,33 @@ class SourceVerdict(ColumnLevels):
             levels=levels,
             known=known,
             known_as=source.known_as,
+            read=column.read if named is None else (),
+            unit=source.unit if np.isfinite(source.unit) else None,
             missing=() if missing is None else missing.levels,
             one_session=column.one_session if named is None else named.one_session,
         )
+
+
+# What a light rests on.
+_MEASURES = ("levels", "read", "missing")
+
+
+def beside_each_other(sources: Sequence[SourceVerdict]) -> tuple[SourceVerdict, ...]:
+    """Correct all that lights of an audit's columns rest on for being so many; and likewise what stands beside it.
+
+    No light rests on the level ``nothing``, nor on what one session alone tells.
+    """
+    lights = iter(corrected(getattr(one, name)[1:] for one in sources for name in _MEASURES))
+    beside = iter(
+        corrected(
+            part for one in sources for part in (*(getattr(one, name)[:1] for name in _MEASURES), one.one_session)
+        )
+    )
+    found = []
+    for one in sources:
+        changed: dict[str, Any] = {name: (*next(beside), *next(lights)) for name in _MEASURES}
+        found.append(replace(one, **changed, one_session=next(beside)))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +326,7 @@ class Evidence:
         attacks: estimates that scores entered.
         score_free: estimates that no score entered: imputations, attacks with their scores withheld, other guesses.
         tolerance: (d,), how far off a cell may be and still count as known.
+        near: (d,), how far off it may be and still count as read nearly exactly.
         of_sessions: names of the attacks that read several sessions.
     """
 
@@ -267,6 +334,7 @@ class Evidence:
     attacks: tuple[Predictor, ...]
     score_free: tuple[Predictor, ...]
     tolerance: FloatArray
+    near: FloatArray
     of_sessions: frozenset[str] = frozenset()
 
     @classmethod
@@ -277,54 +345,68 @@ class Evidence:
         score_free: Sequence[Predictor],
         *,
         tolerance: FloatArray | None = None,
+        near: FloatArray | None = None,
         of_sessions: Collection[str] = (),
     ) -> "Evidence":
-        """Gather estimates; ``tolerance``: (d,), 5 % of the range that min-max encoding makes by default."""
+        """Gather estimates.
+
+        Args:
+            truth: (n, d) passive cells.
+            attacks: estimates that scores entered.
+            score_free: estimates that no score entered.
+            tolerance: (d,), 5 % of the range that min-max encoding makes by default.
+            near: (d,), a tenth of the tolerance by default.
+            of_sessions: names of the attacks that read several sessions.
+        """
         width = np.full(truth.shape[1], TOLERANCE) if tolerance is None else tolerance
-        return cls(truth, tuple(attacks), tuple(score_free), width, frozenset(of_sessions))
+        exact = READ * width if near is None else near
+        return cls(truth, tuple(attacks), tuple(score_free), width, exact, frozenset(of_sessions))
 
     def squared(self, rows: IntArray) -> tuple[list[Losses], list[Losses]]:
-        """Squared errors on some records, of attacks and of guesses without scores."""
+        """Squared errors on some records, of attacks and of guesses without scores; constants suit all records."""
         truth, attacks, score_free = self._of(rows)
-        return squared_losses(truth, attacks), squared_losses(truth, [*constants(truth), *score_free])
+        guesses = [*constants(self.truth, len(rows)), *score_free]
+        return squared_losses(truth, attacks), squared_losses(truth, guesses)
 
-    def missing(self, rows: IntArray) -> tuple[list[Losses], list[Losses]]:
-        """1 where a cell is off by more than the tolerance, on some records, likewise."""
+    def missing(self, rows: IntArray, *, tolerance: FloatArray) -> tuple[list[Losses], list[Losses]]:
+        """1 where a cell is off by more than its column's (d,) tolerance, on some records, likewise."""
         truth, attacks, score_free = self._of(rows)
-        guesses = [*densest_constants(truth, self.tolerance), *score_free]
-        return missing_losses(truth, attacks, self.tolerance), missing_losses(truth, guesses, self.tolerance)
+        guesses = [*densest_constants(self.truth, tolerance, len(rows)), *score_free]
+        return missing_losses(truth, attacks, tolerance), missing_losses(truth, guesses, tolerance)
 
-    def wrong(self, rows: IntArray, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
+    def wrong(self, rows: IntArray, *, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
         """1 where another value than the true one is named, on some records, likewise."""
         truth, attacks, score_free = self._of(rows)
-        guesses = [*constants(truth), *score_free]
+        guesses = [*constants(self.truth, len(rows)), *score_free]
         return (
             wrong_losses(truth, attacks, categories),
-            [*prior_losses(truth, categories), *wrong_losses(truth, guesses, categories)],
+            [*prior_losses(truth, categories, self.truth), *wrong_losses(truth, guesses, categories)],
         )
 
-    def compared(self, *, generator: np.random.Generator) -> Comparison:
+    def compared(self) -> Comparison:
         """Squared errors on all records, each attack by itself."""
-        return Comparison(*self.squared(np.arange(len(self.truth))), generator=generator)
+        return Comparison(*self.squared(np.arange(len(self.truth))))
 
-    def column_verdicts(
-        self, names: Sequence[str], owners: Sequence[str], *, generator: np.random.Generator
-    ) -> tuple[ColumnVerdict, ...]:
+    def column_verdicts(self, names: Sequence[str], owners: Sequence[str]) -> tuple[ColumnVerdict, ...]:
         """Judge every column by the best attack of each level; ``names`` and ``owners``: of the columns and parties."""
         count = len(self.truth)
-        squared = choose_and_judge(self.squared, count, generator=generator, of_sessions=self.of_sessions)
-        missing = choose_and_judge(self.missing, count, generator=generator)
+        squared = choose_and_judge(self.squared, count, of_sessions=self.of_sessions)
+        known, read = (
+            choose_and_judge(partial(self.missing, tolerance=width), count) for width in (self.tolerance, self.near)
+        )
+        tests = iter(corrected([levels for one in zip(squared, read, strict=True) for levels in map(_levels, one)]))
         return tuple(
-            ColumnVerdict(owner, name, near.levels, missed.levels, near.one_session)
-            for owner, name, near, missed in zip(owners, names, squared, missing, strict=True)
+            ColumnVerdict(owner, name, next(tests), missed.levels, near.one_session, next(tests))
+            for owner, name, near, missed in zip(owners, names, squared, known, strict=True)
         )
 
-    def wrong_names(self, categories: Sequence[Category], *, generator: np.random.Generator) -> list[Judged]:
+    def wrong_names(self, categories: Sequence[Category]) -> list[Judged]:
         """Judge every category likewise, by how often another value than the true one is named."""
         if not categories:
             return []
         count, measure = len(self.truth), partial(self.wrong, categories=categories)
-        return choose_and_judge(measure, count, generator=generator, of_sessions=self.of_sessions)
+        found = choose_and_judge(measure, count, of_sessions=self.of_sessions)
+        return [replace(one, levels=levels) for one, levels in zip(found, corrected(map(_levels, found)), strict=True)]
 
     def _of(self, rows: IntArray) -> tuple[FloatArray, list[Predictor], list[Predictor]]:
         return (
@@ -332,6 +414,10 @@ class Evidence:
             [one.of_records(rows) for one in self.attacks],
             [one.of_records(rows) for one in self.score_free],
         )
+
+
+def _levels(judged: Judged) -> tuple[LevelVerdict, ...]:
+    return judged.levels
 
 
 # What of a record is another one's: its scores, or with them all that belongs to it. Where only scores are, own columns
@@ -396,14 +482,15 @@ def placebo(
         truth: (n, d) passive features of the attacked records.
         mounted: attacks by their labels.
         what: what is permuted.
-        generator: draws the permutation and the resamples.
+        generator: draws the permutation.
 
     Raises:
         ViewError: when the view lacks scores, or what an attack needs.
     """
     evidence = gather_evidence(view, truth, mounted, seen=permuted(view, what, generator))
-    return evidence.compared(generator=generator)
+    return evidence.compared()
 
 
 def _predictors(mounted: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:
-    return [Predictor(label, level_of(one), reconstruct(one, view).estimate) for label, one in mounted.items()]
+    found = {label: reconstruct(one, view) for label, one in mounted.items()}
+    return [Predictor(label, level_of(mounted[label]), one.estimate, one.densest) for label, one in found.items()]

@@ -4,13 +4,13 @@ Whatever is measured is a loss per record and column. e0 is the lowest mean loss
 needs to know no more beforehand than a level allows; the part is max(0, 1 - e / e0) of an attack whose mean loss is e.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks import LEVELS, Level
+from plumbline.judge.chance import ALPHA, holm, mean_ends, p_values, part_ends
 from plumbline.judge.measures import Interval
 from vfl.arrays import FloatArray, IntArray
 
@@ -19,13 +19,9 @@ HEADLINE: Level = "marginals"
 # Where e0 is smaller, nothing is left that a federation could give away: who has no score is off by less than 1 % of
 # the column's range (root mean square) already, and what an attack takes off that rests on one record or two.
 FLOOR = 1e-4
-RESAMPLES = 1000
-# Of resampled counts that are held at once: 32 MB of them.
-_MOST_COUNTS = 8_000_000
-# A smaller share of what was unknown is rounding: resampled means are summed in single precision.
-_ROUNDING = 1e-4
-# Ends of a 95 % interval.
-_ENDS = (0.025, 0.975)
+# A smaller part is no leak to speak of, and a column is safe where the interval's upper end lies below it.
+LEAST_PART = 0.1
+_NO_GUESS = "Give a guess that needs to know nothing, such as a constant: nothing to compare with."
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +53,10 @@ class LevelVerdict:
             ``FLOOR``.
         removed: e0 minus the attack's mean loss with its 95 % interval; below 0 where the attack is worse. None without
             an attack.
+        p_value: how likely chance alone makes an attack look as good that is no better than the guess; None where
+            nobody computed it: then the interval's lower end says what is beyond chance.
+        corrected: the same beside all that was judged with it, by Holm's method; None where it is judged alone.
+        records: how many records judged; None where nobody says.
     """
 
     level: Level
@@ -66,19 +66,25 @@ class LevelVerdict:
     error: float | None = None
     part: Interval | None = None
     removed: Interval | None = None
+    p_value: float | None = None
+    corrected: float | None = None
+    records: int | None = None
+
+    @property
+    def is_beyond_chance(self) -> bool:
+        """Whether the attack does better than the guess, in truth and not by luck."""
+        chance = self.p_value if self.corrected is None else self.corrected
+        return self.part is not None and self.part.low > 0 and (chance is None or chance <= ALPHA)
 
     @property
     def is_exposed(self) -> bool:
-        """Whether the federation gave something away beyond chance."""
-        return self.part is not None and self.part.low > 0
+        """Whether the federation gave away a part worth speaking of, beyond chance."""
+        return self.part is not None and self.part.mean >= LEAST_PART and self.is_beyond_chance
 
     @property
-    def is_closer(self) -> bool:
-        """Whether an attack beats, beyond chance, a guess that is so near already that there is no part to speak of.
-
-        Of a column with a few huge values, 1 % of the range may be all that most records differ by.
-        """
-        return self.part is None and self.removed is not None and self.removed.low > _ROUNDING * self.e0
+    def is_small(self) -> bool:
+        """Whether the part is shown to be none worth speaking of."""
+        return self.part is not None and self.part.high < LEAST_PART
 
 
 def at(levels: Sequence[LevelVerdict], level: Level = HEADLINE) -> LevelVerdict:
@@ -86,37 +92,45 @@ def at(levels: Sequence[LevelVerdict], level: Level = HEADLINE) -> LevelVerdict:
     return next(one for one in levels if one.level == level)
 
 
-class Comparison:
-    """Attacks against guesses without scores, on the same records, with a paired bootstrap over these.
+def corrected(families: Iterable[Sequence[LevelVerdict]]) -> list[tuple[LevelVerdict, ...]]:
+    """Verdicts on several columns at several levels, each beside all others.
 
-    One matrix of counts resamples the records of all losses at once, so that differences keep what they have in common.
+    What is the same attack against the same guess at several levels is one test.
     """
+    numbered = list(enumerate(families))
+    tests = {
+        (number, one.attack, one.baseline): one.p_value
+        for number, levels in numbered
+        for one in levels
+        if one.p_value is not None
+    }
+    chances = dict(zip(tests, holm(np.array(list(tests.values()))).tolist(), strict=True))
+    return [
+        tuple(replace(one, corrected=chances.get((number, one.attack, one.baseline))) for one in levels)
+        for number, levels in numbered
+    ]
 
-    def __init__(
-        self,
-        attacks: Sequence[Losses],
-        score_free: Sequence[Losses],
-        *,
-        generator: np.random.Generator,
-        resamples: int = RESAMPLES,
-    ) -> None:
-        """Resample all losses.
+
+class Comparison:
+    """Attacks against guesses without scores, on the same records, paired within each record."""
+
+    def __init__(self, attacks: Sequence[Losses], score_free: Sequence[Losses]) -> None:
+        """Take their losses.
 
         Args:
             attacks: losses of those that saw scores.
             score_free: losses of those that didn't; one of the level ``nothing`` at least.
-            generator: draws the resamples.
-            resamples: how many.
 
         Raises:
             ValueError: without a guess of the level ``nothing``, or for losses of different shapes.
         """
         self._attacks, self._score_free = tuple(attacks), tuple(score_free)
         if not any(one.level == "nothing" for one in self._score_free):
-            raise ValueError("Give a guess that needs to know nothing, such as a constant: nothing to compare with.")
-        everything = np.stack([one.values for one in (*self._attacks, *self._score_free)], axis=1)
-        self._means = everything.mean(axis=0)
-        self._resampled = _resampled_means(everything, generator, resamples)
+            raise ValueError(_NO_GUESS)
+        everything = (*self._attacks, *self._score_free)
+        if len({one.values.shape for one in everything}) > 1:
+            raise ValueError("Give losses of the same records and columns: these are of different shapes.")
+        self._means = np.array([one.values.mean(axis=0) for one in everything])
         self._tables: dict[Level, LevelTable] = {}
 
     @property
@@ -129,10 +143,9 @@ class Comparison:
 
         Raises KeyError for a name that isn't among them.
         """
-        number = {one.name: number for number, one in enumerate((*self._attacks, *self._score_free))}[name]
-        means, resampled = self._means[number], self._resampled[:, number]
-        columns = [_interval(float(mean), ends) for mean, ends in zip(means, _quantiles(resampled).T, strict=True)]
-        return _interval(float(means.mean()), _quantiles(resampled.mean(axis=1))), columns
+        values = {one.name: one.values for one in (*self._attacks, *self._score_free)}[name]
+        columns = [_interval(float(mean), ends) for mean, ends in zip(values.mean(0), mean_ends(values).T, strict=True)]
+        return _interval(float(values.mean()), mean_ends(values.mean(axis=1))), columns
 
     def at(self, level: Level) -> "LevelTable":
         """The attacks of this level and lower ones against the best guess of these levels."""
@@ -143,20 +156,22 @@ class Comparison:
     def _table(self, level: Level) -> "LevelTable":
         mounted = indices_up_to(self._attacks, level)
         eligible = indices_up_to(self._score_free, level)
-        guesses = [len(self._attacks) + number for number in eligible]
-        best = self._means[guesses].argmin(axis=0)
-        e0_resampled = self._resampled[:, guesses].min(axis=1, keepdims=True)
-        error_resampled = self._resampled[:, mounted]
-        # A resample whose best guess is exact has nothing to give away.
-        remaining = np.divide(error_resampled, e0_resampled, out=np.ones_like(error_resampled), where=e0_resampled > 0)
+        best = self._means[[len(self._attacks) + number for number in eligible]].argmin(axis=0)
+        guess: FloatArray = np.empty_like(self._score_free[0].values, dtype=np.float64)
+        for place, number in enumerate(eligible):
+            guess[:, best == place] = self._score_free[number].values[:, best == place]
+        attacks = [self._attacks[number].values for number in mounted]
+        columns = guess.shape[1]
         return LevelTable(
             level=level,
+            records=len(guess),
             attacks=tuple(self._attacks[number].name for number in mounted),
-            baselines=tuple(self._score_free[eligible[number]].name for number in best),
-            e0=self._means[guesses].min(axis=0),
+            baselines=tuple(self._score_free[eligible[place]].name for place in best),
+            e0=guess.mean(axis=0),
             error=self._means[mounted],
-            part_ends=_without_rounding(_quantiles(1 - remaining)),
-            removed_ends=_quantiles(e0_resampled - error_resampled),
+            part_ends=np.array([part_ends(guess, one) for one in attacks]).reshape(-1, 2, columns),
+            removed_ends=np.array([mean_ends(guess - one) for one in attacks]).reshape(-1, 2, columns),
+            p_values=np.array([p_values(guess, one) for one in attacks]).reshape(-1, columns),
         )
 
 
@@ -166,21 +181,25 @@ class LevelTable:
 
     Attributes:
         level: what the adversary knows beforehand, at most.
+        records: how many records judge.
         attacks: (a,) names of the attacks that need to know no more.
         baselines: (m,) name of each column's best guess without scores.
         e0: (m,) its mean loss.
         error: (a, m) mean losses of the attacks.
-        part_ends: (2, a, m) ends of the interval of the federation's part.
-        removed_ends: (2, a, m) ends of the interval of e0 minus the attack's loss.
+        part_ends: (a, 2, m) ends of the interval of the federation's part.
+        removed_ends: (a, 2, m) ends of the interval of e0 minus the attack's loss.
+        p_values: (a, m), how likely each attack looks as good by chance.
     """
 
     level: Level
+    records: int
     attacks: tuple[str, ...]
     baselines: tuple[str, ...]
     e0: FloatArray
     error: FloatArray
     part_ends: FloatArray
     removed_ends: FloatArray
+    p_values: FloatArray
 
     def verdict(self, attack: str, column: int) -> LevelVerdict:
         """One attack, by its name, on one column, by its number; without a name, what holds without any attack.
@@ -192,9 +211,12 @@ class LevelTable:
             return LevelVerdict(self.level, baseline, e0)
         number = self.attacks.index(attack)
         error = float(self.error[number, column])
-        part = _interval(max(0.0, 1 - error / e0), self.part_ends[:, number, column]) if e0 >= FLOOR else None
-        removed = _interval(e0 - error, self.removed_ends[:, number, column])
-        return LevelVerdict(self.level, baseline, e0, attack, error, part, removed)
+        part = _interval(max(0.0, 1 - error / e0), self.part_ends[number, :, column]) if e0 >= FLOOR else None
+        removed = _interval(e0 - error, self.removed_ends[number, :, column])
+        chance = float(self.p_values[number, column])
+        return LevelVerdict(
+            self.level, baseline, e0, attack, error, part, removed, p_value=chance, records=self.records
+        )
 
     def verdicts(self) -> Iterator[tuple[int, LevelVerdict]]:
         """Every attack on every column, with the column's number."""
@@ -220,50 +242,86 @@ class Judged:
     one_session: tuple[LevelVerdict, ...] = ()
 
 
-def choose_and_judge(
-    measure: Measure, records: int, *, generator: np.random.Generator, of_sessions: Collection[str] = ()
-) -> list[Judged]:
-    """Judge each column at every level: its best attack is chosen on one half of the records, judged on the other.
+def choose_and_judge(measure: Measure, records: int, *, of_sessions: Collection[str] = ()) -> list[Judged]:
+    """Judge each column at every level by the attack and the guess that cost least on other records.
+
+    Each half of the records chooses for the other one and is judged by its choice (cross-fitting): the best of many is
+    partly lucky, on either side.
 
     Args:
-        measure: computes losses of the records that it is given by number; guesses may be fitted to these.
+        measure: computes losses of records that it is given by number.
         records: how many there are.
-        generator: draws the resamples.
         of_sessions: names of the attacks that read several sessions.
     """
-    choosing, judging = halves(records)
-    on_choosing, _ = measure(choosing)
-    comparison = Comparison(*measure(judging), generator=generator)
-    at_the_limit = _chosen_and_judged(comparison, on_choosing)
+    first, second = (measure(half) for half in halves(records))
+    folds = [_Fold(*first, *second), _Fold(*second, *first)][: 2 if records > 1 else 1]
+    at_the_limit = _cross_fitted(folds)
     if not of_sessions:
         return [Judged(levels) for levels in at_the_limit]
-    of_one = _chosen_and_judged(comparison, [one for one in on_choosing if one.name not in of_sessions])
-    return list(map(Judged, at_the_limit, of_one))
+    return list(map(Judged, at_the_limit, _cross_fitted([fold.without(of_sessions) for fold in folds])))
 
 
-def _chosen_and_judged(comparison: Comparison, on_choosing: Sequence[Losses]) -> list[tuple[LevelVerdict, ...]]:
-    tables = [comparison.at(level) for level in LEVELS]
-    columns = range(len(tables[0].e0))
-    chosen = [best_attacks(on_choosing, level) or [""] * len(columns) for level in LEVELS]
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Losses of attacks and guesses on the records that choose among them, and on those that are judged."""
+
+    attacks: Sequence[Losses]
+    guesses: Sequence[Losses]
+    judged_attacks: Sequence[Losses]
+    judged_guesses: Sequence[Losses]
+
+    def without(self, names: Collection[str]) -> "_Fold":
+        """The fold without attacks of these names."""
+        attacks, judged = (
+            [one for one in some if one.name not in names] for some in (self.attacks, self.judged_attacks)
+        )
+        return _Fold(attacks, self.guesses, judged, self.judged_guesses)
+
+
+def _cross_fitted(folds: Sequence[_Fold]) -> list[tuple[LevelVerdict, ...]]:
+    """The verdicts on each column, level by level."""
+    return list(zip(*(_at_level(folds, level) for level in LEVELS), strict=True))
+
+
+def _at_level(folds: Sequence[_Fold], level: Level) -> list[LevelVerdict]:
+    guesses = _chosen_elsewhere([(one.guesses, one.judged_guesses) for one in folds], level)
+    attacks = _chosen_elsewhere([(one.attacks, one.judged_attacks) for one in folds], level)
+    if guesses is None:
+        raise ValueError(_NO_GUESS)
+    baselines, guess = guesses
+    names, attack = attacks or ([""] * len(baselines), None)
+    compared = [] if attack is None else [Losses("best", "nothing", attack)]
+    table = Comparison(compared, [Losses("best", "nothing", guess)]).at("nothing")
     return [
-        tuple(table.verdict(best[column], column) for table, best in zip(tables, chosen, strict=True))
-        for column in columns
+        replace(table.verdict("best" if name else "", column), level=level, attack=name, baseline=baseline)
+        for column, (name, baseline) in enumerate(zip(names, baselines, strict=True))
     ]
 
 
-def best_attacks(attacks: Sequence[Losses], level: Level) -> list[str]:
-    """Name the attack of this level or a lower one that costs least in each column; nothing where there is none.
+def _chosen_elsewhere(
+    folds: Sequence[tuple[Sequence[Losses], Sequence[Losses]]], level: Level
+) -> tuple[list[str], FloatArray] | None:
+    """What costs least in each column on the records that choose: names (m,), and losses on all judged ones, (n, m).
 
-    Choose on other records than those that judge: the best of many is partly lucky.
+    Args:
+        folds: the same ways to guess, on the records that choose and on those that are judged.
+        level: what those may know beforehand that are chosen among; None is returned where there are none.
     """
-    eligible = [attacks[number] for number in indices_up_to(attacks, level)]
+    eligible = indices_up_to(folds[0][0], level)
     if not eligible:
-        return []
-    return [eligible[number].name for number in np.argmin([one.values.mean(axis=0) for one in eligible], axis=0)]
+        return None
+    best = np.array([np.argmin([some[one].values.mean(axis=0) for one in eligible], axis=0) for some, _ in folds])
+    judged = [np.array([some[one].values for one in eligible]) for _, some in folds]
+    columns = np.arange(best.shape[1])
+    values = np.concatenate([losses[one, :, columns].T for one, losses in zip(best, judged, strict=True)])
+    # A verdict bears one name: where choices differ, that of the better one on all records.
+    overall = np.concatenate(judged, axis=1).mean(axis=1)
+    named = best[overall[best, columns].argmin(axis=0), columns]
+    return [folds[0][0][eligible[one]].name for one in named], values
 
 
 def halves(records: int) -> tuple[IntArray, IntArray]:
-    """Split records into those that choose an attack and those that judge it, always alike; one record does both."""
+    """Split records into two halves that choose for each other, always alike; one record is both of them."""
     order = np.random.default_rng(0).permutation(records)
     middle = records // 2
     return (order[:middle] if middle else order), order[middle:]
@@ -272,46 +330,6 @@ def halves(records: int) -> tuple[IntArray, IntArray]:
 def indices_up_to(losses: Sequence[Losses], level: Level) -> list[int]:
     """Numbers of those whose adversary knows no more beforehand than ``level``."""
     return [number for number, one in enumerate(losses) if LEVELS.index(one.level) <= LEVELS.index(level)]
-
-
-def _resampled_means(losses: FloatArray, generator: np.random.Generator, resamples: int) -> FloatArray:
-    """Means of (n, guesses, m) losses over resampled records: (resamples, guesses, m).
-
-    In single precision: half the time, and a millionth is nothing beside what resampling does.
-    """
-    records, means = len(losses), list[NDArray[np.float32]]()
-    flat = losses.reshape(records, -1).astype(np.float32)
-    for start in range(0, resamples, block := max(1, _MOST_COUNTS // records)):
-        means.append(_counts(records, min(block, resamples - start), generator) @ flat)
-    resampled: FloatArray = np.concatenate(means).reshape(resamples, *losses.shape[1:]).astype(np.float64)
-    return resampled / records
-
-
-def _counts(records: int, resamples: int, generator: np.random.Generator) -> NDArray[np.float32]:
-    """How often each record is drawn, with replacement: (resamples, records)."""
-    drawn = generator.integers(records, size=(resamples, records), dtype=np.int32)
-    return np.stack([np.bincount(one, minlength=records) for one in drawn]).astype(np.float32)
-
-
-def _quantiles(resampled: FloatArray) -> FloatArray:
-    """Ends of a 95 % interval over the first axis, as ``np.quantile`` has them: (2, ...).
-
-    Only the few values on either side are put in order, each where it lies beside the next.
-    """
-    last = len(resampled) - 1
-    ordered = np.ascontiguousarray(np.moveaxis(resampled, 0, -1))
-    places = [last * end for end in _ENDS]
-    ordered.partition(sorted({int(f(place)) for place in places for f in (np.floor, np.ceil)}), axis=-1)
-    ends = []
-    for place in places:
-        low, high = ordered[..., int(np.floor(place))], ordered[..., int(np.ceil(place))]
-        ends.append(low + (high - low) * (place - np.floor(place)))
-    return np.array(ends)
-
-
-def _without_rounding(parts: FloatArray) -> FloatArray:
-    """Parts within [0, 1], exactly 0 and 1 where they are as good as that."""
-    return np.where(parts < _ROUNDING, 0.0, np.where(parts > 1 - _ROUNDING, 1.0, parts))
 
 
 def _interval(mean: float, ends: FloatArray) -> Interval:

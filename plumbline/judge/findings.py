@@ -24,10 +24,10 @@ class DefenceTrial:
     Attributes:
         defence: its name, or several with `` + `` between them; ``black box`` where parameters are kept instead.
         options: of the defences; empty for the defaults.
-        holds: whether an adversary that knows of it gets nothing beyond chance at the level of marginals.
+        holds: whether an adversary that knows of it is shown to get under a tenth of what leaked, at level marginals.
         part: the largest federation's part that is left there, of columns and labels, 0 to 1; None where none was
             measured.
-        exposed: number of columns and of attacks on labels that still tell something beyond chance.
+        exposed: number of columns and of attacks on labels that still tell a tenth or more, beyond chance.
         accuracy: of the test records; None where the federation refused.
         accuracy_change: accuracy less that of the run without the defence.
         seconds: that its training takes more than training without it, under the trial's cipher both.

@@ -9,16 +9,26 @@ import numpy as np
 import attacks
 from attacks import LEVELS, AuxiliaryRows, Level, PredictionView
 from plumbline.judge import Progress, silent
-from plumbline.judge.columns import TOLERANCE, Category, Source, few_valued, find_categories, sources_of
+from plumbline.judge.columns import (
+    READ,
+    TOLERANCE,
+    Category,
+    Source,
+    few_valued,
+    find_categories,
+    sources_of,
+    usual_range,
+)
 from plumbline.judge.evidence import (
     CategoryVerdict,
     ColumnVerdict,
     Evidence,
     Predictor,
     SourceVerdict,
+    beside_each_other,
     imputations,
 )
-from plumbline.judge.federation_part import Comparison, LevelVerdict
+from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict
 from plumbline.judge.measures import (
     Interval,
     LikewiseLabelled,
@@ -82,10 +92,19 @@ class Truth:
     @cached_property
     def tolerance(self) -> FloatArray:
         """How far off each feature's cells may be and count as known: (d,)."""
-        width: FloatArray = TOLERANCE * np.ptp(self._passive, axis=0)
+        width = np.array([TOLERANCE * usual_range(column) for column in self._passive.T])
         for source in self.sources:
             if np.isfinite(source.tolerance):
                 width[source.value] = source.tolerance
+        return width
+
+    @cached_property
+    def near(self) -> FloatArray:
+        """How far off each feature's cells may be and count as read nearly exactly: (d,)."""
+        width: FloatArray = READ * self.tolerance
+        for source in self.sources:
+            if np.isfinite(source.near):
+                width[source.value] = source.near
         return width
 
     @cached_property
@@ -142,10 +161,9 @@ class Truth:
         return imputations(view, tuple(whole))
 
 
-# Fewer records than this are too few to judge: half of them choose an attack, and what the others say is chance.
-LEAST_RECORDS = 10
-# Arrays beside an attack's estimate: what it would have guessed without scores, and the ends of its 90 % intervals.
-WITHHELD, LOW, HIGH = "withheld: ", "low: ", "high: "
+# Arrays beside an attack's estimate: what it would have guessed without scores, the ends of its 90 % intervals, and
+# where cells most likely are.
+WITHHELD, LOW, HIGH, DENSEST = "withheld: ", "low: ", "high: ", "densest: "
 # What is judged besides each attack, in order.
 _JUDGED = ("guesses without scores", "errors", "columns", "categories")
 
@@ -164,7 +182,7 @@ class ColumnLeakage:
         entropy: bits of a discrete column; None for others.
         remaining_entropy: bits that are left once its reconstruction is known; None for others.
         r_squared: 1 is exact, 0 as good as the column's mean; None for a constant column.
-        within: share of cells off by 5 % of the column's range at most.
+        within: share of cells off by 5 % of the column's usual range, or what is near it, at most.
         coverage: share of cells within the attack's 90 % intervals; None where it gives none.
         levels: what the attack adds, for an adversary who knows as much as it needs, and for those who know more;
             empty for a guess that sees no score.
@@ -251,8 +269,10 @@ class PredictionFindings:
         categories: the verdict on each column of few values and each one-hot encoded feature.
         auxiliary_records: number of complete records that the adversary is declared to hold.
         sources: the verdict on each column of the passive parties' own tables.
-        records: number of judged records; with fewer than ``LEAST_RECORDS`` there are no verdicts.
+        records: number of judged records.
         limit: after how many sessions the verdicts hold; None where no auditor looked beyond the run's own.
+        kept: as ``sources``, by the attacks into which no disclosed parameter entered: what is left where passive
+            parties keep theirs. Empty where they did, and for runs that don't say which attacks those are.
     """
 
     attacks: tuple[AttackFinding, ...] = ()
@@ -263,6 +283,7 @@ class PredictionFindings:
     sources: tuple[SourceVerdict, ...] = ()
     records: int = 0
     limit: SessionLimit | None = None
+    kept: tuple[SourceVerdict, ...] = ()
 
 
 def read_prediction_findings(
@@ -354,7 +375,7 @@ class _Judge:
         progress: Progress,
     ) -> None:
         self._truth, self._outcomes, self._arrays = truth, outcomes, arrays
-        self._generator, self._progress = np.random.default_rng(0), progress
+        self._progress = progress
         done = [one for one in outcomes if one.is_done]
         withheld = [
             Predictor(f"{one.attack}, scores withheld", level_of(one), arrays[WITHHELD + one.attack])
@@ -370,11 +391,15 @@ class _Judge:
             self._attacks,
             self._score_free,
             tolerance=truth.tolerance,
+            near=truth.near,
             of_sessions=[one.attack for one in done if one.sessions],
         )
+        self._told = {one.attack for one in done if one.sees_parameters}
 
     def _predictor(self, outcome: PredictionAttackOutcome) -> Predictor:
-        return Predictor(outcome.attack, level_of(outcome), self._arrays[outcome.attack])
+        densest = self._arrays.get(DENSEST + outcome.attack)
+        usable = densest if densest is not None and np.isfinite(densest).all() else None
+        return Predictor(outcome.attack, level_of(outcome), self._arrays[outcome.attack], usable)
 
     def _tell(self, what: str, done: int) -> None:
         self._progress(what, done, len(_JUDGED) + len(self._outcomes))
@@ -383,7 +408,7 @@ class _Judge:
         """Everything that a run tells of its predictions."""
         truth = self._truth
         self._tell(_JUDGED[1], 1)
-        comparison = self._evidence.compared(generator=self._generator)
+        comparison = self._evidence.compared()
         scored = []
         for number, one in enumerate(self._outcomes, start=2):
             self._tell(one.attack, number)
@@ -396,16 +421,22 @@ class _Judge:
             auxiliary_records=truth.auxiliary_records,
             records=len(truth.cells),
         )
-        return found if len(truth.cells) < LEAST_RECORDS else self._with_verdicts(found)
+        return self._with_verdicts(found)
 
     def _with_verdicts(self, found: PredictionFindings) -> PredictionFindings:
         """Findings with the verdict on each feature, each category and each column of a passive table."""
-        truth, evidence, generator = self._truth, self._evidence, self._generator
+        truth, evidence = self._truth, self._evidence
         self._tell(_JUDGED[2], 2 + len(self._outcomes))
-        columns = evidence.column_verdicts(truth.names, truth.owners, generator=generator)
+        columns = evidence.column_verdicts(truth.names, truth.owners)
         self._tell(_JUDGED[3], 3 + len(self._outcomes))
         judged = list({id(one): one for one in (*truth.told_categories, *truth.categories)}.values())
-        wrong = dict(zip(map(id, judged), evidence.wrong_names(judged, generator=generator), strict=True))
+        wrong = dict(zip(map(id, judged), evidence.wrong_names(judged), strict=True))
+        sources, kept = self._sources(columns, wrong), list[SourceVerdict]()
+        if self._told:
+            without = replace(evidence, attacks=tuple(one for one in evidence.attacks if one.name not in self._told))
+            named = dict(zip(map(id, truth.told_categories), without.wrong_names(truth.told_categories), strict=True))
+            kept = self._sources(without.column_verdicts(truth.names, truth.owners), named)
+        both = beside_each_other([*sources, *kept])
         return replace(
             found,
             columns=columns,
@@ -418,16 +449,21 @@ class _Judge:
                 )
                 for one in truth.categories
             ),
-            sources=tuple(
-                SourceVerdict.of(
-                    one,
-                    columns[one.value],
-                    None if one.category is None else wrong[id(one.category)],
-                    None if one.missing is None else wrong[id(one.missing)],
-                )
-                for one in truth.sources
-            ),
+            sources=both[: len(sources)],
+            kept=both[len(sources) :],
         )
+
+    def _sources(self, columns: Sequence[ColumnVerdict], wrong: Mapping[int, Judged]) -> list[SourceVerdict]:
+        """Verdicts on columns of the passive tables; ``wrong``: how often categories are named wrongly, by their id."""
+        return [
+            SourceVerdict.of(
+                one,
+                columns[one.value],
+                None if one.category is None else wrong[id(one.category)],
+                None if one.missing is None else wrong[id(one.missing)],
+            )
+            for one in self._truth.sources
+        ]
 
     def _scored(self, finding: AttackFinding, comparison: Comparison) -> AttackFinding:
         truth, estimate = self._truth, self._arrays[finding.attack]

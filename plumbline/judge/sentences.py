@@ -6,27 +6,32 @@ from dataclasses import dataclass, fields
 from attacks.base import NEEDS
 from attacks.registry import REPLACING
 from plumbline.judge.answer import (
-    KNOWING_MORE,
     ONCE_IT_KNOWS,
     Answer,
     ColumnAnswer,
-    Light,
     PartyAnswer,
     column_sentence,
     label_sentences,
-    light_of,
-    light_of_column,
-    light_of_training,
     listed,
     once_it_knows,
     percent,
     short,
     together,
-    worst,
 )
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, at
-from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
+from plumbline.judge.lights import (
+    KNOWING_MORE,
+    LEAST_RECORDS,
+    Light,
+    are_too_few,
+    is_open,
+    light_of,
+    light_of_column,
+    light_of_training,
+    worst,
+)
+from plumbline.judge.predictions import AttackFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import FAILED
@@ -93,7 +98,7 @@ def answer_of(
     columns = _ranked(predictions)
     parties = (_active_answer(case), *(_passive_answer(case, party, columns) for party in case.passive))
     labels = _told(case) or (
-        "no label attack did better than guessing"
+        _labels_not_told(case)
         if case.labels
         else f"what {together([case.title(one) for one in case.passive])} can tell of labels was not measured"
     )
@@ -130,7 +135,8 @@ def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
 
 
 def _is_measured(columns: Sequence[ColumnAnswer]) -> bool:
-    return any(one.light != "grey" for one in columns)
+    """Whether any column was attacked by who knows no more than means and frequencies, on enough records."""
+    return any(one.light != "grey" or (at(one.levels).attack and not are_too_few(one.levels)) for one in columns)
 
 
 def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
@@ -142,11 +148,25 @@ def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
     is_black_box = any(_KEPT in one.reason for one in case.predictions.attacks)
     kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if is_black_box else ""
+    if case.predictions.kept:
+        kept = f" and {'disclose their' if several else 'discloses its'} parameters"
     joined = f"{passive} {'join' if several else 'joins'} with {these}{kept}"
     told = f"{case.active} can reconstruct {_reconstructed(case, columns)}"
     if (sessions := sessions_behind(case.predictions.limit, columns)) == 1:
-        return f"If {joined}, {told}"
-    return f"After {sessions} sessions: if {joined}, {told}; one session alone tells {told_by_one(columns)}"
+        return f"If {joined}, {told}{_if_kept(case)}"
+    alone = f"one session alone tells {told_by_one(columns)}"
+    return f"After {sessions} sessions: if {joined}, {told}; {alone}{_if_kept(case)}"
+
+
+def _if_kept(case: _Case) -> str:
+    """What is left where the passive parties keep the parameters that they disclosed here."""
+    if not case.predictions.kept:
+        return ""
+    columns = tuple(map(_column_answer, case.predictions.kept))
+    they, their = ("they keep", "their") if len(case.passive) > 1 else ("it keeps", "its")
+    if not _is_measured(columns):
+        return f"; what is left without {their} parameters was not measured"
+    return f"; if {they} them, {_reconstructed(case, columns, names_unknown=False)}"
 
 
 def _why_not(case: _Case) -> str:
@@ -163,17 +183,14 @@ def _why_not(case: _Case) -> str:
 
 
 def _too_few(case: _Case) -> str:
-    count = case.predictions.records
-    if count < LEAST_RECORDS:
-        return f"{count} test records are too few to judge, {LEAST_RECORDS} are needed"
-    return f"{count} test records are too few to tell what attacks found from chance"
+    return f"{case.predictions.records} test records are too few to judge, {LEAST_RECORDS} are needed"
 
 
-def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], *, names_unknown: bool = True) -> str:
     """How many columns are told far better than by guessing, how many better, and how many to who knows more."""
     far = [one for one in columns if one.light == "red"]
-    better = [one for one in columns if one.light == "amber" and _is_told(one)]
-    later = {known: [one for one in columns if once_it_knows(one.levels) == known] for known in ONCE_IT_KNOWS.values()}
+    better = [one for one in columns if one.light == "amber" and one.is_exposed()]
+    later = {known: [one for one in columns if once_it_knows(one) == known] for known in ONCE_IT_KNOWS.values()}
     parts = []
     if far:
         parts.append(f"{_counted(case, far, columns)} far better than it could guess")
@@ -182,27 +199,25 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     elif better:
         parts.append(f"{_counted(case, better, columns)} somewhat better than it could guess")
     elif not far:
-        parts.append(f"{'none of them' if len(columns) > 1 else 'nothing of it'} better than it could guess")
+        measures = [levels for one in columns for levels in one.measures]
+        shown = "demonstrably " if any(is_open(one) or not at(one).attack for one in measures) else ""
+        whom = "none of them" if len(columns) > 1 else "nothing of it"
+        parts.append(f"{whom} {shown}a tenth better than it could guess")
     for known, some in later.items():
         if some:
             who = f"{len(some)} more" if far or better else f"{len(some)} of them" if len(columns) > 1 else "it"
             parts.append(f"{who} ({_names(case, some)}) once it knows {known}")
     if gaps := [one for one in columns if _is_gap(one)]:
         parts.append(f"whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there")
-    if unknown := [one for one in columns if one.light == "grey"]:
-        parts.append(f"too little was measured to say of {len(unknown)} ({_names(case, unknown)})")
+    unknown = [one for one in columns if one.light == "grey"]
+    if unknown and names_unknown:
+        parts.append(f"nothing was shown either way of {len(unknown)} ({_names(case, unknown)})")
     return (", and " if far or better else ", but ").join(parts)
-
-
-def _is_told(column: ColumnAnswer) -> bool:
-    """Whether its values are told better than by guessing to who knows its mean or frequencies."""
-    headline = at(column.levels)
-    return headline.is_exposed or headline.is_closer
 
 
 def _is_gap(column: ColumnAnswer) -> bool:
     """Whether nothing of a column is told but whether it is there."""
-    return column.light == "amber" and not _is_told(column) and not once_it_knows(column.levels)
+    return column.light == "amber" and not column.is_exposed() and not once_it_knows(column)
 
 
 def _counted(case: _Case, some: Sequence[ColumnAnswer], columns: Sequence[ColumnAnswer]) -> str:
@@ -232,6 +247,13 @@ def _told(case: _Case) -> str:
         f"{case.title(finding.party)} can tell {percent(right)} of the labels that were trained on, {percent(guessed)} "
         "by guessing"
     )
+
+
+def _labels_not_told(case: _Case) -> str:
+    """What is known where no attack on labels told any."""
+    if all(light_of(one.levels) == "green" for one in case.labels):
+        return "no label attack did a tenth better than guessing"
+    return "whether labels can be told a tenth better than by guessing is not shown either way"
 
 
 def _training_clauses(case: _Case) -> list[str]:
@@ -268,7 +290,7 @@ def _insecure(case: _Case) -> list[str]:
 
 def _active_answer(case: _Case) -> PartyAnswer:
     name = case.summary.agreement.active.name
-    words = _told(case) or "no attack on its labels did better than guessing"
+    words = _told(case) or _labels_not_told(case)
     if not case.labels:
         tried = any(one.party != name for one in case.training)
         words = f"its labels were not measured: no attack on them {'could be carried out' if tried else 'was mounted'}"
@@ -283,14 +305,16 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
         words = f"its columns were not measured: {_why_not(case)}"
     elif told:
         words = f"{len(told)} of its {len(own)} columns can be told better than by guessing: {listed(told)}"
+    elif unknown:
+        words = f"none of its {len(own)} columns is shown to be told a tenth better than by guessing"
     else:
-        words = f"none of its {len(own)} columns can be told better than by guessing"
+        words = f"none of its {len(own)} columns can be told a tenth better than by guessing"
     if _is_measured(own) and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
         words = f"after {sessions} sessions: {words}; after one alone {told_by_one(own)}"
     if gaps:
         words += f"; whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told"
     if unknown and _is_measured(own):
-        words += f"; too little was measured to say of {listed(unknown)}"
+        words += f"; nothing was shown either way of {listed(unknown)}"
     lights = [one.light for one in own]
     untried = _untried_on_columns(case)
     if is_untried(case.predictions.limit, own):

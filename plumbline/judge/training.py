@@ -10,14 +10,36 @@ from typing import Any
 import numpy as np
 
 from attacks import LEVELS, Conduct, Level
+from attacks.label_completion import completed, own_classifier
 from attacks.registry import REPLACING
 from plumbline.judge import Progress, silent
-from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses
+from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses, corrected
+from plumbline.judge.label_control import LabelControl, label_control
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import FoundLabels, PartyFeatures, TrainingAttackOutcome
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.grids import WIDTHS
+from vfl.learning.score_quality import area_under_curve
+
+
+@dataclass(frozen=True)
+class RarestLabel:
+    """How well an attack finds the records of the rarest class, which the share of right names hides.
+
+    Attributes:
+        label: the class, by index.
+        share: of the records.
+        auc: how often a record of the class is held more likely to be of it than one of another class.
+        top: how many records are named: a tenth of all, at most as many as there are of the class.
+        precision: share of those ``top`` held most likely that are of it; ``share`` is what naming any gives.
+    """
+
+    label: int
+    share: float
+    auc: float
+    top: int
+    precision: float
 
 
 @dataclass(frozen=True)
@@ -43,6 +65,8 @@ class TrainingFinding:
         peers: names of the parties whose labels, features or products they are; empty when it was not done.
         so_far: of labels, the share that it had right by the end of each epoch.
         conduct: whether its party only listened, or replaced messages by its own.
+        rarest: how well it finds the rarest class, where it says how likely each class is.
+        control: what the messages tell and what any model of the columns tells, likewise.
     """
 
     attack: str
@@ -58,6 +82,8 @@ class TrainingFinding:
     peers: tuple[str, ...] = ()
     so_far: tuple[float, ...] = ()
     conduct: Conduct = "listens"
+    rarest: RarestLabel | None = None
+    control: LabelControl | None = None
 
     @property
     def is_scored(self) -> bool:
@@ -113,13 +139,43 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     found, truth = folder.found_labels(party, attack), folder.labels()
     rows = np.unique(found.step_rows)
     right = found.step_labels == truth[found.step_rows]
+    epochs = np.unique(found.step_epoch)
+    # What is told once, behind all epochs, has no course.
+    epochs = epochs if len(epochs) > 1 or not epochs.any() else epochs[:0]
+    features = folder.features(party).features
+    told = {} if found.probabilities is None else _told_likely(folder, party, attack, found.probabilities, rows)
     return {
-        "so_far": _so_far(found, found.labels[rows] == truth[rows], rows),
+        **told,
+        "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
-        "by_epoch": tuple(float(right[found.step_epoch == epoch].mean()) for epoch in np.unique(found.step_epoch)),
-        "levels": label_verdicts(attack, found.labels, truth, rows, folder.features(party).features),
+        "by_epoch": tuple(float(right[found.step_epoch == epoch].mean()) for epoch in epochs),
+        "levels": label_verdicts(attack, found.labels, truth, rows, features, found.probabilities),
     }
+
+
+def _told_likely(
+    folder: RunFolder, party: str, attack: str, probabilities: FloatArray, rows: IntArray
+) -> dict[str, Any]:
+    """What an attack that says how likely each class is can be asked besides."""
+    return {
+        "rarest": rarest_label(probabilities[rows], folder.labels()[rows]),
+        "control": label_control(folder, party, attack),
+    }
+
+
+def rarest_label(probabilities: FloatArray, truth: IntArray) -> RarestLabel | None:
+    """Judge (m, k) probabilities by the rarest of the classes that (m,) records have; None where all are of one."""
+    counts = np.bincount(truth, minlength=probabilities.shape[1])
+    present = np.flatnonzero(counts)
+    if len(present) < 2:
+        return None
+    label = int(present[counts[present].argmin()])
+    likely, is_it = probabilities[:, label], truth == label
+    top = max(1, min(int(counts[label]), len(truth) // 10))
+    first = np.argsort(-likely, kind="stable")[:top]
+    auc = area_under_curve(np.column_stack([1 - likely, likely]), is_it.astype(np.int64))
+    return RarestLabel(label, float(is_it.mean()), auc, top, float(is_it[first].mean()))
 
 
 def _so_far(found: FoundLabels, is_right: BoolArray, rows: IntArray) -> tuple[float, ...]:
@@ -204,7 +260,12 @@ _UNANSWERED = -1
 
 
 def label_verdicts(
-    attack: str, found: IntArray, truth: IntArray, rows: IntArray, features: FloatArray
+    attack: str,
+    found: IntArray,
+    truth: IntArray,
+    rows: IntArray,
+    features: FloatArray,
+    probabilities: FloatArray | None = None,
 ) -> tuple[LevelVerdict, ...]:
     """Judge one attack on labels by the share that it gets wrong, at each level of what is known of labels beforehand.
 
@@ -218,14 +279,42 @@ def label_verdicts(
         truth: (n,) the classes.
         rows: (m,) which records are judged: those that training told of.
         features: (n, d) the party's own columns.
+        probabilities: (n, k), what the attack believes of every record; NaN where nothing, None where it doesn't say.
+            Where it says so of records that weren't trained on, those with a known label complete it.
     """
     verdicts = []
+    others = _not_trained_on(truth, rows)
     for level in LEVELS:
-        guesses = _guesses(truth, rows, features) if level == "records" else _priors(truth, rows)
+        guesses = _guesses(truth, rows, features, others) if level == "records" else _priors(truth, rows)
         losses = Losses(attack, level, _filled(found[rows], truth[rows], level))
-        comparison = Comparison([losses], guesses, generator=np.random.default_rng(0))
-        verdicts.append(comparison.at(level).verdict(attack, 0))
-    return tuple(verdicts)
+        if level == "records" and probabilities is not None and np.isfinite(probabilities).all():
+            losses = _completed(losses, truth, rows, features, probabilities) or losses
+        verdicts.append(Comparison([losses], guesses).at(level).verdict(losses.name, 0))
+    return corrected([verdicts])[0]
+
+
+def _completed(
+    plain: Losses, truth: IntArray, rows: IntArray, features: FloatArray, probabilities: FloatArray
+) -> Losses | None:
+    """What an attack gets wrong once known labels, as many as there are, complete it; None where all are of a kind."""
+    others = _not_trained_on(truth, rows)
+    counts = [count for count in LABELLED_RECORDS if _teaches(truth, others[:count], count)]
+    if not counts:
+        return None
+    known = others[: counts[-1]]
+    named = completed(features, probabilities, known, truth[known])[rows].argmax(axis=1)
+    name = f"{plain.name} completed from {counts[-1]:,} labels"
+    return Losses(name, plain.level, (named != truth[rows]).astype(np.float64)[:, None])
+
+
+def _not_trained_on(truth: IntArray, rows: IntArray) -> IntArray:
+    """Records that training didn't tell of, in an order that is always the same."""
+    others: IntArray = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(truth)), rows))
+    return others
+
+
+def _teaches(truth: IntArray, known: IntArray, count: int) -> bool:
+    return len(known) == count and len(np.unique(truth[known])) > 1
 
 
 def _filled(found: IntArray, truth: IntArray, level: Level) -> FloatArray:
@@ -242,9 +331,8 @@ def _priors(truth: IntArray, rows: IntArray) -> list[Losses]:
     ]
 
 
-def _guesses(truth: IntArray, rows: IntArray, features: FloatArray) -> list[Losses]:
+def _guesses(truth: IntArray, rows: IntArray, features: FloatArray, others: IntArray) -> list[Losses]:
     """The priors, and classifiers that learned from records which training didn't tell of, as many as there are."""
-    others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(truth)), rows))
     learned = [
         Losses(
             f"own classifier from {count:,} labels",
@@ -252,19 +340,13 @@ def _guesses(truth: IntArray, rows: IntArray, features: FloatArray) -> list[Loss
             _classified(features, truth, others[:count], rows)[:, None],
         )
         for count in LABELLED_RECORDS
-        if count <= len(others) and len(np.unique(truth[others[:count]])) > 1
+        if _teaches(truth, others[:count], count)
     ]
     return [*_priors(truth, rows), *learned]
 
 
 def _classified(features: FloatArray, truth: IntArray, known: IntArray, rows: IntArray) -> FloatArray:
-    # Slow to import: no command waits for it that ends with a mistake.
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    classifier.fit(features[known], truth[known])
+    classifier = own_classifier().fit(features[known], truth[known])
     wrong: FloatArray = (classifier.predict(features[rows]) != truth[rows]).astype(np.float64)
     return wrong
 

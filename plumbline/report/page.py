@@ -16,7 +16,7 @@ from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, percent_words, roc, share_bar, stacked
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
-from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, own
+from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
@@ -28,7 +28,7 @@ from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
-from services.party.guard import channels_of, steps_until_told
+from services.party.guard import channels_of, epochs_until_heard, steps_until_told
 from services.protocol1.channels import Channel
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PackingImpossible
@@ -116,18 +116,12 @@ def share_words(verdict: LevelVerdict) -> str:
 
 
 def _anyway(column: ColumnAnswer, level: Level) -> str:
-    """How often the column's value is known by a guess, and with the scores."""
-    known = next((one for one in column.known if one.level == level), None)
-    if known is None:
-        return ""
-    guessed = f"{column.known_as}: {percent_words(1 - known.e0)} anyway"
-    if known.error is None:
-        return guessed
-    # Who has the scores can still guess.
-    more = percent_words(1 - known.error) if known.error < known.e0 else "no more"
+    """How far a guess and the best attack are off in the column's units, and how many records are known more often."""
+    guess, attack = errors_words(column, level)
     one = column.one_session
-    alone = f"; after one session alone the share is {share_words(at(one, level))}" if one else ""
-    return f"{guessed}, {more} with scores{alone}"
+    alone = f"after one session alone the share is {share_words(at(one, level))}" if one else ""
+    told = f"{guess} \N{RIGHTWARDS ARROW} {attack}" if attack else f"{guess} by guessing"
+    return "; ".join(filter(None, (told, hits_words(column, level), alone)))
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -273,7 +267,7 @@ def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, flo
 
 
 # What a light says in words.
-LIGHT_WORDS = {"red": "Leaks much", "amber": "Leaks something", "green": "No leak found", "grey": "Not measured"}
+LIGHT_WORDS = {"red": "Leaks much", "amber": "Leaks something", "green": "Leaks little", "grey": "Not shown"}
 
 
 def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> None:
@@ -437,6 +431,12 @@ def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
     if channel.is_telling:
         return "From the first step, by search: while weights are near their start, few equations tell labels.", True
     plan = agreement.plan
+    if (heard := epochs_until_heard(agreement, channel)) and heard <= plan.epochs:
+        return (
+            f"From epoch {heard:,} on, by listening: batches are reshuffled, and sums of different steps are about the "
+            "same records.",
+            True,
+        )
     needed, planned = steps_until_told(agreement, channel), plan.epochs * -(-agreement.training_rows // plan.batch_size)
     if needed <= planned:
         return f"From step {needed:,}, if weights hardly move until then: {planned:,} steps were planned.", True

@@ -35,6 +35,7 @@ class TrainingPlan(_message.Message):
     LEARNER_OPTIONS_FIELD_NUMBER: _builtins.int
     CIPHER_FIELD_NUMBER: _builtins.int
     CIPHER_OPTIONS_FIELD_NUMBER: _builtins.int
+    BATCHES_FIELD_NUMBER: _builtins.int
     epochs: _builtins.int
     batch_size: _builtins.int
     """As proposed, 0 leaves it to the coordinator, which fixes it by the table's size; an agreement has the fixed one."""
@@ -54,6 +55,8 @@ class TrainingPlan(_message.Message):
     key_bits, rerandomise and the fixed point's feature_fraction_bits, residual_fraction_bits, residual_integer_bits.
     """
     cipher_options: _builtins.str
+    batches: _builtins.str
+    """Whether each epoch has batches of its own (reshuffled) or all have the same (fixed)."""
     def __init__(
         self,
         *,
@@ -68,10 +71,11 @@ class TrainingPlan(_message.Message):
         learner_options: _builtins.str = ...,
         cipher: _builtins.str = ...,
         cipher_options: _builtins.str = ...,
+        batches: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "learner", b"learner", "learner_options", b"learner_options", "patience", b"patience", "protocol", b"protocol", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batches", b"batches", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "learner", b"learner", "learner_options", b"learner_options", "patience", b"patience", "protocol", b"protocol", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

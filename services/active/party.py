@@ -29,9 +29,11 @@ from services.common.errors import (
 from services.common.limits import PREDICTION_ROWS
 from services.party.context import PartyContext, TellsAttack, nobody_watches
 from services.party.model_file import KeptModel
+from services.party.party_training import PartyTraining
 from services.party.served_models import ServedModels
 from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
+from services.shared_weights.share_exchange import ShareExchange
 from vfl.arrays import FloatArray
 from vfl.data import Table, encode_labels
 from vfl.learning.score_quality import ScoreQuality
@@ -331,10 +333,17 @@ class ActiveParty:
 
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
+        return self._peers_training(session_id).exchange_as(GradientExchange)
+
+    def share_exchange_of(self, session_id: str) -> ShareExchange:
+        """The same where weights are shared."""
+        return self._peers_training(session_id).exchange_as(ShareExchange)
+
+    def _peers_training(self, session_id: str) -> PartyTraining:
         session = self._session
         if session is None or session.agreement.session_id != session_id:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
-        return session.training.exchange
+        return session.training
 
     def predict(self, ids: Sequence[str]) -> Predictions:
         """Confidence scores of those ids that are among the aligned records; raises FederationError."""

@@ -37,7 +37,8 @@ class AttackHost:
     """Runs the switched-on attacks on scores as they arrive and writes what they found to the run folder.
 
     An attack that can't be mounted is reported as not applicable, with the reason. The federation goes on. Where the
-    session has defences, those that read no channel run once more on what knowing the defences makes of the view.
+    session has defences, those that read no channel run once more on what knowing the defences makes of the view. Where
+    parameters are disclosed, those that can do without run once more as if none were: two deployments, one session.
     What was seen in sessions before is part of each view, as long as this process lives.
     """
 
@@ -94,8 +95,14 @@ class AttackHost:
             seen = knowledge.view(indices, scores)
             return replace(seen, earlier=self._earlier.of(records, seen.d))
 
+        def black_box() -> attacks.PredictionView:
+            return replace(knowledge, disclosed=None).view(indices, scores)
+
         # A view for each: an attack is a guest, and may write into its own.
-        mounted = [Mounted(label, attack, view) for label, attack in self._mounted.items()]
+        mounted = [
+            Mounted(label, attack, black_box if attack.spec.knowledge == "black_box" else view)
+            for label, attack in self._mounted.items()
+        ]
         if (knowing := _knowing(knowledge, view)) is not None:
             defences, undone = knowing
             mounted += [
@@ -103,6 +110,11 @@ class AttackHost:
                 for one in mounted
                 if one.attack.spec.sees_scores and not one.attack.spec.reads_channel
             ]
+        mounted += [
+            Mounted(labelled(label, parameters="kept"), attack, lambda: _kept(view()), is_optional=True)
+            for label, attack in self._mounted.items()
+            if _can_do_without_parameters(attack.spec)
+        ]
         for number, one in enumerate(mounted):
             tell(number, len(mounted), one.label)
             batch.mount(one)
@@ -114,6 +126,19 @@ class AttackHost:
             with self._lost.noting("What attacks on predictions found"):
                 self._folder.write_estimates(batch.number, Estimates(indices, batch.arrays, knowledge.auxiliary_rows))
                 self._folder.write_prediction_outcomes(self._outcomes)
+
+
+def _can_do_without_parameters(spec: attacks.AttackSpec) -> bool:
+    """Whether an attack takes parameters where any are disclosed, and may find them itself where none are."""
+    return spec.sees_scores and spec.knowledge == "white_box" and "weights_passive" not in spec.needs
+
+
+def _kept(view: attacks.PredictionView) -> attacks.PredictionView:
+    """The view of who isn't told parameters. Raises ViewError where nobody told any."""
+    if view.weights_passive is None and view.network is None:
+        raise attacks.ViewError("No parameters were disclosed that could have been kept.")
+    hidden: dict[str, Any] = {"weights_passive": None, "bias": None, "network": None}
+    return replace(view, **hidden, earlier=tuple(replace(one, **hidden) for one in view.earlier))
 
 
 def _knowing(knowledge: Knowledge, view: Callable[[], attacks.PredictionView]) -> tuple[str, UndistortedView] | None:
@@ -143,12 +168,14 @@ class Mounted:
         attack: with its options.
         view: makes what it sees, afresh at each call.
         level: what making the view took to know beforehand.
+        is_optional: whether nothing is said of it where it isn't done.
     """
 
     label: str
     attack: attacks.PredictionAttack
     view: Callable[[], attacks.PredictionView]
     level: attacks.Level = "nothing"
+    is_optional: bool = False
 
 
 @dataclass
@@ -172,9 +199,12 @@ class AttackedBatch:
         label, attack, view = mounted.label, mounted.attack, mounted.view
         start = time.perf_counter()
         status: AttackStatus = DONE
-        reason, notes = None, tuple[str, ...]()
+        reason, notes, sees_parameters = None, tuple[str, ...](), False
         try:
-            found = attacks.reconstruct(attack, view())
+            seen = view()
+            is_told = seen.weights_passive is not None or seen.network is not None
+            sees_parameters = is_told and attack.spec.sees_scores and attack.spec.knowledge != "black_box"
+            found = attacks.reconstruct(attack, seen)
             self._keep(label, found)
             notes = (*found.notes, *self._keep_baseline(label, attack, view))
             _log.info("Attack %s reconstructed %d records.", label, self.records)
@@ -184,6 +214,8 @@ class AttackedBatch:
         except (Exception, SystemExit) as error:  # a guest's bugs are reported and the federation goes on
             status, reason = FAILED, f"{label} failed with {type(error).__name__}: {error}"
             _log.exception("Attack %s failed.", label)
+        if mounted.is_optional and status != DONE:
+            return
         self.outcomes.append(
             PredictionAttackOutcome(
                 attack=label,
@@ -193,6 +225,7 @@ class AttackedBatch:
                 reason=reason,
                 level=highest(attacks.level_of(attack), mounted.level),
                 sees_scores=attack.spec.sees_scores,
+                sees_parameters=sees_parameters,
                 notes=notes or None,
                 seconds=time.perf_counter() - start,
             )
@@ -202,6 +235,8 @@ class AttackedBatch:
         self.arrays[label] = found.estimate
         if found.low is not None and found.high is not None:
             self.arrays |= {f"low: {label}": found.low, f"high: {label}": found.high}
+        if found.densest is not None:
+            self.arrays[f"densest: {label}"] = found.densest
 
     def _keep_baseline(
         self, label: str, attack: attacks.PredictionAttack, view: Callable[[], attacks.PredictionView]

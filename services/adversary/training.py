@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial
@@ -27,11 +28,12 @@ from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
-from vfl.learning import BatchSchedule
 
 _log = logging.getLogger(__name__)
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
 _MOST_VISITS = 50_000_000
+# What is kept of earlier sessions: 400 MB of their matrices.
+_MOST_SESSIONS, _MOST_KEPT = 8, 50_000_000
 # What the service itself says of an attack.
 _RESERVED = frozenset(one.name for one in fields(TrainingAttackOutcome)) - {"facts", "reason"}
 
@@ -73,6 +75,7 @@ class TrainingAdversary:
         self._name = name
         self._folder = RunFolder(folder) if folder is not None else None
         self._transcript = Transcript()
+        self._earlier: deque[TrainingView] = deque(maxlen=_MOST_SESSIONS)
         # Of the session at work: how each attack comes to its result, or why it can't be mounted.
         self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
         self._refused: dict[str, Exception | SystemExit] = {}
@@ -111,14 +114,18 @@ class TrainingAdversary:
         """Whether no attack is switched on."""
         return not self._mounted
 
-    def attack(self, training: PartyTraining, tell: TellsAttack = nobody_watches) -> None:
+    def attack(
+        self, training: PartyTraining, tell: TellsAttack = nobody_watches, *, records: IntArray | None = None
+    ) -> None:
         """Run every mounted attack on the transcript, once training is over, and write what it found.
 
         Args:
             training: this party's part of it.
             tell: is told how far this has come, before each attack and behind the last.
+            records: (aligned rows,), which row of the own table each is: attacks then get earlier sessions as well.
         """
         outcomes = []
+        view: TrainingView | None = None
         for number, name in enumerate(self._mounted):
             tell(number, len(self._mounted), name)
             start = time.perf_counter()
@@ -126,9 +133,12 @@ class TrainingAdversary:
             status: AttackStatus = DONE
             reason = None
             try:
+                if training.agreement.plan.shares_weights:
+                    raise ValueError(f"{name} reads what protocol=hu sends back: protocol=shared sends nothing back.")
                 if name in self._refused:
                     raise self._refused[name]
-                found = self._found(name, self._conclude[name](self._view(training)))
+                view = view or self._view(training, records)
+                found = self._found(name, self._conclude[name](view))
                 reason = None if (said := found.pop("reason", None)) is None else str(said)
                 _log.info("Attack %s has run on %d steps.", name, len(self._transcript.shares))
             except ValueError as error:
@@ -150,6 +160,8 @@ class TrainingAdversary:
                 )
             )
         tell(len(self._mounted), len(self._mounted), "")
+        if view is not None and records is not None:
+            self._remember(view)
         if self._mounted and self._folder is not None:
             with self._lost.noting("What attacks on training found"):
                 self._folder.write_training_outcomes(self._name, outcomes)
@@ -166,7 +178,13 @@ class TrainingAdversary:
                 self._folder.write_training_arrays(self._name, attack, arrays)
         return {"kind": result.kind, **facts}
 
-    def _view(self, training: PartyTraining) -> TrainingView:
+    def _remember(self, view: TrainingView) -> None:
+        """Keep what this session showed for later ones; the oldest goes first, and what alone is too much at once."""
+        self._earlier.append(replace(view, earlier=()))
+        while sum(_numbers(one) for one in self._earlier) > _MOST_KEPT:
+            self._earlier.popleft()
+
+    def _view(self, training: PartyTraining, records: IntArray | None) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
         step_size = plan.encryption.residual_step
         batches = _batches(agreement)
@@ -192,7 +210,13 @@ class TrainingAdversary:
             labels=model.labels_of(rows) if is_active else None,
             share_step=step_size,
             steps_per_epoch=training.schedule.steps_per_epoch,
+            records=records,
+            earlier=() if records is None else tuple(self._earlier),
         )
+
+
+def _numbers(view: TrainingView) -> int:
+    return sum(one.matrix.size for one in view.equations)
 
 
 def _in_own_units(equations: Equations, order: IntArray, scales: FloatArray) -> Equations:
@@ -243,5 +267,5 @@ def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     plan = agreement.plan
     if plan.epochs * agreement.active.aligned_rows > _MOST_VISITS:
         raise ValueError(f"{plan.epochs} epochs of so many records are more than an attack on training can hold.")
-    schedule = BatchSchedule(rows_of_plan(plan, agreement.active.aligned_rows).train, plan.batch_size, plan.seed)
+    schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
     return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))

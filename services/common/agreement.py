@@ -17,10 +17,11 @@ from services.common.announced import AnnouncedDefence, check_announced, options
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
 from services.common.learner_calls import LearnerCalls, LearnerFailed, made
+from vfl.arrays import IntArray
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
-from vfl.learning import EquationLeakage, Learner, RowCounts, count_rows
+from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
@@ -28,7 +29,8 @@ from vfl.plugin_options import from_to as _from_to
 
 _log = logging.getLogger(__name__)
 
-PROTOCOLS = ("hu",)
+PROTOCOLS = ("hu", "shared")
+RESHUFFLED, FIXED = BATCHES = ("reshuffled", "fixed")
 # What a plan names, with options of its own.
 _PLUGINS = ("cipher", "learner")
 # Options of ciphers that are terms of their own, as they are settings.
@@ -67,6 +69,12 @@ class TrainingPlan:
         "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
         *_from_to(0, limits.BATCH_SIZE),
     )
+    batches: str = _term(
+        FIXED,
+        "fixed: every epoch has the same batches. reshuffled: each has its own, and a peer that listens reads labels.",
+        lambda value: value in BATCHES,
+        f"one of {', '.join(BATCHES)}",
+    )
     validation_fraction: float = _term(0.1, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
     test_fraction: float = _term(0.2, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
     patience: int = _term(
@@ -86,7 +94,10 @@ class TrainingPlan:
     rerandomise: bool = _of_ciphers("rerandomise")
     cipher_options: Mapping[str, Any] = _options()
     protocol: str = _term(
-        "hu", "How sums are asked for.", lambda value: value in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"
+        "hu",
+        "hu: who decrypts sends back. shared: who decrypts keeps it, as a share of weights that are opened at the end.",
+        lambda value: value in PROTOCOLS,
+        f"one of {', '.join(PROTOCOLS)}",
     )
     learner: str = _term("linear", "What is trained.")
     learner_options: Mapping[str, Any] = _options()
@@ -120,6 +131,11 @@ class TrainingPlan:
         return ciphers.load(self.cipher, **_own_terms(self.cipher, vars(self)), **self.cipher_options)
 
     @property
+    def shares_weights(self) -> bool:
+        """Whether weights are shared while they are trained, and opened when that is over."""
+        return self.protocol == "shared"
+
+    @property
     def is_encrypted(self) -> bool:
         """Whether only key holders can read what travels in training."""
         return self.encryption.spec.is_encrypted
@@ -141,6 +157,10 @@ class TrainingPlan:
         renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
         kept = {"learner_options": self.learner_options, **{f"{plugin}_options": {} for plugin in renamed}}
         return replace(self, **{**kept, "learner_options": {**kept["learner_options"], **options}, **own})
+
+    def schedule(self, train_rows: IntArray) -> BatchSchedule:
+        """The public batches of the training rows."""
+        return BatchSchedule(train_rows, self.batch_size, self.seed, reshuffled=self.batches == RESHUFFLED)
 
     def of_size(self, batch_size: int) -> "TrainingPlan":
         """The plan with another batch size, and with the plugins that are made: they aren't made again."""
@@ -170,6 +190,19 @@ class TrainingPlan:
             raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
         if self.patience > 0 and self.validation_fraction == 0:
             raise InvalidMessage("patience needs validation rows: set validation_fraction above 0, or patience to 0.")
+        if self.shares_weights:
+            self._check_sharing()
+
+    def _check_sharing(self) -> None:
+        """Refuse what training on shared weights can't do, or what it would do without a word."""
+        if not self.is_encrypted:
+            raise InvalidMessage("protocol=shared has no messages in the clear: set cipher=paillier, or protocol=hu.")
+        if not self.rerandomise:
+            raise InvalidMessage("protocol=shared rerandomises every answer: set rerandomise=on, or protocol=hu.")
+        if self.family.spec.senders != "all":
+            raise InvalidMessage(f"The learner {self.learner} doesn't train on shared weights: set protocol=hu.")
+        if self.patience:
+            raise InvalidMessage("protocol=shared shows no model before it is trained: set patience to 0.")
 
     def to_message(self) -> common_pb2.TrainingPlan:
         """Write the plan as a message."""
@@ -183,14 +216,15 @@ class TrainingPlan:
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
         values = {name: getattr(message, name) for name in cls.__dataclass_fields__.keys() - _OF_CIPHERS}
-        for plugin in _PLUGINS:
-            if not (name := values[plugin]):
+        for term in (*_PLUGINS, "batches"):
+            if not values[term]:
                 raise InvalidMessage(
-                    f"The plan names no {plugin}: whoever proposes it runs an older version of Plumbline."
+                    f"The plan names no {term}: whoever proposes it runs an older version of Plumbline."
                     " Run one version everywhere."
                 )
-            limits.check_name(name)
-            values[f"{plugin}_options"] = options_in(values[f"{plugin}_options"], name)
+        for plugin in _PLUGINS:
+            limits.check_name(values[plugin])
+            values[f"{plugin}_options"] = options_in(values[f"{plugin}_options"], values[plugin])
         with suppress(ValueError):  # ``check`` says that nobody knows it
             own = _own_terms(message.cipher, values["cipher_options"])
             further = {name: value for name, value in values["cipher_options"].items() if name not in own}
@@ -220,9 +254,13 @@ def _own_terms(cipher: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def plan_content(content: Any) -> Any:
     """A plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
 
-    Before plans named a learner, ``installed_model`` said that nothing is trained.
+    Before plans named their batches, every epoch had its own. Before they named a learner, ``installed_model`` said
+    that nothing is trained.
     """
-    if not isinstance(content, dict) or "learner_options" in content:
+    if not isinstance(content, dict):
+        return content
+    content = {"batches": RESHUFFLED, **content}
+    if "learner_options" in content:
         return content
     own = {key: content[key] for key in content if key in TrainingPlan.__dataclass_fields__}
     options = {key: content[key] for key in content if key not in own}
@@ -372,7 +410,9 @@ class Agreement:
 
     @property
     def validated_epochs(self) -> int:
-        """In how many epochs every passive party scores validation records."""
+        """In how many epochs every passive party scores validation records: the last one of weights that are shared."""
+        if self.plan.shares_weights:
+            return 1
         return min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
 
     def validates(self, epoch: int) -> bool:

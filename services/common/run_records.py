@@ -184,6 +184,7 @@ class PredictionAttackOutcome:
         level: what its adversary knew beforehand of the passive columns: ``nothing``, ``marginals``, ``covariance`` or
             ``records``; absent from older runs.
         sees_scores: false for a guess that no score or parameter enters; absent from older runs.
+        sees_parameters: whether the passive parties' parameters, which they disclosed, entered; absent from older runs.
         notes: what the attack says of how its estimates came about, such as the solver that settled each record.
         sessions: after how many sessions about these records; absent for one.
         seconds: duration.
@@ -197,6 +198,7 @@ class PredictionAttackOutcome:
     reason: str | None = None
     level: Level | None = None
     sees_scores: bool | None = None
+    sees_parameters: bool | None = None
     notes: tuple[str, ...] | None = None
     sessions: int | None = None
     seconds: Seconds
@@ -302,7 +304,8 @@ class Estimates:
         rows: (n,) attacked records, as rows of the common order.
         by_attack: (n, d) estimates of the passive parties' features, by the attack's label; one array each. Beside
             an attack's own may stand ``low: <label>`` and ``high: <label>``, the ends of a 90 % interval of each cell,
-            and ``withheld: <label>``, what it would estimate had it seen no score.
+            ``densest: <label>``, where each cell most likely is, and ``withheld: <label>``, what it would estimate had
+            it seen no score.
         auxiliary_rows: (t,) records that the adversary holds in full, as rows of the common order; none is attacked.
     """
 
@@ -321,6 +324,7 @@ class FoundLabels:
         step_rows: (m,) its record, as a row of the common order.
         step_labels: (m,) its label; -1 without an answer.
         guaranteed: (n,) whether the label is certain; absent where the attack doesn't say.
+        probabilities: (n, k) how likely each class is to the attack, NaN where it says nothing; likewise.
     """
 
     labels: Annotated[IntArray, ArraySpec("n", "iu", -1, limits.CLASSES)]
@@ -328,6 +332,7 @@ class FoundLabels:
     step_rows: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.ALIGNED_ROWS)]
     step_labels: Annotated[IntArray, ArraySpec("m", "iu", -1, limits.CLASSES)]
     guaranteed: Annotated[BoolArray, ArraySpec("n", "b")] | None = None
+    probabilities: Annotated[FloatArray, ArraySpec("n k", least=0, most=1, gaps=True)] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,6 +128,7 @@ class Settings(BaseSettings):
 
     epochs: int = _term("epochs")
     batch_size: int = _term("batch_size")
+    batches: str = _term("batches")
     protocol: str = _term("protocol")
     learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
     learner_options: Annotated[dict[str, Any], NoDecode] = Field(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
+from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2
 
 # Calls of one caller in a pool. As many as a connection has streams: who calls over one connection, as every honest
 # party does, waits at its own end for a free stream and is never refused.
@@ -75,6 +75,16 @@ _FEW = {
         # A vector each in memory.
         "SendResiduals": 4,
         "Decrypt": 4,
+    },
+    shared_weights_pb2.DESCRIPTOR.services_by_name["SharedWeights"]: {
+        "SendPublicKey": 8,
+        # As above. A step's two may meet those of the step before.
+        "SendRows": 4,
+        "SendBlocks": 4,
+        "SendForward": 4,
+        "SendBackward": 4,
+        "HandOn": 4,
+        "Open": 4,
     },
     active_pb2.DESCRIPTOR.services_by_name["Active"]: {
         # One job at a time; the others hear so.

@@ -77,6 +77,13 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
             "Set PLUMBLINE_CIPHER alike at every party."
         )
+    if plan.protocol != settings.protocol:
+        raise OutOfOrder(
+            f"The session is protocol={plan.protocol}, this party runs protocol={settings.protocol}. "
+            "Set PLUMBLINE_PROTOCOL alike at every party."
+        )
+    if plan.shares_weights and settings.kernel == "phe":
+        raise OutOfOrder("protocol=shared isn't computed by PLUMBLINE_KERNEL=phe: choose another kernel here.")
     if plan.is_encrypted and plan.key_bits < settings.key_bits:
         raise OutOfOrder(
             f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "
@@ -107,7 +114,7 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings.append(f"INSECURE: cipher={agreement.plan.cipher}, residuals and gradients travel unencrypted.")
     elif weakness := agreement.plan.encryption.weakness:
         warnings.append(f"INSECURE: {weakness}.")
-    if agreement.plan.is_encrypted and agreement.plan.family.spec.trains:
+    if agreement.plan.is_encrypted and agreement.plan.family.spec.trains and not agreement.plan.shares_weights:
         warnings += [
             f"INSECURE: truncate_answers=false at {party.name}, answers leave room for sums that nobody agreed to (Hu, "
             "Algorithm 2)."

@@ -16,8 +16,10 @@ from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.protocol1.cipher import Cipher
 from services.protocol1.peer import Peer
-from vfl.arrays import FloatArray
+from services.shared_weights.share_peer import SharePeer
+from vfl.arrays import FloatArray, IntArray
 from vfl.cores import Cores, OneCore
+from vfl.crypto import Engine
 
 # Is told how many attacks are over, of how many, and which is at work; empty behind the last.
 TellsAttack: TypeAlias = Callable[[int, int, str], object]
@@ -72,8 +74,16 @@ class Adversary(Protocol):
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step, where any attack is mounted."""
 
-    def attack(self, training: PartyTraining, tell: TellsAttack = nobody_watches) -> None:
-        """Run every attack once training is over, and write what it found. ``tell`` is told how far this has come."""
+    def attack(
+        self, training: PartyTraining, tell: TellsAttack = nobody_watches, *, records: IntArray | None = None
+    ) -> None:
+        """Run every attack once training is over, and write what it found.
+
+        Args:
+            training: this party's part of it.
+            tell: is told how far this has come.
+            records: (aligned rows,), which row of the own table each is; None where no other session is looked at.
+        """
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,8 @@ class PartyContext:
         state: what it keeps across restarts.
         cores: processes of this party's own, for what holds the interpreter's lock. Its arithmetic has cores as well:
             these, or as many threads.
+        share_peers: the ways to the other parties where weights are shared, by name.
+        engine: computes what is shared; Protocol 1's arithmetic is the adversary's to make.
     """
 
     name: str
@@ -108,3 +120,5 @@ class PartyContext:
     heartbeats: Mapping[str, Heartbeat] = field(default_factory=dict)
     state: State = field(default_factory=StateInMemory)
     cores: Cores = field(default_factory=OneCore)
+    share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
+    engine: Engine = field(default_factory=Engine)

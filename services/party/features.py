@@ -165,6 +165,9 @@ class PartyData:
             InvalidMessage: for a record that stands in the order twice, where none is left to train on, or these can't
                 be encoded. The words are for other parties: the log has the column.
         """
+        if plan.shares_weights and not self.pads_widths:
+            # Sums of features times residuals are shared as they are: no party has a grid of its own.
+            return replace(self, pads_widths=True).aligned(rows, plan)
         if len(np.unique(rows)) != len(rows):
             # The guard counts rows, and a record that stands in many has one residual.
             raise InvalidMessage("The order of records names a record twice: each may stand in it once.")

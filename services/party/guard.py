@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from services.common.agreement import Agreement, TrainingPlan
+from services.common.agreement import FIXED, Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.protocol1.channels import Channel
 from services.protocol1.formats import CipherFormats
@@ -19,11 +19,12 @@ STANDSTILL = 1.0
 
 
 def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
-    """One channel per peer of the key holder. None where nothing is encrypted or nothing is trained.
+    """One channel per peer of the key holder. None where nothing is answered, encrypted or trained.
 
     Raises PackingImpossible for terms that don't fit the session's keys.
     """
-    if not agreement.plan.encryption.spec.counts_equations or not agreement.plan.family.spec.trains:
+    plan = agreement.plan
+    if plan.shares_weights or not plan.encryption.spec.counts_equations or not plan.family.spec.trains:
         return ()
     formats = CipherFormats(agreement)
     return tuple(formats.channel(key_holder, peer.name) for peer in agreement.peers_of(key_holder))
@@ -52,6 +53,7 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
         warnings += _standstill_warnings(agreement, channel)
     if any(channel.key_holder == agreement.active.name for channel in channels):
         warnings += _first_step_warnings(agreement, channels)
+    warnings += _listening_warnings(agreement, channels)
     if warnings and mode == "refuse" and not noisy:
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
@@ -220,7 +222,8 @@ def _first_step_warnings(agreement: Agreement, channels: Sequence[Channel]) -> l
 def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
     """Warn where weights hardly move: equations of different steps then have the same unknowns, and add up.
 
-    Honest messages are enough for it. A channel that tells too much within one step has its warning already.
+    Where batches are reshuffled, honest messages are enough for it. A channel that tells too much within one step has
+    its warning already.
     """
     plan, needed, steps = agreement.plan, steps_until_told(agreement, channel), _steps_per_epoch(agreement)
     rate = _rate_needed(agreement, channel)
@@ -234,6 +237,43 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
         f"{channel.key_holder}. To prevent it, choose a learning_rate of {_rounded_up(rate)} or more, or fewer than "
         f"{needed // steps} epochs."
     ]
+
+
+def _listening_warnings(agreement: Agreement, channels: Sequence[Channel]) -> list[str]:
+    """Warn where the honest sums of a whole plan tell of each record, by whichever peer hears most."""
+    plan = agreement.plan
+    heard = {channel: epochs for channel in channels if (epochs := epochs_until_heard(agreement, channel))}
+    if not heard or (fewest := min(heard.values())) > plan.epochs:
+        return []
+    peers = [channel.peer for channel, epochs in heard.items() if epochs <= plan.epochs]
+    fewer = f", or train for fewer than {fewest} epochs" if fewest > 1 else ""
+    return [
+        f"{' and '.join(peers)} could learn {_what(agreement, channels[0].key_holder)} by listening alone, from the "
+        f"answers of {fewest} epochs together. What is summed of a record changes little from step to step, every "
+        "epoch has other batches, and so its sums are further equations about the same records: "
+        f"{_fresh_sums(agreement, min(heard, key=lambda one: heard[one]), fewest)} about {agreement.training_rows} by "
+        f"then. To prevent it, set batches=fixed{fewer}."
+    ]
+
+
+def epochs_until_heard(agreement: Agreement, channel: Channel) -> int | None:
+    """Epochs whose honest sums tell a peer labels, or products; None where they never do, since batches stay.
+
+    The sums of one epoch's batches add up to the same total as those of any other, so that one batch says nothing new.
+    As many labels follow from each as within one step, and one product. Measured: docs/decisions/0019.
+    """
+    steps = _steps_per_epoch(agreement)
+    if agreement.plan.batches == FIXED or steps == 1:
+        return None
+    needed = -(-agreement.training_rows // channel.unknowns_per_equation)
+    sums = channel.capacity.sums // agreement.residual_columns
+    return max(1, math.ceil((needed - sums) / (sums * (steps - 1))))
+
+
+def _fresh_sums(agreement: Agreement, channel: Channel, epochs: int) -> int:
+    """Sums of a column of residuals, in so many epochs, that don't follow from the others."""
+    sums = channel.capacity.sums // agreement.residual_columns
+    return sums * (1 + epochs * (_steps_per_epoch(agreement) - 1))
 
 
 def _steps_per_epoch(agreement: Agreement) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from services.common.learner_calls import LearnerCalls
 from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
+from services.common.state_folder import State, StateInMemory
 from services.network.deadlines import carrying_the_deadline
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
@@ -28,12 +29,18 @@ from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
+from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_peer import SharePeer
+from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import Engine
 from vfl.data import GriddedFeatures
-from vfl.learning import Ask, BatchSchedule, Forward, OwnData, Part, Send, smallest_batch
+from vfl.learning import Ask, BatchSchedule, BlockSchedule, Forward, OwnData, Part, Send, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
+
+E = TypeVar("E", GradientExchange, ShareExchange)
 
 
 class TrainingObserver(Protocol):
@@ -55,6 +62,9 @@ class TrainingMeans:
         cipher: makes the party's cipher of a session.
         observer: is told this party's own shares; None where nobody looks.
         defences: what the party applies to residuals and parameters.
+        share_peers: the other ends of training on shared weights, by name.
+        engine: computes what is shared.
+        state: where the party keeps what it has opened.
     """
 
     peers: Mapping[str, Peer]
@@ -64,6 +74,9 @@ class TrainingMeans:
     cipher: Callable[[Agreement, str], Cipher] = make_cipher
     observer: TrainingObserver | None = None
     defences: PartyDefences = field(default_factory=PartyDefences)
+    share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
+    engine: Engine = field(default_factory=Engine)
+    state: State = field(default_factory=StateInMemory)
 
 
 class PartyTraining:
@@ -76,7 +89,7 @@ class PartyTraining:
         schedule: the public order of batches.
         gridded: (aligned rows, d) features on the grids of their columns; private to this party.
         half: the party's half of the learner that the plan names.
-        exchange: the party's half of Protocol 1.
+        exchange: the party's messages, under the plan's protocol.
     """
 
     def __init__(
@@ -116,13 +129,16 @@ class PartyTraining:
         self._calls = LearnerCalls(self._learner, means.timeout)
         self.rows = rows_of_plan(plan, len(features))
         check_steps(plan, len(self.rows.train))
-        check_vector_sizes(agreement)
+        if not plan.shares_weights:
+            check_vector_sizes(agreement)
         _check_kept_weights(agreement, features.shape[1])
-        self.schedule = BatchSchedule(self.rows.train, plan.batch_size, plan.seed)
         own = OwnData(
             features.shape[1], labels, agreement.classes, agreement.total_features, means.generator, installed
         )
-        self.half = self._calls.begin(own)
+        self._shared = self._sharing(own, means) if plan.shares_weights else None
+        batches = plan.schedule(self.rows.train)
+        self.schedule: BatchSchedule | BlockSchedule = self._shared.schedule if self._shared else batches
+        self.half = self._shared.half if self._shared else self._calls.begin(own)
         self._parts_after_epoch: list[Part] = []
         self._kept_epoch: int | None = None
         self._epoch_runs = False
@@ -146,21 +162,42 @@ class PartyTraining:
             parties=len(agreement.parties),
         )
         self._largest_norm = 0.0
-        if self._learner.spec.trains:
+        if self._learner.spec.trains and self._shared is None:
             self._project()
         self._rehearse()
-        self.exchange = GradientExchange(
-            means.cipher(agreement, name),
-            means.peers,
-            senders=self._senders,
-            steps=steps,
-            rows_of_step=self.schedule.rows_of_step,
-            timeout=means.timeout,
-        )
+        self.exchange: GradientExchange | ShareExchange
+        if self._shared is not None:
+            self.exchange = self._shared.exchange
+        else:
+            self.exchange = self._gradients = GradientExchange(
+                means.cipher(agreement, name),
+                means.peers,
+                senders=self._senders,
+                steps=steps,
+                rows_of_step=batches.rows_of_step,
+                timeout=means.timeout,
+            )
+
+    def _sharing(self, own: OwnData, means: TrainingMeans) -> SharedSteps:
+        """What trains on shared weights; raises InvalidMessage for terms, or defences, that it can't work with."""
+        if means.defences.changes_residuals:
+            names = ", ".join(means.defences.names)
+            raise InvalidMessage(f"{self.name}: protocol=shared sends no residuals for {names} to protect.")
+        shared = SharedMeans(means.share_peers, means.engine, means.timeout, means.executor, means.state)
+        return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
+
+    def exchange_as(self, kind: type[E]) -> E:
+        """The exchange, for messages of its protocol; raises OutOfOrder for those of another."""
+        if not isinstance(self.exchange, kind):
+            raise OutOfOrder(f"This session is protocol={self.agreement.plan.protocol}, which has no such message.")
+        return self.exchange
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
-        key = self.exchange.public_key
+        if self._shared is not None:
+            self._shared.show_public_key()
+            return
+        key = self._gradients.public_key
         self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key))
 
     @property
@@ -177,11 +214,17 @@ class PartyTraining:
                 raise OutOfOrder(f"Epoch {epoch} is out of order: {len(self._parts_after_epoch)} are done.")
             self._epoch_runs = True
             try:
-                self.exchange.await_keys()
+                run_step = self._run_step if self._shared is None else self._shared.run_step
+                if self._shared is None:
+                    self._gradients.await_keys()
+                elif epoch == 0:
+                    self._shared.show_features()
                 for index, batch in enumerate(self.schedule.epoch(epoch)):
                     step = epoch * self.schedule.steps_per_epoch + index
                     with log_context(session=self.agreement.session_id, step=step):
-                        on_step(step, self._run_step(step, batch))
+                        on_step(step, run_step(step, batch))
+                if self._shared is not None and epoch == self.agreement.plan.epochs - 1:
+                    self._calls.set_weights(self.half, self._shared.open())
             except BaseException as error:
                 self.exchange.end(f"{self.name} stopped in epoch {epoch}: {told(error)}")
                 raise
@@ -214,7 +257,7 @@ class PartyTraining:
 
     @property
     def model(self) -> PartyModel:
-        """This party's share of the model, as it stands."""
+        """This party's share of the model, as it stands; where weights are shared, once they are opened."""
         kept = self._kept_epoch
         epochs = len(self._parts_after_epoch) if kept is None else kept + 1
         part = self._calls.part(self.half.part) if kept is None else self._parts_after_epoch[kept]
@@ -297,16 +340,16 @@ class PartyTraining:
                     own = features.T @ values
                 case Ask():
                     answer = self._sums(step, features, own, timer)
-                    with timer.stage("wait"), self.exchange.waiting():
+                    with timer.stage("wait"), self._gradients.waiting():
                         for sent in sending:
                             sent.result()
             with timer.stage("update") if isinstance(request, Ask) else nullcontext():
                 request = self._calls.next_request(program, answer)
         with timer.stage("wait"):
-            self.exchange.await_questions(step)
+            self._gradients.await_questions(step)
         with timer.stage("update"):
             self._project()
-            self.exchange.complete_step(step)
+            self._gradients.complete_step(step)
         return timer
 
     def _sendable(self, values: FloatArray, batch: IntArray, sent: FloatArray | None) -> FloatArray:
@@ -320,7 +363,7 @@ class PartyTraining:
         if self._observer is not None:
             self._observer.own_share(step, values)
         with timer.stage("encrypt"):
-            outgoing = self.exchange.outgoing_residuals(step, self._protect(values))
+            outgoing = self._gradients.outgoing_residuals(step, self._protect(values))
             sending = [
                 self._executor.submit(peer.send_residuals, self.agreement.session_id, step, outgoing)
                 for peer in self._peers.values()
@@ -336,14 +379,14 @@ class PartyTraining:
         # Peers are asked about integers: the scales of the columns, and their order, stay here.
         integers = self.gridded.integers_of(features)
         asked: dict[str, Future[DecryptedVector]] = {}
-        for name in timer.waiting("wait", self.exchange.arrivals(step)):
-            masked = self.exchange.masked_sums(step, name, integers, timer)
+        for name in timer.waiting("wait", self._gradients.arrivals(step)):
+            masked = self._gradients.masked_sums(step, name, integers, timer)
             asked[name] = self._executor.submit(self._peers[name].decrypt, self.agreement.session_id, step, masked)
         # In their own order, so that the sum is the same to the last bit whoever answers first.
         for name in filter(asked.__contains__, self._peers):
-            with timer.stage("decrypt"), self.exchange.waiting():
+            with timer.stage("decrypt"), self._gradients.waiting():
                 answer = asked[name].result()
-            total = total + self.gridded.restore(self.exchange.gradient_share(name, answer))
+            total = total + self.gridded.restore(self._gradients.gradient_share(name, answer))
         return total
 
     def _rehearse(self) -> None:

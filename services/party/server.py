@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from protos.v1 import exchange_pb2_grpc
+from protos.v1 import exchange_pb2_grpc, shared_weights_pb2_grpc
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
@@ -21,8 +21,11 @@ from services.party.own_cores import own_cores
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.arithmetic import arithmetic_of
+from services.protocol1.arithmetic import EngineArithmetic, arithmetic_of
 from services.protocol1.peer_link import PeerLink
+from services.shared_weights import servicer as shared_servicer
+from services.shared_weights.share_link import ShareLink
+from vfl.crypto import Engine
 
 
 def prepare(
@@ -45,12 +48,13 @@ def prepare(
     # Certificates have been read: a service that stops says one sentence.
     arithmetic = arithmetic_of(settings, cores)
     data.log_columns()
+    others = [peer for peer in channels if peer != Role.COORDINATOR]
     context = PartyContext(
         name=name,
         data=data,
         settings=settings,
         coordinator=CoordinatorLink(channels[Role.COORDINATOR], timeout),
-        peers={peer: PeerLink(peer, channels[peer], timeout) for peer in channels if peer != Role.COORDINATOR},
+        peers={peer: PeerLink(peer, channels[peer], timeout) for peer in others},
         record=record,
         executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
         adversary=adversary(name, settings.run_dir, record.lost, arithmetic),
@@ -58,6 +62,8 @@ def prepare(
         heartbeats={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
         state=state,
         cores=cores,
+        share_peers={peer: ShareLink(peer, channels[peer], timeout) for peer in others},
+        engine=arithmetic.engine if isinstance(arithmetic, EngineArithmetic) else Engine(),
     )
     return transport, channels, context
 
@@ -73,12 +79,17 @@ def serve(
     """Serve a party until it is stopped; ``own_service`` is the module of its servicer, and what adds that."""
     servicer, register = own_service
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
+    shared = shared_servicer.SharedWeightsServicer(party.share_exchange_of)
     serve_until_stopped(
         transport,
         context.settings,
-        [lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(exchange, server), register],
-        {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
-        [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
+        [
+            lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(exchange, server),
+            lambda server: shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(shared, server),
+            register,
+        ],
+        {**exchange_servicer.PERMISSIONS, **shared_servicer.PERMISSIONS, **servicer.PERMISSIONS},
+        [exchange_servicer.SERVICE_NAME, shared_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
         on_started=on_started,
         held=held,
     )

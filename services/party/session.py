@@ -14,6 +14,7 @@ from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.guard import channels_of, guard
 from services.party.party_training import PartyTraining, TrainingMeans
+from services.shared_weights.opening import guard_opening
 from vfl.arrays import IntArray
 from vfl.learning.networks import load_network
 
@@ -43,7 +44,7 @@ class PartySession:
         training: the party's weights and its half of Protocol 1.
         aligned: the records that it trains on.
         terms_warnings: what the session's terms leave unprotected.
-        guard_warnings: what the party's own answers could tell its peers.
+        guard_warnings: what the party's own answers, or the opening of weights, could tell its peers.
     """
 
     training: PartyTraining
@@ -77,7 +78,10 @@ class PartySession:
             training,
             aligned,
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
-            tuple(guard(agreement, channels, settings.guard, noisy=defences.changes_residuals)),
+            (
+                *guard(agreement, channels, settings.guard, noisy=defences.changes_residuals),
+                *guard_opening(agreement, context.name, labels, settings.guard),
+            ),
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
@@ -126,8 +130,9 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
 
 def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
+    plan, peers = agreement.plan, agreement.peers_of(context.name)
     means = TrainingMeans(
-        peers={peer.name: context.peers[peer.name] for peer in agreement.peers_of(context.name)},
+        peers={peer.name: context.peers[peer.name] for peer in peers},
         generator=np.random.default_rng(
             _kept_seed(context, joined) if labels is None and settings.private_seed is None else settings.private_seed
         ),
@@ -136,6 +141,9 @@ def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None)
         cipher=context.adversary.cipher,
         observer=context.adversary,
         defences=context.defences,
+        share_peers={peer.name: context.share_peers[peer.name] for peer in peers} if plan.shares_weights else {},
+        engine=context.engine,
+        state=context.state,
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed)

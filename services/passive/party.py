@@ -30,6 +30,7 @@ from services.passive.form_count import FormCount
 from services.passive.quota import AlignmentQuota
 from services.passive.submissions import SeenSubmissions
 from services.protocol1.exchange import GradientExchange
+from services.shared_weights.share_exchange import ShareExchange
 from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds, PsiServer
@@ -264,14 +265,23 @@ class PassiveParty:
         self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
-        self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
+        self.executor.submit(self._context.adversary.attack, training, records=session.rows).add_done_callback(
+            log_failure
+        )
 
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
+        return self._peers_training(session_id).exchange_as(GradientExchange)
+
+    def share_exchange_of(self, session_id: str) -> ShareExchange:
+        """The same where weights are shared."""
+        return self._peers_training(session_id).exchange_as(ShareExchange)
+
+    def _peers_training(self, session_id: str) -> PartyTraining:
         session = self._session
         if session is None or session.session_id != session_id or session.joined is None:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
-        return session.joined.training.exchange
+        return session.joined.training
 
     # -- prediction ------------------------------------------------------------------------------------------------
 

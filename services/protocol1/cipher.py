@@ -13,28 +13,24 @@ from typing import Protocol
 import numpy as np
 
 from services.common.agreement import Agreement
-from services.common.errors import Diverged, InvalidMessage, one_line
+from services.common.errors import Diverged, InvalidMessage
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.formats import CipherFormats
+from services.protocol1.shown_keys import checked_key, shown_key
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
 from vfl.cores.idle import IdleTime
 from vfl.crypto import (
-    PROOF_ROOTS,
     CipherVector,
     FixedPointOverflow,
     InvalidCiphertext,
-    MalformedModulus,
     PrivateKey,
     PublicKey,
     check_ciphertexts,
-    check_modulus,
     ciphers,
     ciphertext_width,
     from_bytes,
     keygen,
-    modulus_context,
-    prove_modulus,
     to_bytes,
 )
 from vfl.crypto.messages import Combination, HonestMessages, Messages
@@ -126,22 +122,11 @@ class PaillierCipher:
         engine = self._messages.engine if isinstance(self._messages, HonestMessages) else None
         self._engine = engine if isinstance(engine, PooledEngine) else None
         self._idle = IdleTime(self._engine.make_ahead) if self._engine else None
-        proof = prove_modulus(private_key, modulus_context(agreement.session_id, name))
-        width = agreement.plan.key_bits // 8
-        self.public_key = PublicKeyShown(self._public_key.key_id, to_bytes((self._public_key.n, *proof), width))
+        self.public_key = shown_key(agreement, name, private_key)
 
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
         """Check a peer's modulus and its proof, and remember the key; raises InvalidMessage."""
-        bits = self._agreement.plan.key_bits
-        try:
-            n, *roots = from_bytes(key.content, 1 + PROOF_ROOTS, bits // 8)
-            public_key = PublicKey(n)
-            check_modulus(public_key, bits, modulus_context(self._agreement.session_id, peer), roots)
-        except (InvalidCiphertext, MalformedModulus) as error:
-            raise InvalidMessage(f"{peer}'s key is refused: {error}") from error
-        if public_key.key_id != key.key_id:
-            raise InvalidMessage(f"Wrong key id: this modulus has {public_key.key_id}, got {one_line(key.key_id)}.")
-        self._peer_keys[peer] = public_key
+        self._peer_keys[peer] = checked_key(self._agreement, peer, key)
 
     def encrypt(self, step: int, residual: FloatArray) -> OutgoingParts:
         """Encrypt residuals under the own key; raises Diverged when they leave the fixed point's range."""

@@ -20,10 +20,13 @@ def with_batch_size(agreement: Agreement) -> Agreement:
     It is a pure function of public numbers, so that every party computes the same. An epoch has at most 64 steps of
     about 64 records or more: as many as leave the guard silent about every channel. Where no number of steps does, it
     is one that leaves as few channels as possible that can be solved, then as few as possible that tell labels.
-    The cipher doesn't count: a session without encryption trains with the same batches.
+    The cipher doesn't count: a session without encryption trains with the same batches. On shared weights nothing is
+    answered that a size would bound: it has the most steps.
     """
     if agreement.plan.batch_size:
         return agreement
+    if agreement.plan.shares_weights:
+        return next(_by_size(agreement))
     best, least = None, None
     for sized in _by_size(agreement):
         exposed = _exposure(sized)

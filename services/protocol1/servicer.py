@@ -18,7 +18,7 @@ _PARTIES = frozenset({Role.ACTIVE, Role.PASSIVE})
 PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _PARTIES for method in _SERVICE.methods}
 
 
-def _read_header(parts: Iterator[common_pb2.CipherVectorPart]) -> tuple[str, int, VectorHeader]:
+def read_header(parts: Iterator[common_pb2.CipherVectorPart]) -> tuple[str, int, VectorHeader]:
     """The session, the step and the header of a vector; no value of it is read."""
     first = next(parts, None)
     if first is None or first.WhichOneof("part") != "header":
@@ -27,7 +27,7 @@ def _read_header(parts: Iterator[common_pb2.CipherVectorPart]) -> tuple[str, int
     return found.session_id, found.step, VectorHeader(found.key_id, found.count, found.width, found.exponent)
 
 
-def _read_values(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> WireVector:
+def read_values(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> WireVector:
     """The values of a vector whose header was checked: at most the agreed number of bytes."""
     data = joined((part.data for part in parts), header.size)
     return WireVector(header.key_id, header.count, header.width, header.exponent, data)
@@ -53,10 +53,10 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
     ) -> common_pb2.Acknowledgement:
         """Take a peer's encrypted residuals of a step."""
         peer = require_caller(context).name
-        session_id, step, header = _read_header(request_iterator)
+        session_id, step, header = read_header(request_iterator)
         exchange = self._exchange_of(session_id)
         exchange.expects_residuals(peer, step, header)
-        exchange.receive_residuals(peer, step, _read_values(header, request_iterator))
+        exchange.receive_residuals(peer, step, read_values(header, request_iterator))
         return common_pb2.Acknowledgement()
 
     def Decrypt(
@@ -64,10 +64,10 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
     ) -> Iterator[exchange_pb2.DecryptedVectorPart]:
         """Answer a peer's masked sums of a step."""
         peer = require_caller(context).name
-        session_id, step, header = _read_header(request_iterator)
+        session_id, step, header = read_header(request_iterator)
         exchange = self._exchange_of(session_id)
         exchange.expects_sums(peer, step, header)
-        answer = exchange.answer_sums(peer, step, _read_values(header, request_iterator))
+        answer = exchange.answer_sums(peer, step, read_values(header, request_iterator))
         yield exchange_pb2.DecryptedVectorPart(
             header=exchange_pb2.DecryptedVectorHeader(count=answer.count, width=answer.width)
         )

@@ -12,6 +12,8 @@ from studies.claims.claim import NOTHING, Finding, Test
 from studies.claims.statement import interval_of, interval_over, interval_words
 
 _T = TypeVar("_T")
+# Of a rank correlation.
+FEWEST_POINTS = 4
 
 
 def where(frame: pd.DataFrame, **values: object) -> pd.DataFrame:
@@ -226,10 +228,13 @@ def for_most(found: Finding) -> Finding:
 
 
 def trend(part: pd.DataFrame, against: str, measure: str) -> Interval | None:
-    """Rank correlation of a measure with a column, for each window and seed, and its interval; None without one."""
+    """Rank correlation of a measure with a column, for each window and seed, and its interval; None without one.
+
+    Fewer than four points are none: three are in order by chance one time in six.
+    """
     found = {
         key: 0.0 if own[measure].nunique() < 2 else float(spearmanr(own[against], own[measure]).statistic)
         for key, own in part.groupby(["seed", "start"])
-        if own[against].nunique() > 1
+        if own[against].nunique() >= FEWEST_POINTS
     }
     return interval_of(pd.Series(found).rename_axis(["seed", "start"]), ("seed", "start")) if found else None

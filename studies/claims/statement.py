@@ -10,7 +10,7 @@ import pandas as pd
 from plumbline.judge.measures import Interval, LoneMean
 from studies.number_words import number_words
 
-Verdict = Literal["reproduced", "in part", "differs", "not measured"]
+Verdict = Literal["reproduced", "in part", "differs", "not seen", "empty", "not measured"]
 _RESAMPLES = 2000
 # Nothing but rounding of float64.
 _ROUNDING = 1e-12

@@ -61,7 +61,8 @@ SETTINGS = (
         "active",
         (("label_recovery", "passive-2"), ("feature_order", "active"), ("averaged_products", "active")),
         (_NOISE, _TRUNCATION, _TRANSFORM),
-        {"epochs": _EPOCHS, "batch_size": _LISTENING_BATCH},
+        # feature_order joins batches by the records that they share.
+        {"epochs": _EPOCHS, "batch_size": _LISTENING_BATCH, "batches": "reshuffled"},
     ),
     Setting(
         EXTENDED,

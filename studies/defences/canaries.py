@@ -25,6 +25,7 @@ from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1.cipher import Cipher, make_cipher
+from services.protocol1.exchange import GradientExchange
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from studies.page.plots import Curve, Panel, Plot
@@ -33,7 +34,7 @@ from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.data.encoders import rows_to_unit_norm
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights
+from vfl.learning import ResidualScheme, initial_weights
 from vfl.theory.dp_noise import LABEL_TERM, sensitivities
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
@@ -76,7 +77,7 @@ class CanarySession:
     @cached_property
     def batches(self) -> tuple[IntArray, ...]:
         """Rows of every step."""
-        schedule = BatchSchedule(np.arange(_ROWS), self.batch_size, self._plan(2048).seed)
+        schedule = self._plan(2048).schedule(np.arange(_ROWS))
         return tuple(batch for epoch in range(self.epochs) for batch in schedule.epoch(epoch))
 
     def labels(self, world: int) -> IntArray:
@@ -155,13 +156,17 @@ class _PeerInProcess:
         self._sender, self._trainings, self._receiver = sender, trainings, receiver
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._trainings[self._receiver].exchange.receive_public_key(self._sender, key)
+        self._exchange.receive_public_key(self._sender, key)
 
     def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
-        self._trainings[self._receiver].exchange.receive_residuals(self._sender, step, vector.whole())
+        self._exchange.receive_residuals(self._sender, step, vector.whole())
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        return self._trainings[self._receiver].exchange.answer_sums(self._sender, step, vector)
+        return self._exchange.answer_sums(self._sender, step, vector)
+
+    @property
+    def _exchange(self) -> GradientExchange:
+        return self._trainings[self._receiver].exchange_as(GradientExchange)
 
 
 def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2048) -> FloatArray:
@@ -172,7 +177,7 @@ def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2
     def recording(terms: Agreement, name: str) -> Cipher:
         return RecordingCipher(make_cipher(terms, name), transcript, _PASSIVE_FEATURES)
 
-    noisy = PartyDefences((DpNoise(sigma=session.sigma),), NoiseSource(seed))
+    noisy = PartyDefences((DpNoise(sigma=session.sigma, project=False),), NoiseSource(seed))
     with ThreadPoolExecutor() as threads:
         for name, other, features in zip((ACTIVE, PASSIVE), (PASSIVE, ACTIVE), session.blocks, strict=True):
             trainings[name] = PartyTraining(

@@ -6,6 +6,7 @@ How far it is: a bar on a terminal, a line every ten seconds where a bar can't m
 import logging
 import math
 import platform
+import re
 import time
 import traceback
 from collections import Counter
@@ -26,6 +27,8 @@ from plumbline.cells.jobs import quieted
 from plumbline.cells.store import SweepStopped
 from plumbline.job_progress import Clock, duration_words, left_words
 from services.common.errors import FederationError
+from studies.claims.claim import ALL
+from studies.claims.statement import Statement
 from studies.page.section import Section
 from studies.page.writing import stored_sections, write_study
 from studies.study import CellTally, Study, StudyRun
@@ -222,7 +225,9 @@ def _attempted(study: Study, name: str, run: StudyRun, folder: Path) -> Section 
     trace = folder / f"{study.name}-{name}-failure.txt"
     trace.unlink(missing_ok=True)
     try:
-        return _function(study.sections[name])(run)
+        made = _function(study.sections[name])(run)
+        statements = tuple(of_samples(one, run.tally.samples) for one in made.statements)
+        return replace(made, statements=statements)
     except SweepStopped:
         raise  # every other section would end so as well
     except (ValueError, OSError, FederationError, ImportError) as error:
@@ -234,6 +239,14 @@ def _attempted(study: Study, name: str, run: StudyRun, folder: Path) -> Section 
             # A section whose cells failed may lack what it is drawn of: they are the reason.
             return f"Its cells failed, the first of them {run.tally.failed[0]} {trace.name} says what that led to."
         return f"Something unexpected happened ({type(error).__name__}: {error}). {trace.name} says where."
+
+
+def of_samples(statement: Statement, samples: Mapping[str, int]) -> Statement:
+    """A statement whose subject says of which data sets there is a sample only."""
+    every = statement.subject == ALL
+    found = {name: rows for name, rows in samples.items() if every or re.search(rf"\b{name}\b", statement.subject)}
+    words = ", ".join(f"{name}: a sample of {rows:,} rows" for name, rows in found.items())
+    return replace(statement, subject=f"{statement.subject} ({words})") if found else statement
 
 
 def _function(place: str) -> Callable[[StudyRun], Section]:

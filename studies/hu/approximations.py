@@ -13,7 +13,7 @@ from plumbline.judge.measures import Interval
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import among, listed, within
 from studies.claims.statement import Statement, interval_of, interval_over, interval_words
-from studies.hu.claims import SIMILAR
+from studies.hu.claims import SIMILAR, in_time
 from studies.hu.expansions import EXPANSIONS, UNIQUE_FROM
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell
 from studies.page.elements import number_words
@@ -172,7 +172,7 @@ def expansion_statements(results: pd.DataFrame, features: pd.DataFrame) -> tuple
     """
     by_reading = [one for words, part in _parts(results) for one in _of_reading(words, part)]
     computed = judged((CUBIC, SIGN_RANGE), pd.DataFrame(index=[0]))
-    return (*by_reading, *computed, *judged(_OF_ALL, results), *judged(_SINGLE, features))
+    return (*by_reading, *computed, *judged(_OF_ALL, results, tuple(HU_EXPERIMENTS)), *judged(_SINGLE, features))
 
 
 def _parts(results: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -221,7 +221,7 @@ def _right_in_time(runs: pd.DataFrame) -> Finding:
         for kind, own in first.groupby("initialisation", sort=False)
         for steps in [own["first_wrong_step"]]
     ]
-    return Finding((~early).tolist(), f"T_eps, and the first step (from 0) that errs in any seed: {'; '.join(said)}.")
+    return in_time(first, ~early, f"T_eps, and the first step (from 0) that errs in any seed: {'; '.join(said)}.")
 
 
 # --- what needs no run ----------------------------------------------------------------------------------------------

@@ -24,7 +24,14 @@ _OPEN_ROWS = 12
 _STORED = {"title", "settings", "data", "rows", "table", "advice", "maps", "plots", "notes", "statements"}
 _PLOT = {"file", "caption", "panels", "columns"}
 # The light that a verdict has beside its word.
-LIGHTS = {"reproduced": "green", "in part": "amber", "differs": "red", "not measured": "grey"}
+LIGHTS = {
+    "reproduced": "green",
+    "in part": "amber",
+    "differs": "red",
+    "not seen": "grey",
+    "empty": "grey",
+    "not measured": "grey",
+}
 
 
 def stored_sections(folder: Path, study: str) -> dict[str, Any]:

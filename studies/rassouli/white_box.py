@@ -126,7 +126,7 @@ def white_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
         summary=mean_errors(data, ["dataset", "trainer"], "attack"),
         plots=(_plot(data),),
         notes=(*skipped, *_notes(data, plan)),
-        statements=judged_here(RECONSTRUCTION_CLAIMS, data[data["trainer"] == "adam"]),
+        statements=judged_here(RECONSTRUCTION_CLAIMS, data[data["trainer"] == "adam"], DATASETS),
     )
 
 

@@ -10,7 +10,7 @@ from plumbline.judge.measures import Interval
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import Curves, among
 from studies.claims.statement import Statement, interval_over, interval_words
-from studies.varasteh.rivals import BY_LABELS, BY_SCORES, HALF, HALF_STAR, OWN_MODEL
+from studies.varasteh.rivals import BY_LABELS, BY_SCORES, HALF, HALF_STAR, OWN_MODEL, PAPER_DATASETS
 
 # "Close to half*": at least so much of what half* gains over 1/2 for all.
 CLOSE = 0.5
@@ -182,7 +182,7 @@ _AGNOSTIC = (
 
 def agnostic_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
     """Judge the claims on Figures 3, 4 and 7 by errors of ``rivals.errors``."""
-    return judged(_AGNOSTIC, with_errors(frame))
+    return judged(_AGNOSTIC, with_errors(frame), PAPER_DATASETS)
 
 
 # --- Figure 5 ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
-from studies.claims.kinds import among
+from studies.claims.kinds import FEWEST_POINTS, among
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.elements import number_words
 from studies.varasteh.rotation import (
@@ -107,7 +107,7 @@ def _closed_form_of_two_classes(rows: pd.DataFrame) -> Finding:
 def _linear_below_half(curves: pd.DataFrame) -> Finding:
     here = curves[curves["d"] == 1]
     below = here[here[PREDICTED] <= here[HALF]]
-    if len(below) < 3:
+    if len(below) < FEWEST_POINTS:
         return NOTHING
     correlation = float(np.corrcoef(below["epsilon"], below[PREDICTED])[0, 1])
     words = f"Correlation of error and epsilon over {len(below)} points below 1/2's error: {correlation:.3f}."
@@ -327,10 +327,11 @@ def _secret(kept: bool) -> Callable[[pd.DataFrame], pd.DataFrame]:
 _SECRETS = (
     Claim(
         "Remark 10",
-        "Who averages the estimates of R = I and R = -I can't err less than both do on average.",
+        "A secret sign may help: who averages the estimates of R = I and R = -I errs no less than both do on average.",
         among(_secret(False), _averaging),
-        "The mean squared error is convex: an average errs by the average of the errors at most, here by much less.",
+        "Needs no data: the mean squared error is convex, so an average errs by the average of the errors at most.",
         "one feature",
+        possible=True,
     ),
     Claim(
         "Remark 13",
@@ -340,9 +341,10 @@ _SECRETS = (
     ),
     Claim(
         "Remarks 10 and 13",
-        "A secret sign or a secret epsilon prevents that.",
+        "A secret sign or a secret epsilon may prevent that.",
         among(_secret(True), _repeating_secrets),
         subject="one feature",
+        possible=True,
     ),
     Claim(
         "Remark 14",

@@ -4,10 +4,12 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 """
 
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import spearmanr
 
 import attacks
 from attacks.agnostic import Agnostic
@@ -15,11 +17,12 @@ from plumbline.cells import TaskCell
 from plumbline.judge.measures import Interval, mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import NOTHING, Claim, Finding, judged
+from studies.claims.kinds import FEWEST_POINTS
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Panel, Plot, mean_curve
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.rivals import WindowPlan, columns_of, placed
+from studies.varasteh.rivals import PAPER_DATASETS, WindowPlan, columns_of, placed
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.theory.prediction import agnostic_error, moments, score_error_correlation
@@ -29,6 +32,8 @@ _GAINING, _OTHERS = ("grid", "pendigits"), ("bank", "satellite", "adult")
 _MEASURES = ("dataset", "active", "accuracy", "own_accuracy", "error", "half", "unclamped", "closed_form")
 # What floating point leaves of an identity.
 _EXACT = 1e-6
+# A rank correlation that so many orders reach by chance is evidence.
+_CHANCE, _ROUNDING = 0.05, 1e-9
 
 
 # Windows of the section on the agnostic attack.
@@ -100,7 +105,9 @@ def accuracy_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
     """Judge Figure 8, Remark 17, and equations 13 and 21, from measures of ``own_model_of``."""
     part = _measured(data)
     return judged(
-        _CLAIMS, part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"])
+        _CLAIMS,
+        part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"]),
+        PAPER_DATASETS,
     )
 
 
@@ -138,13 +145,14 @@ def _who_benefits(part: pd.DataFrame) -> Finding:
 def _who_benefits_resists(part: pd.DataFrame) -> Finding:
     gains, benefits = _by_dataset(part, "gain"), _by_dataset(part, "benefit")
     added, taken = (pd.Series({name: one.mean for name, one in found.items()}) for found in (benefits, gains))
-    rank = float(added.rank().corr(taken.rank())) if len(gains) > 2 else np.nan
-    if not np.isfinite(rank):
+    if len(gains) < FEWEST_POINTS or not np.isfinite(rank := float(spearmanr(added, taken).statistic)):
         return NOTHING
+    orders = np.array([spearmanr(added, one).statistic for one in permutations(taken)])
+    chance = float((orders <= rank + _ROUNDING).mean())
     return Finding(
-        [rank < 0],
+        [rank < 0, chance <= _CHANCE],
         f"Rank correlation of what the federation adds and of the share of 1/2's error that AM takes off, over "
-        f"{len(gains)} data sets: {rank:.2f}. Shares: {_words(gains)}.",
+        f"{len(gains)} data sets: {rank:.2f}, and no more in {chance:.0%} of all orders. Shares: {_words(gains)}.",
     )
 
 

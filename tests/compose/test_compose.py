@@ -208,8 +208,17 @@ def test_training_is_watched_and_ends_in_a_report_in_a_browser(stack: Stack) -> 
     report = in_browser(f"http://127.0.0.1:{stack.pages_port}/runs/{session}/report.html")
     assert f"session {session}" in report
     # The attacks that the demo mounts by itself, at either party.
-    for attack in ("half_star", "rcc2", "posterior", "label_recovery"):
+    for attack in (
+        "half_star",
+        "method_of_moments",
+        "posterior",
+        "auxiliary_ciphertext",
+        "own_part",
+        "trajectory_labels",
+    ):
         assert attack in report
+    assert "gia needs an extra" in report
+    assert "means or covariances was not measured" in report
 
 
 def test_the_auditor_only_reads_and_the_page_server_knows_the_pages_only(stack: Stack) -> None:

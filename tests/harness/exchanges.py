@@ -24,7 +24,6 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures
 from vfl.learning import (
-    BatchSchedule,
     GradientDescent,
     VerticalData,
     initial_weights,
@@ -130,7 +129,7 @@ def wired(
     trainings: dict[str, PartyTraining] = {}
 
     def peer(sender: str, receiver: str) -> Peer:
-        return through(sender, DirectPeer(sender, lambda _: trainings[receiver].exchange))
+        return through(sender, DirectPeer(sender, lambda _: trainings[receiver].exchange_as(GradientExchange)))
 
     with ExitStack() as stack:
         for number, name in enumerate(problem.blocks):
@@ -193,7 +192,7 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
             for block, generator in zip(blocks, generators, strict=True)
         ],
         GradientDescent(
-            BatchSchedule(split.train, plan.batch_size, plan.seed),
+            plan.schedule(split.train),
             epochs=plan.epochs,
             learning_rate=plan.learner_options["learning_rate"],
         ),

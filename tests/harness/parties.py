@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.passive.party import PassiveParty
 from services.protocol1.exchange import GradientExchange
+from services.shared_weights.share_exchange import ShareExchange
 from tests.harness.exchanges import DirectPeer, ignore_step, names_of
+from tests.harness.shared_wiring import DirectSharePeer
 from vfl.arrays import FloatArray
 from vfl.data import BlindedIds, Table, typed_table_of
 from vfl.data.id_array import IdArray
@@ -301,6 +304,13 @@ def house(
                 if other != name
             }
 
+        def share_exchange_of(receiver: str, session_id: str) -> ShareExchange:
+            party = active_party if receiver == "active" else passive_parties[receiver]
+            return party.share_exchange_of(session_id)
+
+        def share_peers_of(name: str) -> dict[str, DirectSharePeer]:
+            return {other: DirectSharePeer(name, partial(share_exchange_of, other)) for other in names if other != name}
+
         for name, data in zip(names[1:], passive, strict=True):
             passive_parties[name] = PassiveParty(
                 PartyContext(
@@ -313,6 +323,7 @@ def house(
                     executor=stack.enter_context(ThreadPoolExecutor()),
                     adversary=TrainingAdversary(passive_adversary or {}, name, folder),
                     defences=passive_defences,
+                    share_peers=share_peers_of(name),
                 )
             )
         active_party = ActiveParty(
@@ -326,6 +337,7 @@ def house(
                 executor=stack.enter_context(ThreadPoolExecutor(16)),
                 adversary=TrainingAdversary(active_adversary or {}, "active", folder),
                 defences=active_defences or PartyDefences(),
+                share_peers=share_peers_of("active"),
             ),
             {name: DirectPassive(party) for name, party in passive_parties.items()},
             AttackHost({}, None),

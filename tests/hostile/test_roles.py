@@ -31,6 +31,13 @@ ALLOWED: dict[str, set[str]] = {
     "GradientExchange/SendPublicKey": {"active", "passive"},
     "GradientExchange/SendResiduals": {"active", "passive"},
     "GradientExchange/Decrypt": {"active", "passive"},
+    "SharedWeights/SendPublicKey": {"active", "passive"},
+    "SharedWeights/SendRows": {"active", "passive"},
+    "SharedWeights/SendBlocks": {"active", "passive"},
+    "SharedWeights/SendForward": {"active", "passive"},
+    "SharedWeights/SendBackward": {"active", "passive"},
+    "SharedWeights/HandOn": {"active", "passive"},
+    "SharedWeights/Open": {"active", "passive"},
 }
 OF_A_SERVICE = {"Active": {"operator", "active"}, "Passive": {"active"}}
 

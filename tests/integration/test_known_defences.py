@@ -85,6 +85,7 @@ def test_the_view_has_the_sessions_channel_and_the_bayesian_adversary_is_there_a
     assert "low: posterior(prior=imputation)" in estimates.by_attack
     assert "withheld: posterior(prior=imputation)" in estimates.by_attack
     assert set(outcomes) - {f"posterior(prior={prior})" for prior in priors} == {
+        "posterior(prior=imputation, parameters=kept)",
         "witness",
         "witness(knowing=feature_transform)",
     }

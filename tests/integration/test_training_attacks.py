@@ -56,6 +56,18 @@ def test_small_batches_give_all_labels_to_a_passive_party_that_only_listens(tmp_
     assert results["auc"] > 0.9
 
 
+def test_reshuffled_batches_give_all_labels_to_a_passive_party_that_only_listens(tmp_path: Path) -> None:
+    # Gradients are those of encrypted training to its precision.
+    attacks = ("trajectory_labels", "own_part", "label_recovery", "trajectory_products")
+    results = audit(tmp_path, {"batches": "reshuffled"}, attacks=attacks, cipher="plain")
+    found = finding(results, "trajectory_labels")
+    assert found["success"] >= 0.99
+    assert found["control"]["shuffled_right"] >= 0.95
+    assert finding(results, "label_recovery")["success"] == 0.0
+    assert finding(results, "own_part")["control"]["shuffled_right"] <= 0.65
+    assert "can tell 100 % of the labels" in json.dumps(results["answer"])
+
+
 def test_batches_with_more_rows_than_features_are_reported_as_not_possible(tmp_path: Path) -> None:
     settings = {**SMALL, "batch_size": 40, "initialisation": "xavier"}
     found = finding(audit(tmp_path, settings, attacks=("label_recovery",)), "label_recovery")
@@ -132,7 +144,7 @@ def test_the_active_party_reads_a_single_passive_feature_up_to_sign(tmp_path: Pa
     pd.DataFrame({"client": ids, "income": hidden}).to_csv(tmp_path / "passive.csv", index=False)
     results = audit(
         tmp_path,
-        {**SMALL, "epochs": 6, "batch_size": 12},
+        {**SMALL, "epochs": 6, "batch_size": 12, "batches": "reshuffled"},
         active=str(tmp_path / "active.csv"),
         passive=(str(tmp_path / "passive.csv"),),
         label="default",

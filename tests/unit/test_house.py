@@ -38,6 +38,7 @@ GRPC = {
     "peer_link",
     "server",
     "servicer",
+    "share_link",
     "statuses",
     "transport",
 }

@@ -27,12 +27,21 @@ from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.linear.reference import GradientDescent, VerticalData, train_centrally
 from vfl.learning.linear.regression import LinearPart
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
-from vfl.learning.schedule import BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
+from vfl.learning.schedule import (
+    BatchSchedule,
+    BlockSchedule,
+    RowCounts,
+    RowSplit,
+    count_rows,
+    smallest_batch,
+    split_rows,
+)
 
 __all__ = [
     "INITIALISATIONS",
     "Ask",
     "BatchSchedule",
+    "BlockSchedule",
     "EquationLeakage",
     "Forward",
     "GradientDescent",

@@ -98,6 +98,7 @@ class OwnData:
         total_features: of all parties together.
         generator: private to the party; draws its first weights.
         brought: its part of a model that was trained elsewhere; None where it brings none.
+        holds_bias: whether the last column is a bias: at the label party, and at who holds a share of its weights.
     """
 
     features: int
@@ -106,6 +107,7 @@ class OwnData:
     total_features: int
     generator: np.random.Generator
     brought: DenseNetwork | None = None
+    holds_bias: bool = False
 
 
 class Half(Protocol):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from vfl.arrays import IntArray
 # First words of the Philox key, so that the split and each epoch's order are independent streams of one seed.
 _SPLIT_STREAM = 0
 _EPOCH_STREAM = 1
+_BLOCK_STREAM = 2
 
 
 def _public_permutation(length: int, seed: int, stream: int, index: int) -> IntArray:
@@ -66,7 +68,7 @@ def smallest_batch(training_rows: int, batch_size: int) -> int:
 
 @dataclass(frozen=True)
 class BatchSchedule:
-    """The batches of each epoch: a fresh public permutation of the training rows, cut into runs.
+    """The batches of each epoch: a public permutation of the training rows, cut into runs.
 
     Hu assumes that the batch size divides n. Where it doesn't, the same number of batches share the rows evenly, and
     their sizes differ by one at most. A short remainder would be solvable (s <= d) however large the other batches are.
@@ -75,6 +77,7 @@ class BatchSchedule:
         train_rows: indices of the training rows.
         batch_size: the most rows of a batch.
         seed: public.
+        reshuffled: whether every epoch has batches of its own; otherwise all have those of the first.
 
     Raises:
         ValueError: for a batch size below 1 or above the number of training rows.
@@ -83,6 +86,7 @@ class BatchSchedule:
     train_rows: IntArray
     batch_size: int
     seed: int
+    reshuffled: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= len(self.train_rows):
@@ -98,10 +102,63 @@ class BatchSchedule:
 
     def epoch(self, index: int) -> Iterator[IntArray]:
         """Yield the batches of an epoch, counted from 0, as arrays of row indices."""
-        order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, index)]
+        drawn = index if self.reshuffled else 0
+        order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, drawn)]
         yield from np.array_split(order, self.steps_per_epoch)
 
     def rows_of_step(self, step: int) -> int:
         """Count the records of a step; steps are counted from the first of training, from 0."""
         size, longer = divmod(len(self.train_rows), self.steps_per_epoch)
         return size + (step % self.steps_per_epoch < longer)
+
+
+@dataclass(frozen=True)
+class BlockSchedule:
+    """Batches of whole blocks: training rows are cut once, by a public permutation; an epoch permutes the blocks.
+
+    Blocks differ in size by one row at most, batches by one block. Of a batch size that is smaller than a block, blocks
+    are no larger either. One that takes all rows takes all blocks.
+
+    Attributes:
+        train_rows: indices of the training rows.
+        block_size: the most rows of a block.
+        batch_size: the most rows of a batch.
+        seed: public.
+        reshuffled: whether every epoch has batches of its own; otherwise all have those of the first.
+    """
+
+    train_rows: IntArray
+    block_size: int
+    batch_size: int
+    seed: int
+    reshuffled: bool = True
+
+    @cached_property
+    def blocks(self) -> list[IntArray]:
+        """Row indices of each block."""
+        order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _BLOCK_STREAM, 0)]
+        return np.array_split(order, -(-len(order) // self._rows_of_a_block))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of one epoch."""
+        return self._batches.steps_per_epoch
+
+    def epoch(self, index: int) -> Iterator[IntArray]:
+        """Yield the batches of an epoch, counted from 0, as arrays of block numbers."""
+        return self._batches.epoch(index)
+
+    def blocks_of_step(self, step: int) -> int:
+        """Count the blocks of a step; steps are counted from the first of training, from 0."""
+        return self._batches.rows_of_step(step)
+
+    @property
+    def _rows_of_a_block(self) -> int:
+        return min(self.block_size, self.batch_size)
+
+    @cached_property
+    def _batches(self) -> BatchSchedule:
+        numbers = np.arange(len(self.blocks))
+        takes_all = self.batch_size >= len(self.train_rows)
+        size = len(numbers) if takes_all else self.batch_size // self._rows_of_a_block
+        return BatchSchedule(numbers, size, self.seed, reshuffled=self.reshuffled)

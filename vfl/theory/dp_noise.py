@@ -145,6 +145,21 @@ class AttainedPrivacy:
     epsilon_of_ten_sessions: float
 
 
+@dataclass(frozen=True)
+class PrivacyFromAnyPeer:
+    """What noise is worth where peers add what they like to a party's gradients (``worst_sensitivity``).
+
+    Attributes:
+        epsilon_whatever_peers_send: of this party's shares of the run.
+        at_delta: what it holds at.
+        assumptions: sentences for the report.
+    """
+
+    epsilon_whatever_peers_send: float
+    at_delta: float
+    assumptions: tuple[str, ...]
+
+
 def sensitivities(
     *, epochs: int, steps: int, rows: int, learning_rate: float, gradient_bound: float = 1.0
 ) -> Sensitivities:
@@ -216,6 +231,27 @@ def noise_levels(
     )
 
 
+def worst_sensitivity(
+    *, role: Literal["active", "passive"], epochs: int, records: int, largest_product: float
+) -> float:
+    """Bound by how much a changed record moves a party's shares of a run, whatever peers have added to its gradients.
+
+    (71)-(72) take |f| <= 4 G of every record. A peer that sends a larger share of one drives theta as far as it may
+    go, to one side or the other as that record says, and all records' later shares with it. What then remains is that
+    each share's theta^T x stays within what projected parameters and bounded rows make: two runs are at most twice that
+    apart, at every record and in every epoch, and the changed record's labels 4 besides.
+
+    Args:
+        role: of the party.
+        epochs: of the run.
+        records: that are trained on.
+        largest_product: the most that |theta^T x| of the party's own part comes to.
+    """
+    label = 2 * LABEL_TERM if role == "active" else 0.0
+    moved = 2 * largest_product
+    return math.sqrt(epochs * ((moved + label) ** 2 + (records - 1) * moved**2))
+
+
 def attained_privacy(
     ratios: Sensitivities, *, role: Literal["active", "passive"], epochs: int, parties: int, delta: float, asked: float
 ) -> AttainedPrivacy:
@@ -261,7 +297,9 @@ def _assumptions(gradient_bound: float, calibration: Calibration) -> tuple[str, 
     said = (
         "Every record has ||x|| <= 1 over the features of all parties, an intercept's constant 1 included.",
         f"||theta|| stays within 4 G - 2 = {norm_bound(gradient_bound):g} (G = {gradient_bound:g}). With project=true "
-        "at every party it does; without, a party that sees its own part exceed its share says so.",
+        "at every party it does.",
+        "Peers send what the protocol says. One that adds to another's gradients moves its later shares further: "
+        "epsilon_whatever_peers_send is for any peer.",
         "The learning rate is at most 1, and there are two classes.",
         "Neighbouring data sets differ in one record, which is used once per epoch; both have the same batches.",
         "epsilon is spent once on all of one party's shares of the run, over all its epochs and steps; the other "

@@ -13,9 +13,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -28,8 +29,11 @@ from services.common.durable import make_folder, write_durably
 from services.common.identity import Role, role_of
 from services.common.run_files import RunFolderError, parsed, read_json
 from services.common.run_folder import RunFolder
-from services.common.settings import load_settings
+from services.common.settings import Settings, load_settings
 from services.common.words import escaped
+
+if TYPE_CHECKING:
+    from plumbline.judge.findings import Findings
 
 _INDEX, _STATUS, _RUN, _REPORT = "index.html", "status.json", "run.json", "report.html"
 
@@ -146,10 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pages = WatchPages(given.pages)
     try:
         settings = load_settings()
-        mounted = load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)[1]
         with Federation.connect(given.address, settings.certs) as federation:
             status, seconds = watched(federation, pages)
-            report(status, seconds, pages, given.runs, awaits_passive=bool(mounted))
+            report(status, seconds, pages, given.runs, settings)
     except (ObservationFailed, ValueError, OSError) as error:
         pages.show([escaped(str(error), 2_000)], is_over=True)
         typer.echo(f"plumbline: {escaped(str(error), 2_000)}", err=True)
@@ -196,21 +199,30 @@ def _looks(federation: Federation) -> Iterator[FederationStatus | str]:
 
 
 def report(
-    status: FederationStatus, seconds: float, pages: WatchPages, runs: Sequence[Path], *, awaits_passive: bool
+    status: FederationStatus, seconds: float, pages: WatchPages, runs: Sequence[Path], settings: Settings
 ) -> None:
     """Judge the served model's session and write its report, unless it is there already.
 
+    Args:
+        status: of the federation that serves it.
+        seconds: for how many its job was watched.
+        pages: where the report goes.
+        runs: every party's run folder.
+        settings: with the attacks that parties mount, and whether they disclose parameters, as the parties have them.
+
     Raises:
+        ValueError: for attacks that there aren't.
         ObservationFailed: when the parties' folders are of other sessions.
         RunFolderError: when a file is missing or broken.
     """
     lines, trouble = status_lines(status), trouble_lines(status)
+    awaits_passive = bool(load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)[1])
     if not pages.has_run(status.session_id):
         pages.show([*lines, "The auditor is judging what leaked."], trouble)
         with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
             try:
                 folder = _complete(runs, Path(scratch), status.session_id, awaits_passive=awaits_passive)
-                _judge(folder, status.session_id, seconds, pages)
+                _judge(folder, status.session_id, seconds, pages, settings)
             except RunFolderError as error:
                 # Nobody but the auditor knows its own folder.
                 said = str(error).replace(f"{scratch}/", "").replace(scratch, " with ".join(map(str, runs)))
@@ -272,7 +284,7 @@ def _lacking(folder: RunFolder, session_id: str, *, awaits_passive: bool) -> str
     return ""
 
 
-def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages) -> None:
+def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages, settings: Settings) -> None:
     # Only who judges needs what they take to load.
     from plumbline.judge.findings import read_findings
     from plumbline.report.page import write_report
@@ -280,6 +292,8 @@ def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages
     agreement = folder.record(Role.ACTIVE).agreement
     assert agreement is not None  # noqa: S101 - all of the session is there
     findings = read_findings(folder, [party.name for party in agreement.parties[1:]], session_id[:8])
+    unsaid = (*findings.answer.not_measured, *unmounted(findings, settings))
+    findings = replace(findings, answer=replace(findings.answer, not_measured=unsaid))
     facts = {"versions": versions(), "seconds": seconds or sum(one.seconds for one in findings.summary.epochs)}
     summary = findings.summary
     write_report(pages.report_of(session_id), findings, facts, folder)
@@ -293,6 +307,29 @@ def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages
             accuracy=None if math.isnan(summary.accuracy) else summary.accuracy,
         ),
     )
+
+
+def unmounted(findings: "Findings", settings: Settings) -> Iterator[str]:
+    """Say what ``plumbline audit`` would have measured of this session besides, in sentences.
+
+    Args:
+        findings: of the session.
+        settings: as ``report`` takes them.
+    """
+    from plumbline.audit.plan import applicable, scenario_of
+
+    agreement = findings.summary.agreement
+    can_be, left_out = applicable(
+        scenario_of(agreement, is_white_box=settings.disclose, is_encrypted=agreement.plan.is_encrypted)
+    )
+    if unnamed := [name for name in can_be if name not in settings.attacks]:
+        yield f"Not mounted, though an audit would: {', '.join(unnamed)}. PLUMBLINE_ATTACKS doesn't name them."
+    if lacking := [one for one in left_out if not one.is_safe and one.attack not in settings.attacks]:
+        yield f"Not mounted here: {'; '.join(f'{one.attack} {one.reason}' for one in lacking)}."
+    if all(one.level == "nothing" for one in findings.predictions.attacks):
+        yield "What those tell who know the columns' means or covariances was not measured: plumbline audit does."
+    if findings.predictions.limit is None and agreement.plan.family.spec.trains:
+        yield "What several sessions about the same records tell together was not measured: plumbline audit does."
 
 
 if __name__ == "__main__":

@@ -184,6 +184,7 @@ _CLAIMS = (
         "The attack performance can degrade when the shadow is much more complex: three hidden layers.",
         _beside_real(_DEEPER, _is_above),
         "Where GIA's start at 0 makes most of the error, a shadow that hardly moves the guess costs nothing.",
+        possible=True,
     ),
 )
 

@@ -109,6 +109,7 @@ _CLAIMS = (
         "6.2",
         "Too much noise may lead to significant loss of utility.",
         partial(_defended, "score_noise", "sigma 1", protects=None, costs=True),
+        possible=True,
     ),
     Claim(
         "6.2",

@@ -12,59 +12,12 @@ from hypothesis import strategies as st
 from attacks.label_recovery import LabelRecovery, label_party_products
 from attacks.label_search import TooManyCandidates, sign_solutions
 from attacks.recovered_labels import UNRESOLVED
-from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares, solve_steps
+from attacks.training_views import Equations, simulated_view, solve_shares, solve_steps
 from attacks.views import ViewError
+from tests.harness.listening import SHARE_STEP, planted, view_of
 from vfl.data import load_dataset
-from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights, registry
-from vfl.theory.training import Approximation, OracleRun, guaranteed_steps, simulate_oracle
-
-SHARE_STEP = 2.0**-32
-
-
-def planted(
-    *,
-    rows: int = 60,
-    batch: int = 8,
-    parties: tuple[int, ...] = (20, 12),
-    epochs: int = 3,
-    initialisation: str = "zero",
-    classes: int = 2,
-    approximation: Approximation = "first_order",
-    learning_rate: float = 0.05,
-    norm: float = 1.0,
-    bias: bool = True,
-    seed: int = 0,
-    l2: float = 0.0,
-) -> OracleRun:
-    """A training on whole rows of unit norm; party 0 has the labels and, with ``bias``, the constant feature."""
-    generator = np.random.default_rng(seed)
-    features = generator.normal(size=(rows, sum(parties)))
-    features *= norm / np.linalg.norm(features, axis=1, keepdims=True)
-    blocks = np.split(features, np.cumsum(parties)[:-1], axis=1)
-    spared = [np.zeros(width, dtype=np.bool_) for width in parties]
-    if bias:
-        blocks[0] = np.hstack([blocks[0], np.ones((rows, 1))])
-        spared[0] = np.append(spared[0], True)
-    columns = 1 if classes == 2 else classes
-    total = sum(block.shape[1] for block in blocks)
-    weights = [
-        initial_weights(initialisation, block.shape[1], columns, total_features=total, generator=generator)
-        for block in blocks
-    ]
-    return simulate_oracle(
-        VerticalData(blocks, generator.integers(0, classes, rows), classes=classes),
-        weights,
-        GradientDescent(BatchSchedule(np.arange(rows), batch, seed), epochs=epochs, learning_rate=learning_rate),
-        approximation=approximation,
-        l2=l2,
-        unpenalised=spared,
-        share_step=SHARE_STEP,
-    )
-
-
-def view_of(run: OracleRun, party: int, initialisation: str = "zero", *, bias: bool = True) -> TrainingView:
-    return simulated_view(run, party, initialisation=initialisation, label_party_bias=bias, share_step=SHARE_STEP)
-
+from vfl.learning import BatchSchedule, GradientDescent, VerticalData, registry
+from vfl.theory.training import guaranteed_steps, simulate_oracle
 
 # --- solving --------------------------------------------------------------------------------------------------
 

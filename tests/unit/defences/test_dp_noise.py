@@ -48,7 +48,7 @@ def test_each_role_gets_its_sigma_of_the_formula(calibration: Calibration) -> No
 
 
 def test_the_defaults_and_the_papers_number_of_steps() -> None:
-    assert DpNoise() == DpNoise(delta=None, gradient_bound=1.0, calibration="exact", project=False)
+    assert DpNoise() == DpNoise(delta=None, gradient_bound=1.0, calibration="exact", project=True)
     assert DpNoise().sigma_for(TERMS) == DpNoise(epsilon=DEFAULT_EPSILON).sigma_for(TERMS)
     paper = DpNoise(delta=0.1, calibration="lemma")
     assert paper.sigma_for(TERMS) == pytest.approx(197.181, abs=1e-3)
@@ -335,6 +335,31 @@ def test_long_rows_are_noted_in_the_own_record_and_not_in_a_refusal_that_others_
     assert refusals[0] == refusals[1]
 
 
+@pytest.mark.parametrize(
+    ("options", "terms", "told"),
+    [
+        ({"project": False}, {}, "project=false this party's weights have no bound"),
+        ({"steps": 30}, {}, "Sigma is for 30 steps, and the session has 1,500"),
+        ({}, {"row_norm": 1.01}, "rows are up to 1.01 long"),
+        ({}, {"row_norm": 0.8, "features": 3, "all_features": 6}, "its share is 0.707"),
+    ],
+)
+@pytest.mark.parametrize("given", [{}, {"sigma": 9.0}])
+def test_no_epsilon_is_stated_whose_conditions_do_not_hold(
+    options: dict[str, Any], terms: dict[str, Any], told: str, given: dict[str, Any]
+) -> None:
+    held = DpNoise(**given).prediction(TERMS)
+    assert held.attained is not None
+    predicted = DpNoise(**options, **given).prediction(replace(TERMS, **terms))
+    assert (predicted.levels, predicted.attained) == (None, None)
+    assert told in predicted.note
+    assert "no epsilon is stated" in predicted.note
+    assert predicted.sigma > 0
+    assert (predicted.from_any_peer is None) == ("project" in options)
+    share = replace(TERMS, row_norm=math.sqrt(0.5), features=3, all_features=6)
+    assert DpNoise(**given).prediction(share).attained is not None
+
+
 def test_the_prediction_of_a_budget_tells_what_it_assumes() -> None:
     defence = DpNoise(delta=0.1, calibration="lemma")
     predicted, passive = defence.prediction(TERMS), defence.prediction(replace(TERMS, role="passive"))
@@ -380,13 +405,14 @@ def test_parts_that_are_each_projected_keep_the_norm_of_the_whole(
     assert apart <= before * (1 + 1e-12)
 
 
-def test_only_parameters_that_are_too_long_are_shortened_and_only_where_asked() -> None:
+def test_only_parameters_that_are_too_long_are_shortened_unless_asked_not_to() -> None:
     terms = replace(TERMS, features=1, all_features=4)
     short, long = np.array([[0.6], [0.8]]), np.array([[3.0], [4.0]])
-    projecting = DpNoise(project=True)
+    projecting = DpNoise()
     np.testing.assert_array_equal(projecting.project_parameters(short, terms), short)
     np.testing.assert_allclose(projecting.project_parameters(long, terms), [[0.6], [0.8]])
-    np.testing.assert_array_equal(DpNoise().project_parameters(long, terms), long)
+    np.testing.assert_array_equal(DpNoise(project=False).project_parameters(long, terms), long)
+    np.testing.assert_array_equal(projecting.project_parameters(long, replace(terms, columns=3)), long)
 
 
 def test_a_party_whose_part_was_too_long_is_told_what_to_do_and_it_helps() -> None:

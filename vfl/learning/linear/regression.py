@@ -115,7 +115,7 @@ class LinearHalf:
     def __init__(self, learner: LinearRegression, own: OwnData) -> None:
         self._scheme, self._rate, self._labels = ResidualScheme(own.classes), learner.learning_rate, own.labels
         self._penalty = np.full((own.features, 1), learner.l2)
-        if own.labels is not None:
+        if own.labels is not None or own.holds_bias:
             self._penalty[-1] = 0.0
         self.weights = initial_weights(
             learner.initialisation,

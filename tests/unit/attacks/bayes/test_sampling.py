@@ -13,7 +13,7 @@ from attacks import PredictionView
 from attacks.bayes.exact import condition
 from attacks.bayes.observation import nothing_observed, observe
 from attacks.bayes.prior import GaussianPrior
-from attacks.bayes.sampling import SampledPosterior, effective_samples, sampled_posterior
+from attacks.bayes.sampling import SampledPosterior, densest_places, effective_samples, sampled_posterior
 from vfl.arrays import FloatArray
 from vfl.channels import Decision, Noise, Purifier, Rounding, ScoreChannel, StrongestDirection, Temperature
 from vfl.learning import confidence_scores
@@ -302,3 +302,15 @@ def test_equations_met_to_rounding_contradict_nothing() -> None:
     )
     assert found.contradicted is not None
     assert not found.contradicted.any()
+
+
+def test_the_densest_place_is_that_of_a_naive_search_and_beside_the_mean_where_there_are_two_peaks() -> None:
+    generator = np.random.default_rng(0)
+    draws = np.where(generator.random((200, 3, 2)) < 0.6, 0.2, 0.9) + 0.01 * generator.standard_normal((200, 3, 2))
+    found = densest_places(draws)
+    for record, column in np.ndindex(3, 2):
+        ordered = np.sort(draws[:, record, column])
+        start = int(np.argmin([ordered[at + 49] - ordered[at] for at in range(151)]))
+        assert found[record, column] == pytest.approx(ordered[start : start + 50].mean())
+    assert found == pytest.approx(0.2, abs=0.02)
+    assert densest_places(draws[:1]) == pytest.approx(draws[0])

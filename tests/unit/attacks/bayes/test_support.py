@@ -69,7 +69,7 @@ def test_tiny_supports_are_what_enumeration_gives(equations: int, monkeypatch: p
     truth = np.hstack([rng.choice([0, 0.3, 1], (5, 1)), np.eye(3)[rng.integers(0, 3, 5)], rng.random((5, 2))])
     monkeypatch.setattr(support, "_ROUNDING", 0.05)
     # The Gaussian is to step in nowhere.
-    monkeypatch.setattr(support, "_UNTOLD", 1e-300)
+    monkeypatch.setattr(support, "UNTOLD", 1e-300)
     found = condition_on_supports(belief, matrix, truth @ matrix.T)
     noise = 0.05 * np.linalg.norm(matrix, axis=1).max(initial=0.0)
     if equations:

@@ -50,6 +50,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
     assert {"half_star", "gia", "posterior", "label_recovery", "auxiliary_ciphertext"} <= set(chosen)
     assert reasons(SCENARIO) == {
         "imputation": "needs complete records: --auxiliary N",
+        "regression": "needs complete records: --auxiliary N",
         "shadow": "needs complete records: --auxiliary N",
         "one_feature": "is for a lone passive feature",
         "randomiser_channel": "is closed: answers carry fresh randomness",
@@ -59,7 +60,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
 @pytest.mark.parametrize(
     ("scenario", "mounted", "left_out"),
     [
-        (replace(SCENARIO, has_records=True), {"imputation", "shadow"}, set()),
+        (replace(SCENARIO, has_records=True), {"imputation", "regression", "shadow"}, set()),
         (replace(SCENARIO, passive_features=1), {"one_feature"}, set()),
         (
             replace(SCENARIO, is_white_box=False),

@@ -24,13 +24,13 @@ def test_a_sentence_names_column_share_interval_level_and_attack() -> None:
     found = findings(attack("half_star", column("nr.employed", 0.057), column("pdays", 0.13)))
     assert verdict_sentences(found) == [
         "nr.employed: the federation gives away 43 % (38 to 48) of what was unknown at level marginals, by half_star.",
-        "Beyond chance, no attack told more of the other column than is known without a score at level marginals.",
+        "No attack was shown to tell a tenth of what was unknown of the other column at level marginals.",
     ]
 
 
 def test_where_nothing_leaked_it_says_so_and_where_nothing_ran_it_says_nothing() -> None:
     assert verdict_sentences(findings(attack("half_star", column("a", 0.2)))) == [
-        "Beyond chance, no attack told more of any column than is known without a score at level marginals."
+        "No attack was shown to tell a tenth of what was unknown of any column at level marginals."
     ]
     assert verdict_sentences(PredictionFindings()) == []
     zero = replace(attack("zero", column("a", 0.0)), sees_scores=False)
@@ -42,7 +42,7 @@ def test_what_only_who_knows_more_is_given_is_told_as_well() -> None:
     spared, leaking = levels("half_star", 0.2), levels("posterior", 0.04)
     names = ("a", "b", "c")
     verdicts = tuple(ColumnVerdict("p", name, (*spared[:3], leaking[3]), spared) for name in names)
-    beyond = "Beyond chance, no attack told more of any column than is known without a score at level marginals."
+    beyond = "No attack was shown to tell a tenth of what was unknown of any column at level marginals."
     though = (
         "At level records, though, the federation gives away 60 % (55 to 65) of what was unknown of a, by posterior"
     )
@@ -114,5 +114,5 @@ def test_labels_are_told_beside_their_frequencies_and_an_own_classifier() -> Non
         "label_recovery; 20 % (10 to 30) of what is unknown to its own classifier from 100 labels."
     )
     (nothing,) = label_sentences([replace(found, levels=levels("x", 0.2))])
-    assert nothing == "labels: label_recovery told passive no more than how frequent each class is."
+    assert nothing == "labels: label_recovery told passive under a tenth of what was unknown."
     assert label_sentences([replace(found, levels=())]) == []

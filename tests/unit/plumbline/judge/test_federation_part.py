@@ -9,13 +9,10 @@ from attacks import LEVELS, Level
 from plumbline.judge.federation_part import (
     FLOOR,
     Comparison,
-    LevelVerdict,
     Losses,
-    best_attacks,
     choose_and_judge,
     halves,
 )
-from plumbline.judge.measures import Interval
 from vfl.arrays import FloatArray, IntArray
 
 RNG = np.random.default_rng(11)
@@ -28,7 +25,7 @@ def flat(name: str, level: Level, *means: float, records: int = RECORDS) -> Loss
 
 
 def compared(attacks: list[Losses], score_free: list[Losses]) -> Comparison:
-    return Comparison(attacks, score_free, generator=np.random.default_rng(0), resamples=300)
+    return Comparison(attacks, score_free)
 
 
 def test_the_part_by_hand_level_by_level() -> None:
@@ -48,8 +45,7 @@ def test_the_part_by_hand_level_by_level() -> None:
     assert second.part is not None
     assert second.removed is not None
     assert (second.part.mean, second.is_exposed) == (0.0, False)
-    # Resampled means are in single precision.
-    assert [second.removed.mean, second.removed.low, second.removed.high] == pytest.approx([-0.1] * 3, rel=1e-5)
+    assert [second.removed.mean, second.removed.low, second.removed.high] == pytest.approx([-0.1] * 3)
 
 
 def test_what_is_known_without_a_score_has_no_part() -> None:
@@ -66,7 +62,6 @@ def test_without_attacks_e0_is_told_all_the_same() -> None:
     (column,) = choose_and_judge(
         lambda rows: ([], [flat("guess", "nothing", 0.25, records=len(rows))]),
         10,
-        generator=np.random.default_rng(0),
     )
     assert [(one.baseline, one.e0, one.attack, one.error, one.part) for one in column.levels] == [
         ("guess", 0.25, "", None, None)
@@ -80,8 +75,6 @@ def test_a_comparison_needs_a_guess_that_knows_nothing() -> None:
 
 def test_an_attack_counts_only_for_adversaries_who_know_what_it_needs() -> None:
     attacks = [flat("blind", "nothing", 0.3), flat("informed", "records", 0.1)]
-    assert [best_attacks(attacks, level) for level in LEVELS] == [["blind"]] * 3 + [["informed"]]
-    assert best_attacks(attacks[1:], "covariance") == []
     found = compared(attacks, [flat("guess", "nothing", 0.4)])
     assert [found.at(level).attacks for level in LEVELS] == [("blind",)] * 3 + [("blind", "informed")]
 
@@ -89,15 +82,15 @@ def test_an_attack_counts_only_for_adversaries_who_know_what_it_needs() -> None:
 def test_intervals_cover_the_true_part_about_95_times_of_100() -> None:
     """Squared errors of normal noise, half of whose variance the attack removes, paired within a record."""
     covered = 0
-    for trial in range(100):
+    for trial in range(400):
         generator = np.random.default_rng(trial)
         shared = generator.normal(size=(200, 1))
         guess = Losses("guess", "nothing", (shared + generator.normal(size=(200, 1))) ** 2)
         attack = Losses("attack", "nothing", shared**2)
-        part = Comparison([attack], [guess], generator=generator, resamples=200).at("nothing").verdict("attack", 0).part
+        part = compared([attack], [guess]).at("nothing").verdict("attack", 0).part
         assert part is not None
         covered += part.low <= 0.5 <= part.high
-    assert 0.90 <= covered / 100 <= 0.99
+    assert 0.93 <= covered / 400 <= 0.97
 
 
 def test_mean_losses_come_with_intervals_over_columns_and_of_each() -> None:
@@ -113,28 +106,7 @@ def test_mean_losses_come_with_intervals_over_columns_and_of_each() -> None:
     assert (fixed.mean, fixed.low, fixed.high) == pytest.approx((0.25, 0.25, 0.25))
 
 
-def test_intervals_are_those_of_a_bootstrap_whose_best_guess_is_chosen_anew() -> None:
-    attack, one, other = (RNG.exponential(size=(50, 2)) for _ in range(3))
-    found = compared(
-        [Losses("a", "nothing", 0.5 * attack)], [Losses("one", "nothing", one), Losses("other", "nothing", other)]
-    )
-    drawn = np.random.default_rng(0).integers(50, size=(300, 50), dtype=np.int32)
-    e0, error = np.minimum(one[drawn].mean(axis=1), other[drawn].mean(axis=1)), 0.5 * attack[drawn].mean(axis=1)
-    ends = [0.025, 0.975]
-    for column in range(2):
-        verdict = found.at("nothing").verdict("a", column)
-        assert verdict.part is not None
-        assert verdict.removed is not None
-        parts = np.clip(np.quantile((1 - error / e0)[:, column], ends), 0, 1)
-        assert (verdict.part.low, verdict.part.high) == pytest.approx(parts, abs=1e-4)
-        removed = np.quantile((e0 - error)[:, column], ends)
-        assert (verdict.removed.low, verdict.removed.high) == pytest.approx(removed, abs=1e-5)
-    both, _ = found.mean_losses("a")
-    assert (both.low, both.high) == pytest.approx(np.quantile(error.mean(axis=1), ends), abs=1e-5)
-
-
-def test_a_resample_whose_best_guess_is_exact_has_nothing_to_give_away() -> None:
-    # In a third of all resamples the one record is absent that the guess misses.
+def test_one_record_that_the_guess_misses_is_no_leak() -> None:
     guess = Losses("guess", "nothing", np.eye(20)[:, :1])
     verdict = compared([flat("a", "nothing", 0.0, records=20)], [guess]).at("nothing").verdict("a", 0)
     assert verdict.part is not None
@@ -156,19 +128,13 @@ def test_what_rounding_may_do_is_no_leak_and_nothing_is_left_after_all_but_it() 
     assert (same.low, same.high, all_of_it.low, all_of_it.high) == (0.0, 0.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize(("low", "is_closer"), [(-1e-9, False), (5e-10, False), (5e-9, True)])
-def test_closer_than_a_near_guess_is_more_than_rounding(low: float, is_closer: bool) -> None:
-    verdict = LevelVerdict("nothing", "guess", 1e-5, "a", 1e-5 - 1e-8, None, Interval(1e-8, low, 2e-8))
-    assert verdict.is_closer == is_closer
-
-
 def test_one_session_is_judged_without_attacks_that_read_several() -> None:
     attacks = [flat("of many", "nothing", 0.1), flat("of one", "nothing", 0.2)]
 
     def measure(rows: IntArray) -> tuple[list[Losses], list[Losses]]:
         return [of(one, rows) for one in attacks], [flat("guess", "nothing", 0.4, records=len(rows))]
 
-    (column,) = choose_and_judge(measure, RECORDS, generator=np.random.default_rng(0), of_sessions=["of many"])
+    (column,) = choose_and_judge(measure, RECORDS, of_sessions=["of many"])
     assert [levels[0].attack for levels in (column.levels, column.one_session)] == ["of many", "of one"]
     assert column.one_session[0].error == pytest.approx(0.2)
 
@@ -182,7 +148,7 @@ def test_who_is_best_by_luck_is_not_credited_with_it() -> None:
     def measure(rows: IntArray) -> tuple[list[Losses], list[Losses]]:
         return [of(one, rows) for one in lucky], [of(guess, rows)]
 
-    (column,) = choose_and_judge(measure, 60, generator=np.random.default_rng(0))
+    (column,) = choose_and_judge(measure, 60)
     assert not column.levels[0].is_exposed
 
 
@@ -209,9 +175,7 @@ def test_parts_lie_in_0_to_1_and_fall_with_what_is_known_beforehand(seed: int) -
         values: FloatArray = generator.exponential(generator.uniform(0.01, 1), size=(40, 2))
         return Losses(name, level, values)
 
-    found = Comparison(
-        [drawn("a", "nothing")], [drawn(level, level) for level in LEVELS], generator=generator, resamples=100
-    )
+    found = compared([drawn("a", "nothing")], [drawn(level, level) for level in LEVELS])
     for column in range(2):
         parts = [found.at(level).verdict("a", column).part for level in LEVELS]
         means = [one.mean for one in parts if one is not None]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attacks import LEVELS
-from plumbline.judge.training import label_verdicts
+from plumbline.judge.training import label_verdicts, rarest_label
 from vfl.arrays import IntArray
 
 RNG = np.random.default_rng(4)
@@ -53,3 +53,33 @@ def test_half_of_the_labels_is_half_of_what_was_unknown() -> None:
     found = np.where(np.arange(1000) % 2 == 0, TRUTH, -1)
     marginals = parts(found, MUTE)[1]
     assert marginals == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_rarest_class_shows_what_the_share_of_right_names_hides() -> None:
+    # One of a hundred: naming nobody is right for 99 %, and the ten that are meant come first all the same.
+    truth = (np.arange(1000) % 100 == 0).astype(np.int64)
+    likely = np.where(truth == 1, 0.3, np.linspace(0.0, 0.2, 1000))
+    found = rarest_label(np.column_stack([1 - likely, likely]), truth)
+    assert found is not None
+    assert (found.label, found.share, found.auc, found.top, found.precision) == (1, 0.01, 1.0, 10, 1.0)
+    backwards = rarest_label(np.column_stack([likely, 1 - likely]), truth)
+    assert backwards is not None
+    assert (backwards.auc, backwards.precision) == (0.0, 0.0)
+
+
+def test_one_class_has_no_rarest() -> None:
+    assert rarest_label(np.full((5, 2), 0.5), np.zeros(5, dtype=np.int64)) is None
+
+
+def test_known_labels_complete_what_is_believed_of_records_that_were_not_trained_on() -> None:
+    # The attack orders records rightly but cuts them at the wrong place.
+    likely = np.clip(0.05 + 0.3 * TRUTH + RNG.normal(0, 0.02, 1000), 0, 1)
+    believed = np.column_stack([1 - likely, likely])
+    found = believed.argmax(axis=1)
+    *_, covariance, records = label_verdicts("x", found, TRUTH, ROWS, MUTE, believed)
+    assert not covariance.is_exposed
+    assert records.attack == "x completed from 100 labels"
+    assert records.part is not None
+    assert records.part.low > 0.9
+    unknown = np.where(np.arange(1000)[:, None] < 800, believed, np.nan)
+    assert label_verdicts("x", found, TRUTH, ROWS, MUTE, unknown)[-1].attack == "x"

@@ -13,9 +13,10 @@ import attacks
 from attacks import Conduct
 from attacks.base import NEEDS
 from attacks.registry import REPLACING
-from plumbline.judge.answer import Answer, Light, light_of, light_of_training, listed, percent, worst
+from plumbline.judge.answer import Answer, listed, percent
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings, read_findings
+from plumbline.judge.lights import LEAST_RECORDS, Light, light_of, light_of_training, worst
 from plumbline.judge.measures import Interval
 from plumbline.judge.sentences import answer_of
 from plumbline.judge.training import TrainingFinding
@@ -56,8 +57,10 @@ def attacked(path: Path, *shares: float, cipher: str = "paillier", wrong: int | 
     return answer(run if cipher == "plain" else add_attempts_on_ciphertexts(run))
 
 
+# So many wrong labels of 100 show that nothing was told; with 50 chance could hide a tenth.
+SAFELY = 80
 JOIN = "If fintech joins with these 3 columns, bank can reconstruct"
-SAFE = "; no label attack did better than guessing."
+SAFE = "; no label attack did a tenth better than guessing."
 
 
 @pytest.mark.parametrize(
@@ -71,11 +74,11 @@ SAFE = "; no label attack did better than guessing."
             "1 of them (age) far better than it could guess, and 1 more (emp.var.rate) somewhat better",
             "red",
         ),
-        ((0, 0, 0), "none of them better than it could guess", "green"),
+        ((0, 0, 0), "none of them a tenth better than it could guess", "green"),
     ],
 )
 def test_what_columns_give_away(tmp_path: Path, shares: tuple[float, ...], words: str, light: Light) -> None:
-    found = attacked(tmp_path, *shares, wrong=50)
+    found = attacked(tmp_path, *shares, wrong=SAFELY)
     assert found.sentence == f"{JOIN} {words}{SAFE}"
     assert [one.light for one in found.parties] == ["green", light]
     assert (found.light, found.parties[1].title) == (light, "fintech")
@@ -84,12 +87,12 @@ def test_what_columns_give_away(tmp_path: Path, shares: tuple[float, ...], words
 def test_labels_told_to_a_passive_party_are_the_active_partys_risk(tmp_path: Path) -> None:
     found = attacked(tmp_path, 0, 0, 0, wrong=3)
     assert found.sentence == (
-        f"{JOIN} none of them better than it could guess; fintech can tell 97 % of the labels that were trained on, "
-        "50 % by guessing."
+        f"{JOIN} none of them a tenth better than it could guess; fintech can tell 97 % of the labels that were "
+        "trained on, 50 % by guessing."
     )
     assert [one.light for one in found.parties] == ["red", "green"]
     assert found.labels == (
-        "labels: the federation gives passive 94 % (86 to 100) of what was unknown at level marginals, by "
+        "labels: the federation gives passive 94 % (87 to 100) of what was unknown at level marginals, by "
         "label_recovery.",
     )
     assert found.largest_part == pytest.approx(0.94)
@@ -101,8 +104,8 @@ def test_only_who_knows_more_is_given_anything(tmp_path: Path) -> None:
     estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
     assert (
-        f"{JOIN} none of them better than it could guess, but 1 of them (age) once it knows how the columns vary "
-        in (found.sentence)
+        f"{JOIN} none of them a tenth better than it could guess, but 1 of them (age) once it knows how the columns "
+        "vary together" in found.sentence
     )
     assert (found.columns[0].column, found.columns[0].light) == ("age", "amber")
 
@@ -139,8 +142,48 @@ def test_a_black_box_is_said_to_be_one(tmp_path: Path) -> None:
     assert "with these 3 columns and keeps its parameters secret, bank can reconstruct none" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ((0, 0, 1), "1 of them (age) far better than it could guess"),
+        ((0, 0, 0), "none of them a tenth better than it could guess"),
+    ],
+)
+def test_both_deployments_are_answered_where_an_attack_needs_no_parameters(
+    tmp_path: Path, shares: tuple[float, ...], words: str
+) -> None:
+    label = "posterior(prior=imputation, parameters=kept)"
+    outcomes = [replace(outcome("ls"), sees_parameters=True), replace(outcome(label), sees_parameters=False)]
+    estimates = {"ls": told(0, 1, 1), label: told(*shares)}
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
+    assert found.sentence.startswith(
+        "If fintech joins with these 3 columns and discloses its parameters, bank can reconstruct 2 of them "
+        f"(emp.var.rate, age) far better than it could guess; if it keeps them, {words}; "
+    )
+
+
+def test_what_nobody_tried_without_parameters_was_not_measured(tmp_path: Path) -> None:
+    outcomes = [replace(outcome("ls"), sees_parameters=True)]
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": told(0, 0, 0)}))
+    assert "; what is left without its parameters was not measured; " in found.sentence
+
+
+def test_what_only_who_knows_more_tried_without_parameters_is_no_word_of_safety(tmp_path: Path) -> None:
+    label = "posterior(prior=imputation, parameters=kept)"
+    outcomes = [
+        replace(outcome("ls"), sees_parameters=True),
+        replace(outcome(label, level="records"), sees_parameters=False),
+    ]
+    estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
+    assert (
+        "; if it keeps them, none of them demonstrably a tenth better than it could guess, but 1 of them (age) once it "
+        "knows some complete records; "
+    ) in found.sentence
+
+
 def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> None:
-    found = attacked(tmp_path, 0, 0, 0, cipher="plain", wrong=50)
+    found = attacked(tmp_path, 0, 0, 0, cipher="plain", wrong=SAFELY)
     assert found.sentence.endswith("; training was not encrypted (INSECURE).")
     (left_out,) = found.not_measured
     assert "auxiliary_ciphertext" in left_out
@@ -148,13 +191,13 @@ def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> 
     assert [one.light for one in found.parties] == ["grey", "grey"]
     assert found.light == "grey"
     assert all(one.words.endswith("; what only ciphertexts can tell was not measured") for one in found.parties)
-    safe = attacked(tmp_path / "paillier", 0, 0, 0, wrong=50)
+    safe = attacked(tmp_path / "paillier", 0, 0, 0, wrong=SAFELY)
     assert (safe.light, safe.not_measured) == ("green", ())
 
 
 def test_who_was_tried_as_honest_only_leaves_nobody_green(tmp_path: Path) -> None:
     run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
-    found = answer(add_label_attack(run, 50))
+    found = answer(add_label_attack(run, SAFELY))
     assert [one.light for one in found.parties] == ["grey", "grey"]
     assert found.parties[0].words.endswith("; what fintech can tell by other messages was not measured")
     assert found.parties[1].words.endswith("; what bank can tell by other messages was not measured")
@@ -173,7 +216,7 @@ def test_an_attack_of_another_package_is_an_attempt_as_its_run_says(
     """No matter whether it is installed where the run is judged."""
     run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
     for party in ("active", "passive"):
-        add_outcome(add_label_attack(run, 50), party, "of_another_package", conduct=conduct)
+        add_outcome(add_label_attack(run, SAFELY), party, "of_another_package", conduct=conduct)
     found = answer(run)
     assert [one.light for one in found.parties] == [light, light]
     assert any("by replacing messages was not measured" in one for one in found.not_measured) == (light == "grey")
@@ -181,19 +224,19 @@ def test_an_attack_of_another_package_is_an_attempt_as_its_run_says(
 
 def test_labels_are_safe_only_from_parties_that_were_tried(tmp_path: Path) -> None:
     parties = {"passive-1": typed([Feature(TRUTH[:, 0], "pay")]), "passive-2": typed([Feature(TRUTH[:, 1], "pay")])}
-    run = add_label_attack(write_run(tmp_path, parties), 50, party="passive-1")
+    run = add_label_attack(write_run(tmp_path, parties), SAFELY, party="passive-1")
     active = answer(add_attempts_on_ciphertexts(run), *parties).parties[0]
     assert (active.light, active.words.partition("; ")[2]) == (
         "grey",
         "what passive-2 can tell of them was not measured",
     )
-    assert answer(add_label_attack(run, 50, party="passive-2"), *parties).parties[0].light == "green"
+    assert answer(add_label_attack(run, SAFELY, party="passive-2"), *parties).parties[0].light == "green"
 
 
 def test_an_attack_that_failed_leaves_nobody_green(tmp_path: Path) -> None:
     outcomes = [outcome("ls"), outcome("gia", FAILED, reason="gia failed")]
     run = write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": told(0, 0, 0)})
-    found = answer(add_attempts_on_ciphertexts(add_label_attack(run, 50)))
+    found = answer(add_attempts_on_ciphertexts(add_label_attack(run, SAFELY)))
     assert [one.light for one in found.parties] == ["green", "grey"]
     assert found.parties[1].words.endswith("; not known, for it failed: gia")
 
@@ -212,9 +255,9 @@ def test_whether_a_value_is_there_is_part_of_the_answer(tmp_path: Path) -> None:
     own = typed([pay, Feature(gaps, "pay", "missing", name="pay is missing"), Feature(TRUTH[:, 1], "age")])
     estimate = np.column_stack([MEAN[:, 0], gaps, MEAN[:, 1]])
     found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": estimate}))
-    assert "none of them better than it could guess, but whether pay is there;" in found.sentence
+    assert "none of them a tenth better than it could guess, but whether pay is there;" in found.sentence
     assert found.parties[1].words == (
-        "none of its 2 columns can be told better than by guessing; whether pay is there can be told"
+        "none of its 2 columns can be told a tenth better than by guessing; whether pay is there can be told"
     )
     assert found.parties[1].light == "amber"
 
@@ -225,25 +268,21 @@ def test_a_column_of_a_few_huge_values_is_not_green_where_all_others_are_told(tm
     own, judged = typed([Feature(cells, "income", scale=1e6)]), np.arange(1, COUNT)
     estimates = {"ls": cells[judged, None] + 1e-5}
     found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], judged=judged, estimates=estimates))
-    assert "can reconstruct it (income) somewhat better than it could guess" in found.sentence
-    assert found.columns[0].light == "amber"
-    assert "an attack comes closer still" in found.columns[0].sentence
+    assert "can reconstruct it (income) far better than it could guess" in found.sentence
+    assert found.columns[0].light == "red"
+    assert "100 % of records read nearly exactly" in found.columns[0].sentence
 
 
-def test_few_records_tell_no_leak_from_chance(tmp_path: Path) -> None:
-    judged = np.arange(10)
-    noise = np.random.default_rng(2).normal(0, 0.25, (10, 1))
-    run = write_run(
-        tmp_path,
-        {"passive": typed([Feature(TRUTH[:, 0], "pay")])},
-        [outcome("ls")],
-        judged=judged,
-        estimates={"ls": TRUTH[judged, :1] + noise},
-    )
+@pytest.mark.parametrize("count", [1, 2, 10, LEAST_RECORDS - 1])
+@pytest.mark.parametrize("share", [0.0, 0.9])
+def test_few_records_say_nothing(tmp_path: Path, count: int, share: float) -> None:
+    judged = np.arange(count)
+    estimates = {"ls": told(share, share, share)[judged]}
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], judged=judged, estimates=estimates)
     found = answer(run)
-    assert found.columns[0].light == "grey"
-    assert "10 test records are too few to tell what attacks found from chance" in found.sentence
-    assert "too few records" in found.columns[0].sentence
+    assert {one.light for one in found.columns} == {"grey"}
+    assert f"{count} test records are too few to judge, {LEAST_RECORDS} are needed" in found.sentence
+    assert f"{count} records are too few to say more" in found.columns[0].sentence
 
 
 def test_insecure_settings_are_said(tmp_path: Path) -> None:
@@ -263,7 +302,7 @@ def test_several_passive_parties_are_told_apart(tmp_path: Path) -> None:
         "If shop and lab join with these 2 columns, the active party can reconstruct 1 of them (pay of lab) far better"
     )
     assert [one.light for one in found.parties] == ["grey", "green", "red"]
-    assert found.parties[1].words == "none of its 1 column can be told better than by guessing"
+    assert found.parties[1].words == "none of its 1 column can be told a tenth better than by guessing"
 
 
 def verdict(low: float, mean: float) -> tuple[LevelVerdict, ...]:
@@ -279,10 +318,12 @@ def verdict(low: float, mean: float) -> tuple[LevelVerdict, ...]:
     [
         (0.3, 0.5, "red"),
         (0.3, 0.499, "amber"),
-        (0.01, 0.02, "amber"),
-        (0.0, 0.4, "grey"),
-        (0.0, 0.39, "green"),
-        (0.0, 0.0, "green"),
+        (0.01, 0.1, "amber"),
+        (0.01, 0.09, "grey"),
+        (0.0, 0.6, "grey"),
+        (0.0, 0.01, "grey"),
+        (0.0, 0.0, "grey"),
+        (-0.2, -0.01, "green"),
     ],
 )
 def test_thresholds_of_lights(low: float, mean: float, light: Light) -> None:

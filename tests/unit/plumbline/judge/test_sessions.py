@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from plumbline.judge.answer import Answer, light_of
+from plumbline.judge.answer import Answer
 from plumbline.judge.findings import read_findings
+from plumbline.judge.lights import light_of
 from services.common.run_folder import RunFolder
 from services.common.run_records import NOT_APPLICABLE
 from services.common.session_limit import AskedParty, SessionLimit

@@ -54,6 +54,10 @@ def test_cut_answers_about_a_large_batch_tell_nothing_within_few_steps(folder: P
     assert row.equations < row.unknowns
     assert not row.possible
     assert row.since.startswith("Not within this session: 1 steps, where ")
+    # Over epochs of other batches: honest sums are enough.
+    told = replace(agreement, plan=agreement.plan.changed(batch_size=500, batches="reshuffled", epochs=60))
+    heard = training_row(rows_of(folder, told), "passive")
+    assert (heard.possible, heard.since[:27]) == (True, "From epoch 11 on, by listen")
     # The same from zero weights: the first answers are about labels alone.
     zero = replace(agreement, plan=agreement.plan.changed(initialisation="zero"))
     assert training_row(rows_of(folder, zero), "passive").since.startswith("From the first step: with zero weights")

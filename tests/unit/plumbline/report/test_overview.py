@@ -26,6 +26,7 @@ def answer(name: str, error: float, *, known: tuple[LevelVerdict, ...] = ()) -> 
         features=(0,),
         known=known,
         known_as="within 5",
+        unit=100.0,
     )
 
 
@@ -59,10 +60,13 @@ def test_what_chance_explains_has_another_colour_than_a_leak() -> None:
 def test_what_could_be_guessed_anyway_stands_beside_what_is_known_with_the_federation() -> None:
     known = (LevelVerdict("marginals", "its densest value", 0.69, "half_star", 0.26),)
     (row,) = ranked_levels(found(answer("age", 0.01, known=known)))[1].rows
-    assert row.anyway == "within 5: 31 % anyway, 74 % with scores"
+    assert row.anyway == "± 31.6 → ± 10; within 5 in 74 % of records, 31 % by guessing"
     worse = tuple(replace(one, error=0.9) for one in known)
     (row,) = ranked_levels(found(answer("age", 0.01, known=worse)))[1].rows
-    assert row.anyway == "within 5: 31 % anyway, no more with scores"
+    assert row.anyway == "± 31.6 → ± 10"
+    known_anyway = tuple(replace(one, e0=0.09, error=0.01) for one in known)
+    (row,) = ranked_levels(found(answer("age", 0.01, known=known_anyway)))[1].rows
+    assert row.anyway == "± 31.6 → ± 10"
 
 
 def test_no_part_is_said_in_words() -> None:

@@ -270,3 +270,84 @@ def test_attacked_records_are_spread_over_all_of_them(count: int, most: int) -> 
     assert places[0] == 0
     assert places[-1] == (count - 1 if most > 1 else 0)
     assert np.diff(places).max(initial=1) <= -(-count // most) + 1
+
+
+@dataclass(frozen=True)
+class Regressing(Broken):
+    """Takes the disclosed parameters where there are any, and else does without."""
+
+    name: ClassVar[str] = "regressing"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "white_box", ("scores",), "a test")
+
+    def reconstruct(self, view: attacks.PredictionView) -> Any:
+        is_told = view.weights_passive is not None or view.bias is not None
+        return np.full((view.n, view.d), 1.0 if is_told else 0.5)
+
+
+@dataclass(frozen=True)
+class Dependent(Regressing):
+    """Can't do without."""
+
+    name: ClassVar[str] = "dependent"
+
+    def reconstruct(self, view: attacks.PredictionView) -> Any:
+        if view.weights_passive is None:
+            raise attacks.ViewError("dependent needs parameters.")
+        return super().reconstruct(view)
+
+
+class Disclosing(OneView):
+    """The same where the passive party discloses its parameters."""
+
+    def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
+        told: dict[str, Any] = {
+            "weights_active": np.ones((2, 1)),
+            "weights_passive": np.ones((2, 3)),
+            "bias": np.ones(2),
+        }
+        return replace(super().view(rows, scores), **told)
+
+
+def test_who_can_do_without_disclosed_parameters_runs_once_more_without(tmp_path: Path) -> None:
+    mounted = {"regressing": Regressing(), "dependent": Dependent(), "half": attacks.load("half")}
+    for folder, knowledge in ((tmp_path / "told", Disclosing()), (tmp_path / "kept", OneView())):
+        AttackHost(mounted, folder).attack(cast(Knowledge, knowledge), [4, 7], np.full((2, 2), 0.5))
+    told, kept = (
+        {one.attack: (one.status, one.sees_parameters) for one in RunFolder(tmp_path / name).prediction_outcomes()}
+        for name in ("told", "kept")
+    )
+    assert told == {
+        "regressing": ("done", True),
+        "dependent": ("done", True),
+        "half": ("done", False),
+        "regressing(parameters=kept)": ("done", False),
+    }
+    assert kept == {
+        "regressing": ("done", False),
+        "dependent": ("not applicable", False),
+        "half": ("done", False),
+    }
+    found = RunFolder(tmp_path / "told").estimates(0).by_attack
+    assert (found["regressing"] == 1.0).all()
+    assert (found["regressing(parameters=kept)"] == 0.5).all()
+
+
+@dataclass(frozen=True)
+class Unaided(Regressing):
+    """A black-box attack."""
+
+    name: ClassVar[str] = "unaided"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "black_box", ("scores",), "a test")
+
+
+def test_a_black_box_attack_sees_nothing_that_was_disclosed(tmp_path: Path) -> None:
+    @dataclass(frozen=True, eq=False)
+    class Told(Disclosing):
+        disclosed: Any = ()
+
+        def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
+            return OneView.view(self, rows, scores) if self.disclosed is None else super().view(rows, scores)
+
+    AttackHost({"unaided": Unaided()}, tmp_path).attack(cast(Knowledge, Told()), [4, 7], np.full((2, 2), 0.5))
+    assert (RunFolder(tmp_path).estimates(0).by_attack["unaided"] == 0.5).all()
+    assert [one.sees_parameters for one in RunFolder(tmp_path).prediction_outcomes()] == [False]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.v1 import common_pb2
-from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan, plan_content
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.settings import SettingsError, load_settings
 from services.party.consent import check_as_opened, check_consent, warnings_of
@@ -153,6 +153,19 @@ def test_a_plan_of_an_older_version_is_refused_in_words(plugin: str) -> None:
     words = f"names no {plugin}: whoever proposes it runs an older version of Plumbline"
     with pytest.raises(InvalidMessage, match=words):
         TrainingPlan.from_message(older)
+
+
+def test_a_plan_from_before_batches_were_named_reshuffled_them() -> None:
+    message = TrainingPlan().to_message()
+    message.ClearField("batches")
+    with pytest.raises(InvalidMessage, match="names no batches: whoever proposes it runs an older version"):
+        TrainingPlan.from_message(message)
+    stored = asdict(TrainingPlan())
+    assert stored.pop("batches") == "fixed"
+    assert plan_content(stored)["batches"] == "reshuffled"
+    with pytest.raises(SettingsError, match="one of reshuffled, fixed"):
+        load_settings(batches="shuffled")
+    assert load_settings(batches="reshuffled").plan().batches == "reshuffled"
 
 
 def test_an_unknown_learner_is_refused_with_the_known_ones() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -160,7 +161,7 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
 ) -> None:
     # Once: the servicer's own iterator raises grpc.RpcError, which is logged as "Unexpected error" with a traceback.
     reading, logged, released = threading.Event(), threading.Event(), threading.Event()
-    read_values, abort_with = exchange_servicer._read_values, statuses.abort_with
+    read_values, abort_with = exchange_servicer.read_values, statuses.abort_with
 
     def observed_read(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> object:
         reading.set()
@@ -176,7 +177,7 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
         yield next(vector_parts(SESSION, 0, live.pair.peer_residuals(0)))
         released.wait(10)
 
-    monkeypatch.setattr(exchange_servicer, "_read_values", observed_read)
+    monkeypatch.setattr(exchange_servicer, "read_values", observed_read)
     monkeypatch.setattr(gate, "abort_with", observed_abort)
     call = live.stub().SendResiduals.future(hanging(), timeout=10)
     assert reading.wait(5)
@@ -269,10 +270,13 @@ def _train_over_the_wire(certificates: Path, rows: int, columns: int, plan: Trai
     problem = problem_of(generator.uniform(size=(rows, columns)), np.arange(rows) % 2, 2)
     plan = replace(plan, epochs=1, batch_size=rows, validation_fraction=0.0, test_fraction=0.0)
     trainings: dict[str, PartyTraining] = {}
+
+    def exchange_of(name: str, session_id: str) -> GradientExchange:
+        return trainings[name].exchange_as(GradientExchange)
+
     with ExitStack() as stack:
         addresses = {
-            name: serve_exchange(stack, certificates, name, lambda _, name=name: trainings[name].exchange)  # type: ignore[misc]
-            for name in problem.blocks
+            name: serve_exchange(stack, certificates, name, partial(exchange_of, name)) for name in problem.blocks
         }
         for number, (name, other) in enumerate((("active", "passive"), ("passive", "active"))):
             channel = transport_of(certificates, name).dial(addresses[other], other)

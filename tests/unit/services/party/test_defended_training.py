@@ -34,10 +34,10 @@ from tests.harness.exchanges import (
     run_together,
     wired,
 )
-from tests.harness.parties import active_data, house, party_data, small_settings, values_of
+from tests.harness.parties import active_data, house, party_data, small_settings, values_of, with_values
 from tests.harness.processes import weights_of
 from vfl.arrays import FloatArray
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
+from vfl.learning import ResidualScheme, initial_weights, split_rows
 from vfl.learning.networks import DenseNetwork
 
 # -- Algorithm 3: noise on what peers get, and on nothing else --------------------------------------------------------
@@ -49,7 +49,7 @@ def train_noisily(problem: Problem, plan: TrainingPlan, noise: Mapping[str, Wave
     split = split_rows(
         problem.rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
     )
-    schedule = BatchSchedule(split.train, plan.batch_size, plan.seed)
+    schedule = plan.schedule(split.train)
     thetas = {
         name: initial_weights(
             plan.learner_options["initialisation"],
@@ -225,7 +225,7 @@ def test_dp_noise_that_may_overflow_is_refused_before_training_with_what_would_f
 
 
 def test_dp_noise_by_itself_is_refused_with_the_bits_that_it_needs_and_starts_with_them(tmp_path: Path) -> None:
-    """And says what it is worth: with 38 records, delta is 1/380."""
+    """And states no epsilon: scaled to [0, 1], rows are longer than their share of 1."""
     settings, noise = small_settings(epochs=2, learning_rate=0.1), with_defences(load("dp_noise"))
     with house(tmp_path, settings=settings, active_defences=noise, passive_defences=noise) as home:
         bits = 7
@@ -240,11 +240,23 @@ def test_dp_noise_by_itself_is_refused_with_the_bits_that_it_needs_and_starts_wi
         records = home.record(), home.record("passive")
     for record in records:
         (prediction,) = record["predictions"]
-        worth = prediction["attained"]
-        assert worth["at_delta"] == prediction["levels"]["delta"] == pytest.approx(1 / 380)
-        assert worth["epsilon_of_the_run"] == pytest.approx(0.5, rel=1e-6)
-        assert worth["epsilon_of_one_epoch"] < 0.5 < worth["epsilon_of_all_parties"]
+        assert (prediction["attained"], prediction["levels"]) == (None, None)
         assert prediction["note"].startswith("This party's rows are up to")
+        assert prediction["from_any_peer"]["epsilon_whatever_peers_send"] > 0.5
+
+
+def test_dp_noise_says_what_it_is_worth_where_rows_keep_their_share(tmp_path: Path) -> None:
+    """With 38 records, delta is 1/380. An active party's constant 1 alone is longer than its share."""
+    noise, whole = with_defences(load("dp_noise")), party_data(rows=range(59, 4, -1))
+    short = with_values(whole, 0.4 * values_of(whole))
+    with house(tmp_path, settings=small_settings(epochs=2), passive=[short], passive_defences=noise) as home:
+        home.train(residual_integer_bits=12, learning_rate=0.1)
+        (prediction,) = home.record("passive")["predictions"]
+    worth = prediction["attained"]
+    assert worth["at_delta"] == prediction["levels"]["delta"] == pytest.approx(1 / 380)
+    assert worth["epsilon_of_the_run"] == pytest.approx(0.5, rel=1e-6)
+    assert worth["epsilon_of_one_epoch"] < 0.5 < worth["epsilon_of_all_parties"]
+    assert prediction["note"] == ""
 
 
 # -- refused when the session begins ----------------------------------------------------------------------------------

@@ -2,15 +2,18 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts.listening import Case, measured
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
+from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
@@ -26,7 +29,7 @@ from vfl.crypto import (
     truncate,
     unmask,
 )
-from vfl.data import snap_to_grid
+from vfl.data import load_dataset, snap_to_grid
 from vfl.learning.linear.regression import LABELS_PER_EQUATION, LABELS_PER_EQUATION_NEAR_ZERO
 
 # -- labels from fewer equations than rows ----------------------------------------------------------------------------
@@ -139,11 +142,11 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
         "passive": snap_to_grid(generator.uniform(size=(200, 5))),
     }
     problem = Problem(blocks, np.arange(200) % 2, 2)
-    plan = standing(1e-9, epochs=7).plan
+    plan = standing(1e-9, epochs=7).plan.changed(batches="reshuffled")
     answers: list[FloatArray] = []
     with wired(problem, plan) as trainings:
         active, passive = trainings["active"], trainings["passive"]
-        gradient_share = active.exchange.gradient_share
+        gradient_share = active.exchange_as(GradientExchange).gradient_share
 
         def keeping(peer: str, answer: DecryptedVector) -> FloatArray:
             answers.append(gradient_share(peer, answer))
@@ -169,3 +172,74 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
 def test_from_the_threshold_on_taking_weights_for_still_is_hardly_better_than_guessing() -> None:
     assert error_of_stillness(STANDSTILL / 100) < 0.1
     assert error_of_stillness(STANDSTILL) > 0.75
+
+
+# -- listening over epochs --------------------------------------------------------------------------------------------
+
+
+def heard(
+    epochs: int, batches: str = "reshuffled", batch_size: int = 133, who: str = "active", **options: Any
+) -> list[str]:
+    """Of 398 training rows in three steps, about which 15 honest sums tell too little each."""
+    plan = UNPACKED.changed(batch_size=batch_size, epochs=epochs, batches=batches, **options)
+    agreement = trained_on(agreed(plan, truncating=("active", "passive")), 398)
+    return guard(agreement, channels_of(agreement, who), "warn")
+
+
+def test_reshuffled_batches_are_warned_of_once_epochs_have_told_a_sum_for_every_four_records() -> None:
+    """15 sums of the whole table, and 30 new ones an epoch: 45, 75, 105 of the 100."""
+    assert heard(2) == []
+    (warning,) = heard(3)
+    assert warning == (
+        "passive could learn labels of active's records by listening alone, from the answers of 3 epochs together. "
+        "What is summed of a record changes little from step to step, every epoch has other batches, and so its sums "
+        "are further equations about the same records: 105 about 398 by then. To prevent it, set batches=fixed, or "
+        "train for fewer than 3 epochs."
+    )
+    assert heard(60) == [warning]
+    # Seven labels follow from a sum near zero weights.
+    assert "answers of 2 epochs" in heard(2, initialisation="normal")[-1]
+
+
+def test_products_take_a_sum_for_every_record() -> None:
+    """16 sums of the label party's columns: 16 + 32 e of 398, which e = 12 reach."""
+    assert heard(11, who="passive") == []
+    (warning,) = heard(12, who="passive")
+    assert warning.startswith("active could learn passive's part of each record's score by listening alone, from the")
+    assert "answers of 12 epochs together" in warning
+    assert "400 about 398" in warning
+    assert heard(60, who="passive", batches="fixed") == []
+
+
+def test_what_the_sentence_names_and_full_batches_are_silent() -> None:
+    assert heard(60, batches="fixed") == []
+    assert heard(60, batch_size=398) == []
+    plan = UNPACKED.changed(batches="reshuffled", batch_size=133)
+    agreement = trained_on(agreed(plan, truncating=("active",)), 398)
+    with pytest.raises(OutOfOrder, match=r"listening alone.*PLUMBLINE_GUARD=refuse"):
+        guard(agreement, channels_of(agreement, "active"), "refuse")
+    assert guard(agreement, channels_of(agreement, "active"), "refuse", noisy=True) != []
+
+
+def test_every_peer_that_hears_enough_is_named() -> None:
+    plan = UNPACKED.changed(batches="reshuffled", batch_size=133, epochs=5)
+    agreement = trained_on(agreed(plan, features=(16, 15, 10, 1), truncating=("active",)), 398)
+    (warning,) = guard(agreement, channels_of(agreement, "active"), "warn")
+    assert warning.startswith("passive-1 and passive-2 could learn labels of active's records by listening alone")
+
+
+@pytest.mark.parametrize(("epochs", "least", "most"), [(1, 0.5, 0.74), (2, 0.74, 0.85), (15, 0.97, 1.0)])
+def test_labels_no_model_could_know_are_read_from_where_the_guard_warns(epochs: int, least: float, most: float) -> None:
+    """Labels and rows shuffled at random, so that messages alone tell them; area under the curve."""
+    case = Case("reshuffled", True, rows=0, epochs=epochs, sums=0, batch=128, seed=0)
+    found = measured(load_dataset("breast_cancer", None), case, attacked=True)
+    assert least <= found["area"] <= most
+
+
+def test_the_same_batches_in_every_epoch_tell_no_more_than_one_epoch() -> None:
+    table = load_dataset("breast_cancer", None)
+    one, many = (
+        measured(table, Case("fixed", True, rows=0, epochs=epochs, sums=0, batch=128, seed=0), attacked=True)
+        for epochs in (1, 40)
+    )
+    assert abs(one["area"] - many["area"]) < 0.02

@@ -15,7 +15,7 @@ from tests.harness.documented_plugin import install, lay_out
 from tests.harness.exchanges import SMALL_PLAN, random_problem, run_together, wired
 from tests.harness.restarts import town
 from vfl.arrays import FloatArray
-from vfl.learning import BatchSchedule, registry, split_rows
+from vfl.learning import registry, split_rows
 
 _HEAD = """
 import threading
@@ -112,7 +112,7 @@ def least_squares(blocks: list[FloatArray], labels: np.ndarray, rate: float, epo
         len(labels), validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
     )
     weights = np.zeros((features.shape[1], 2))
-    schedule = BatchSchedule(split.train, plan.batch_size, plan.seed)
+    schedule = plan.schedule(split.train)
     for epoch in range(epochs):
         for batch in schedule.epoch(epoch):
             rows = features[batch]

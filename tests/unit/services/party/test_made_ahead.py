@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from services.protocol1.cipher import PaillierCipher
+from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.exchanges import SMALL_PLAN, random_problem, run_together, train_encrypted, wired
@@ -52,7 +53,7 @@ def test_weights_are_the_same_with_and_without_and_a_session_leaves_nothing(monk
             found = run_together(trainings, 1)
             for training in trainings.values():
                 training.keep_epoch(0)
-                cipher = training.exchange._cipher
+                cipher = training.exchange_as(GradientExchange)._cipher
                 assert isinstance(cipher, PaillierCipher)
                 assert isinstance(cipher._engine, PooledEngine)
                 assert all(len(pool) == 0 for pool in cipher._engine._pools.values())

@@ -15,7 +15,7 @@ from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import SMALL_PLAN, Problem, largest_difference, random_problem, run_together, wired
 from tests.harness.parties import house
 from vfl.arrays import FloatArray
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
+from vfl.learning import ResidualScheme, initial_weights, split_rows
 
 PLAN = SMALL_PLAN.changed(epochs=4, initialisation="xavier")
 # Too little noise to be seen: what is left is the projection.
@@ -33,7 +33,7 @@ def train_projected(problem: Problem, bound: float) -> tuple[list[FloatArray], f
     split = split_rows(
         problem.rows, validation_fraction=PLAN.validation_fraction, test_fraction=PLAN.test_fraction, seed=PLAN.seed
     )
-    schedule = BatchSchedule(split.train, PLAN.batch_size, PLAN.seed)
+    schedule = PLAN.schedule(split.train)
     width = sum(block.shape[1] for block in blocks)
     shares = [bound * math.sqrt(block.shape[1] / width) for block in blocks]
     thetas = [
@@ -64,7 +64,7 @@ def train_projected(problem: Problem, bound: float) -> tuple[list[FloatArray], f
 def test_parties_that_project_train_as_projected_descent_on_all_columns_does(cipher: str, parties: int) -> None:
     problem, plan = random_problem(parties=parties, columns=7), replace(PLAN, cipher=cipher)
     expected, longest = train_projected(problem, BOUND)
-    defences = {name: with_defences(load("dp_noise", **SILENT, project=True)) for name in problem.blocks}
+    defences = {name: with_defences(load("dp_noise", **SILENT)) for name in problem.blocks}
     with wired(problem, plan, defences=defences) as trainings:
         weights = run_together(trainings, plan.epochs)
         assert all(training.remarks == [] for training in trainings.values())
@@ -78,7 +78,7 @@ def test_parties_that_project_train_as_projected_descent_on_all_columns_does(cip
 
 def test_who_does_not_project_is_told_of_its_own_part_and_nothing_changes() -> None:
     problem, plan = random_problem(), replace(PLAN, cipher="plain")
-    silent = {name: with_defences(load("dp_noise", **SILENT)) for name in problem.blocks}
+    silent = {name: with_defences(load("dp_noise", **SILENT, project=False)) for name in problem.blocks}
     expected, _ = train_projected(problem, 1e9)
     with wired(problem, plan, defences=silent) as trainings:
         weights = run_together(trainings, plan.epochs)
@@ -94,7 +94,7 @@ def test_who_does_not_project_is_told_of_its_own_part_and_nothing_changes() -> N
 def test_each_party_writes_it_into_its_own_record_and_log_and_the_report_warns(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    noisy, projecting = load("dp_noise", **SILENT), load("dp_noise", **SILENT, project=True)
+    noisy, projecting = load("dp_noise", **SILENT, project=False), load("dp_noise", **SILENT)
     with (
         caplog.at_level(logging.WARNING),
         house(

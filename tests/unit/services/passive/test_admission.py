@@ -185,6 +185,6 @@ def test_the_end_of_training_said_twice_mounts_its_attacks_once(
     monkeypatch.setattr(PassiveParty, "finish_training", twice)
     with house(tmp_path, settings=PLAIN) as home:
         context = home.passive["passive"]._context
-        monkeypatch.setattr(context.adversary, "attack", lambda training: attacked.append(training.name))
+        monkeypatch.setattr(context.adversary, "attack", lambda training, **_: attacked.append(training.name))
         home.train()
     assert attacked == ["passive"]

@@ -22,7 +22,6 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import ColumnWidths
 from vfl.data import DATASETS, common_order, encode_labels, rows_of
 from vfl.learning import (
-    BatchSchedule,
     GradientDescent,
     VerticalData,
     confidence_scores,
@@ -146,7 +145,7 @@ def accuracy(session: Session, seed: int) -> float:
             for block in session.blocks
         ],
         GradientDescent(
-            BatchSchedule(split.train, plan.batch_size, seed),
+            plan.schedule(split.train),
             epochs=plan.epochs,
             learning_rate=plan.learner_options["learning_rate"],
         ),

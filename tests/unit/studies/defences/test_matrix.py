@@ -87,8 +87,17 @@ def test_each_pair_of_defence_and_attack_has_a_number_or_a_reason(matrix: Sectio
             assert (has_number | (rows["reason"] != "")).all(), (defence, attack)
     assert set(data["status"]) == {"measured", "unchanged", "not applicable", "refused"}
     assert (data[data["status"] != "measured"]["reason"] != "").all()
-    # Of many sessions the audit tells: a model of a study has one.
-    others = {"zero", "half", "random_guess", "imputation", "posterior", "many_sessions"}
+    # Of many sessions and of black boxes the audit tells: a model of a study has one session, and is disclosed.
+    others = {
+        "zero",
+        "half",
+        "random_guess",
+        "imputation",
+        "posterior",
+        "many_sessions",
+        "method_of_moments",
+        "regression",
+    }
     assert set(names.values()) | others == {
         name for name in attacks.names() if attacks.load(name).spec.phase == "prediction"
     }

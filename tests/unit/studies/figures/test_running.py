@@ -10,6 +10,7 @@ from rich.console import Console
 
 from plumbline.cells import SweepOptions
 from studies.catalogue import STUDIES, load_study
+from studies.claims.statement import Statement
 from studies.figures import running
 from studies.figures.running import StudyProgress, run_study
 from studies.study import StudyRun
@@ -137,3 +138,17 @@ def test_data_that_is_missing_or_a_sample_is_named_once_on_the_terminal_and_on_t
     outcome = run_study(STUDY, tmp_path / "out", run, sections=["curves"], console=shown)
     assert text.getvalue().count(sentences[0]) == 1
     assert sentences[0] in outcome.page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("subject", "told"),
+    [
+        ("LR, robot, drive", "LR, robot, drive (drive: a sample of 2,200 rows)"),
+        ("all data sets", "all data sets (drive: a sample of 2,200 rows)"),
+        ("robot", "robot"),
+        ("overdrive", "overdrive"),
+    ],
+)
+def test_a_statement_on_a_sample_says_so(subject: str, told: str) -> None:
+    statement = Statement("Table 1", subject, "It is so.", "reproduced", "It is.")
+    assert running.of_samples(statement, {"drive": 2200}).subject == told

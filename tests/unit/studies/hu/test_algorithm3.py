@@ -50,11 +50,17 @@ def test_what_does_not_hold_differs(source: str, changes: dict[str, Any]) -> Non
     assert verdicts(frame(**changes))[source] == "differs"
 
 
-def test_in_part_and_comparable() -> None:
-    results = frame()
-    results.loc[(results["calibration"] == "lemma") & (results["epsilon"] > 0), "accuracy_test"] = 0.6
-    found = verdicts(results)
-    assert (found["Figure 2"], found["Figures 2 and 4"]) == ("in part", "in part")
+def test_the_noise_as_printed_is_judged_and_the_lemmas_is_told_beside_it() -> None:
+    for calibration, verdict in (("lemma", "reproduced"), ("printed", "differs")):
+        results = frame()
+        results.loc[(results["calibration"] == calibration) & (results["epsilon"] > 0), "accuracy_test"] = 0.6
+        (said,) = [one for one in defended_statements(results) if one.source == "Figure 2"]
+        assert (said.verdict, "0.600" in said.measured) == (verdict, True)
+        assert verdicts(results)["Figures 2 and 4"] == verdict
+    assert {one.verdict for one in defended_statements(frame().query("calibration == 'lemma'"))} == {"not measured"}
+
+
+def test_what_is_printed_of_sigma_is_judged() -> None:
     small = [one for one in defended_statements(frame(sigma_passive=9.0)) if "larger than 10" in one.paper]
     assert small[0].verdict == "differs"
 

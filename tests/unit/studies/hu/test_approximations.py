@@ -84,9 +84,17 @@ def test_the_section_has_every_expansion_and_says_which_are_simulated() -> None:
 
 
 def test_statements_hold_where_the_frame_says_so() -> None:
-    held = verdicts(frame(), features())
+    both = pd.concat([frame(), frame(dataset="mnist01")])
+    held = verdicts(both, features())
     assert held.pop("appendix E, (122)") == "in part"
     assert set(held.values()) == {"reproduced"}
+    assert verdicts(frame(), features())["Theorem F.2"] == "in part"
+
+
+@pytest.mark.parametrize(("bound", "verdict"), [(0, "empty"), (1, "empty"), (2, "reproduced")])
+def test_a_bound_of_no_step_or_the_first_says_nothing(bound: int, verdict: str) -> None:
+    assert verdicts(frame(guaranteed_steps=bound), features())["Theorem E.3"] == verdict
+    assert verdicts(frame(guaranteed_steps=2, first_wrong_step=1), features())["Theorem E.3"] == "differs"
 
 
 @pytest.mark.parametrize(

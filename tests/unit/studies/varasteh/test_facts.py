@@ -131,3 +131,10 @@ def test_who_benefits_from_a_federation_each_way() -> None:
 def test_nothing_measured_gives_no_verdict() -> None:
     for statements in (judged(MOMENT_CLAIMS, pd.DataFrame()), accuracy_statements(pd.DataFrame())):
         assert {one.verdict for one in statements} == {"not measured"}
+
+
+def test_three_data_sets_are_no_evidence_of_a_rank_correlation() -> None:
+    own, errors = {"grid": 0.6, "bank": 0.9, "adult": 0.86}, {"grid": 0.2, "bank": 0.05, "adult": 0.07}
+    found = accuracy_statements(accuracies(own, errors))
+    assert said(found, "less susceptible", "all data sets").verdict == "not measured"
+    assert said(found, "benefits more", "all data sets").verdict == "in part"

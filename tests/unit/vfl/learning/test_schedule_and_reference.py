@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from vfl.learning import (
     BatchSchedule,
+    BlockSchedule,
     GradientDescent,
     VerticalData,
     initial_weights,
@@ -57,12 +58,47 @@ def test_an_epoch_uses_every_training_row_once_in_batches_of_nearly_equal_size(
     np.testing.assert_array_equal(np.sort(np.concatenate(batches)), training_rows)
 
 
+@given(
+    rows=st.integers(1, 100),
+    block=st.integers(1, 20),
+    batch=st.integers(1, 100),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_batches_of_blocks_use_every_training_row_once(rows: int, block: int, batch: int, seed: int) -> None:
+    training_rows = np.arange(3, 3 + 2 * rows, 2)
+    schedule = BlockSchedule(training_rows, block, batch, seed)
+    sizes = [len(one) for one in schedule.blocks]
+    assert 1 <= min(sizes) <= max(sizes) <= min(block, batch)
+    assert max(sizes) - min(sizes) <= 1
+    for epoch in (0, 1):
+        batches = list(schedule.epoch(epoch))
+        assert [len(numbers) for numbers in batches] == [schedule.blocks_of_step(step) for step in range(len(batches))]
+        assert len(batches) == schedule.steps_per_epoch >= -(-rows // batch)
+        assert len(batches) == 1 or batch < rows
+        assert max(sum(sizes[number] for number in numbers) for numbers in batches) <= batch
+        used = np.concatenate([schedule.blocks[number] for numbers in batches for number in numbers])
+        np.testing.assert_array_equal(np.sort(used), training_rows)
+
+
+def test_blocks_never_change_with_a_library() -> None:
+    schedule = BlockSchedule(np.arange(7), 3, 6, 1)
+    assert [block.tolist() for block in schedule.blocks] == [[2, 0, 4], [3, 1], [5, 6]]
+    assert [numbers.tolist() for numbers in schedule.epoch(0)] == [[0, 1], [2]]
+
+
 def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     def order(seed: int, epoch: int) -> list[int]:
         return [int(row) for batch in BatchSchedule(np.arange(50), 7, seed).epoch(epoch) for row in batch]
 
     assert order(1, 0) == order(1, 0)
     assert len({tuple(order(seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
+
+
+def test_fixed_batches_are_those_of_the_first_epoch() -> None:
+    fixed, fresh = (BatchSchedule(np.arange(50), 7, 3, reshuffled=reshuffled) for reshuffled in (False, True))
+    for epoch in (0, 1, 9):
+        for own, first in zip(fixed.epoch(epoch), fresh.epoch(0), strict=True):
+            np.testing.assert_array_equal(own, first)
 
 
 @pytest.mark.parametrize("batch", [0, -1, 11])

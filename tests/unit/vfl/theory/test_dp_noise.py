@@ -1,5 +1,6 @@
 """Algorithm 3's calculator and predictions: by hand, against brute force, simulation, and the definitions."""
 
+import itertools
 import math
 from typing import Any
 
@@ -23,7 +24,10 @@ from vfl.theory.dp_noise import (
     largest_deviation,
     noise_levels,
     noisy_guaranteed_steps,
+    norm_bound,
+    sensitivities,
     sign_success,
+    worst_sensitivity,
 )
 from vfl.theory.gaussian_mechanism import gaussian_delta, gaussian_epsilon
 from vfl.theory.training import guaranteed_steps
@@ -318,3 +322,48 @@ def test_noisy_guaranteed_steps_at_its_ends() -> None:
     for bad in ((0.0, 0.0, 1.0), (0.1, -1.0, 1.0), (0.1, 0.0, -1.0)):
         with pytest.raises(ValueError, match="learning_rate > 0"):
             noisy_guaranteed_steps(*bad)
+
+
+# --- peers that send something else --------------------------------------------------------------------------------
+
+
+def moved_shares(*, project: bool, kick: float, learning_rate: float, epochs: int = 5) -> tuple[float, float]:
+    """How far one record moves the label party's shares of a run, without noise, and Delta of (71)-(72).
+
+    The record is turned round, label and features. A peer adds ``kick`` to its share of it in every epoch.
+    """
+    rng = np.random.default_rng(0)
+    rows, batch, share = 200, 50, math.sqrt(0.5)
+    features = rng.uniform(size=(rows, 8))
+    features *= share / np.linalg.norm(features, axis=1, keepdims=True)
+    labels = 2 * rng.integers(0, 2, rows) - 1
+    worlds = [(features, labels), (features.copy(), labels.copy())]
+    worlds[1][0][0] *= -1
+    worlds[1][1][0] *= -1
+    thetas, squared = [np.zeros(8), np.zeros(8)], 0.0
+    for _, start in itertools.product(range(epochs), range(0, rows, batch)):
+        own = slice(start, start + batch)
+        shares = [x[own] @ theta - 2 * y[own] for (x, y), theta in zip(worlds, thetas, strict=True)]
+        squared += float(((shares[0] - shares[1]) ** 2).sum())
+        for number, ((x, _), f) in enumerate(zip(worlds, shares, strict=True)):
+            f[0] += kick if start == 0 else 0.0
+            theta = thetas[number] - learning_rate / (4 * batch) * x[own].T @ f
+            longest = norm_bound(1.0) * share if project else math.inf
+            thetas[number] = theta * min(1.0, longest / max(float(np.linalg.norm(theta)), 1e-300))
+    steps = epochs * rows // batch
+    delta = sensitivities(epochs=epochs, steps=steps, rows=batch, learning_rate=learning_rate).active
+    return math.sqrt(squared), delta
+
+
+@pytest.mark.parametrize("learning_rate", [0.01, 0.1, 0.5, 1.0])
+def test_peers_that_add_to_gradients_pass_what_the_theorem_counts_and_not_what_any_peer_can_do(
+    learning_rate: float,
+) -> None:
+    """Projection alone isn't enough for (71)-(72): they take every record's residual to be bounded."""
+    honest, delta = moved_shares(project=True, kick=0.0, learning_rate=learning_rate)
+    assert honest <= delta
+    driven, _ = moved_shares(project=True, kick=2.0**13, learning_rate=learning_rate)
+    worst = worst_sensitivity(role="active", epochs=5, records=200, largest_product=norm_bound(1.0) * 0.5)
+    assert delta < driven <= worst
+    unbounded, _ = moved_shares(project=False, kick=2.0**13, learning_rate=1.0)
+    assert unbounded > 2 * worst

@@ -1,7 +1,10 @@
 """The auditor of a federation in containers: it watches, joins the parties' folders, and reports a session once."""
 
 import json
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +16,13 @@ from plumbline.audit.watching import observer
 from plumbline.audit.watching.observer import ObservationFailed, RunEntry, WatchPages, joined, report, watched
 from plumbline.federation import FederationFailed
 from plumbline.federation_status import FederationStatus, JobStatus
+from plumbline.judge.findings import read_findings
 from services.common.agreement import TrainingPlan
 from services.common.run_files import RunFolderError
+from services.common.settings import settings_of
 from tests.harness.parties import house, small_settings
 
+ROOT = Path(__file__).parents[5]
 TRAINING = FederationStatus(
     stage="training",
     failure="",
@@ -30,6 +36,9 @@ TRAINING = FederationStatus(
     warnings=("INSECURE: <b>keys</b>.",),
     own_plan=TrainingPlan(),
 )
+
+# Of parties that mount nothing, and of those whose passive party listens in training.
+SILENT, LISTENED = settings_of({}), settings_of({"attacks": ("label_recovery",), "disclose": True})
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +125,7 @@ def test_a_session_is_judged_once_from_every_partys_folder(
 ) -> None:
     session_id, folders = session
     pages = WatchPages(tmp_path)
-    report(served(session_id), 12.0, pages, folders, awaits_passive=False)
+    report(served(session_id), 12.0, pages, folders, settings=SILENT)
     page = pages.report_of(session_id)
     assert session_id[:8] in page.read_text()
     (run,) = pages.runs()
@@ -134,7 +143,61 @@ def test_a_session_is_judged_once_from_every_partys_folder(
         raise AssertionError("it is judged already")
 
     monkeypatch.setattr(observer, "_judge", never)
-    report(served(session_id), 0.0, WatchPages(tmp_path), folders, awaits_passive=False)
+    report(served(session_id), 0.0, WatchPages(tmp_path), folders, settings=SILENT)
+
+
+@pytest.mark.parametrize(
+    ("named", "disclose", "missing", "kept"),
+    [
+        ((), True, "half, half_star, label_recovery, ls, method_of_moments, posterior", None),
+        ((), False, "half, label_recovery, method_of_moments", "half_star"),
+        (("half", "method_of_moments"), True, "half_star, label_recovery, ls, posterior", "method_of_moments"),
+    ],
+)
+def test_what_an_audit_would_have_mounted_is_said(
+    session: tuple[str, list[Path]], tmp_path: Path, named: tuple[str, ...], disclose: bool, missing: str, kept: str
+) -> None:
+    session_id, folders = session
+    (tmp_path / "all").mkdir()
+    folder = joined(folders, tmp_path / "all")
+    findings = read_findings(folder, ["passive"], "demo")
+    said = list(observer.unmounted(findings, settings_of({"attacks": named, "disclose": disclose})))
+    names = (
+        said[0]
+        .removeprefix("Not mounted, though an audit would: ")
+        .removesuffix(". PLUMBLINE_ATTACKS doesn't name them.")
+    )
+    assert set(missing.split(", ")) <= set(names.split(", "))
+    assert kept not in names.split(", ")
+    assert "who know the columns' means or covariances was not measured" in said[-2]
+    assert "several sessions about the same records" in said[-1]
+    report(served(session_id), 1.0, WatchPages(tmp_path / "pages"), folders, settings_of({"attacks": named}))
+    page = WatchPages(tmp_path / "pages").report_of(session_id).read_text()
+    assert "plumbline audit does" in page
+
+
+_APPLICABLE_WITHOUT_TORCH = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class NoTorch(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, NoTorch())
+from attacks import Scenario
+from plumbline.audit.plan import applicable
+print(*applicable(Scenario(passive_features=15))[0], sep=",")
+"""
+
+
+def test_the_demo_in_containers_mounts_what_an_audit_of_it_does_as_far_as_its_image_allows() -> None:
+    command = [sys.executable, "-c", _APPLICABLE_WITHOUT_TORCH]
+    applicable = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+    default = re.search(r"\$\{PLUMBLINE_ATTACKS-([^}]*)\}", (ROOT / "docker-compose.yml").read_text())
+    assert default is not None
+    assert re.sub(r"\\\n *", "", default[1]) == applicable
 
 
 @pytest.mark.parametrize(
@@ -149,15 +212,16 @@ def test_what_is_missing_is_named_and_not_judged(
     session: tuple[str, list[Path]], tmp_path: Path, session_id: str, folders: slice, awaits: bool, words: str
 ) -> None:
     of_session, all_folders = session
+    settings = LISTENED if awaits else SILENT
     with pytest.raises(ObservationFailed, match=words):
-        report(served(session_id or of_session), 0, WatchPages(tmp_path), all_folders[folders], awaits_passive=awaits)
+        report(served(session_id or of_session), 0, WatchPages(tmp_path), all_folders[folders], settings)
     assert not list(tmp_path.rglob("report.html"))
 
 
 @pytest.mark.parametrize("session_id", ["", "../../x", "/x", "a/../../b"])
 def test_a_session_that_the_active_party_made_up_leads_nowhere(tmp_path: Path, session_id: str) -> None:
     with pytest.raises(ValueError, match="no coordinator has made"):
-        report(served(session_id), 0, WatchPages(tmp_path / "deep" / "pages"), [], awaits_passive=False)
+        report(served(session_id), 0, WatchPages(tmp_path / "deep" / "pages"), [], settings=SILENT)
     assert not list(tmp_path.rglob("x*"))
     assert not list(tmp_path.rglob("runs"))
 
@@ -173,7 +237,7 @@ def test_features_that_nobody_recorded_are_named(session: tuple[str, list[Path]]
         '[{"schema": 1, "attack": "half", "batch": 0, "records": 1, "status": "done", "seconds": 1}]'
     )
     with pytest.raises(RunFolderError):
-        report(served(session_id), 0, WatchPages(tmp_path / "pages"), copies, awaits_passive=False)
+        report(served(session_id), 0, WatchPages(tmp_path / "pages"), copies, settings=SILENT)
     assert WatchPages(tmp_path / "pages").runs() == []
 
 

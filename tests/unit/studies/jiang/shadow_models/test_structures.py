@@ -33,7 +33,7 @@ def test_structures_in_words() -> None:
         ),
         (
             {"LR": 0.05, "8": 0.05, "8-8": 0.1, "8-8-8": 0.09, "4-4": 0.06, "16-16": 0.07},
-            ["differs", "differs", "differs", "differs"],
+            ["differs", "differs", "differs", "not seen"],
         ),
         ({"LR": 0.3, "8-8": 0.1}, ["reproduced", "reproduced", "not measured", "not measured"]),
     ],

@@ -62,7 +62,9 @@ def _frame(measures: dict[tuple[str, str], tuple[float, float]]) -> pd.DataFrame
 def test_statements_follow_the_numbers(measures: dict[tuple[str, str], tuple[float, float]], verdict: str) -> None:
     statements = trade_off_statements(_frame(measures))
     linear = statements[: len(statements) // 2]
-    assert {one.paper: one.verdict for one in linear} == {one.paper: verdict for one in linear}
+    # What the paper says may be isn't refuted where it isn't seen.
+    expected = {one.paper: "not seen" if " may " in one.paper and verdict == "differs" else verdict for one in linear}
+    assert {one.paper: one.verdict for one in linear} == expected
     assert {one.verdict for one in statements[len(linear) :]} == {"not measured"}
 
 

@@ -55,13 +55,9 @@ def verdict(frame: pd.DataFrame, words: str) -> Statement:
         ("The gap between RG and Half", {"random_guess": 0.3}),
         ("Half outperforms LS", {"ls": 0.01}),
         ("Half outperforms GIA", {"gia": 0.01}),
-        ("There is no guarantee that CLS", {"cls": 0.001}),
-        ("There is no guarantee that LS", {"ls": 0.001}),
-        ("There is no guarantee that GIA", {"gia": 0.001}),
         ("Clamped LS performs better", {"clamped_ls": 0.3}),
         ("What GIA gains over LS", {"gia": 0.02}),
         ("RCC1 and RCC2 are close", {"rcc1": 0.08}),
-        ("No general claim can be made", {"rcc1": 0.08}),
         ("Either CLS or Half*", {"gia": 0.001}),
         ("The proposed attacks are superior", {"ls": 0.001}),
         ("Zero errs more than all", {"zero": 0.01}),
@@ -72,6 +68,20 @@ def test_each_statement_is_reproduced_as_reported_and_differs_where_it_does_not_
 ) -> None:
     assert verdict(rows(), words).verdict == "reproduced"
     assert verdict(rows(changed), words).verdict == "differs"
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("There is no guarantee that CLS", {"cls": 0.001}),
+        ("There is no guarantee that LS", {"ls": 0.001}),
+        ("There is no guarantee that GIA", {"gia": 0.001}),
+        ("No general claim can be made", {"rcc1": 0.08}),
+    ],
+)
+def test_what_may_be_is_not_refuted_where_it_is_not_seen(words: str, changed: dict[str, float]) -> None:
+    assert verdict(rows(), words).verdict == "reproduced"
+    assert verdict(rows(changed), words).verdict == "not seen"
 
 
 def test_theorem_1_is_broken_by_one_window() -> None:
@@ -87,7 +97,7 @@ def test_theorem_1_is_broken_by_one_window() -> None:
 def test_curves_that_only_rise_have_a_trend() -> None:
     assert verdict(rows(), "may rise or fall").verdict == "reproduced"
     rising = rows().assign(mse=lambda frame: frame["mse"] * 0 + frame["d"])
-    assert verdict(rising, "may rise or fall").verdict == "differs"
+    assert verdict(rising, "may rise or fall").verdict == "not seen"
 
 
 def test_nothing_measured_is_no_verdict() -> None:
@@ -143,7 +153,7 @@ def test_an_attack_that_a_user_brings_is_none_of_the_papers() -> None:
 
 def test_steps_within_their_interval_are_no_trend() -> None:
     noisy = rows().assign(mse=lambda frame: 0.1 + 0.01 * (-1) ** (frame["start"] + frame["d"] // 2))
-    assert verdict(noisy, "may rise or fall").verdict == "differs"
+    assert verdict(noisy, "may rise or fall").verdict == "not seen"
 
 
 def test_one_measurement_has_no_interval() -> None:

@@ -1,0 +1,195 @@
+"""What complete records teach of the passive columns: regressions on own columns, labels, scores and what is left.
+
+No model of the federation is inverted: trees see in the records how columns depend on scores and on each other, where
+no Gaussian has it (``posterior``). Regressions are stacked (Wolpert 1992): each column's estimate is the records'
+mean and the non-negative combination of what they add to it that fits records left out.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+from scipy.optimize import nnls
+
+from attacks.base import AttackSpec, require
+from attacks.bayes.records import check_records, checked_records, one_hot_labels, predict
+from attacks.linear_system import check_option
+from attacks.views import AuxiliaryRows, PredictionView
+from vfl.arrays import FloatArray
+from vfl.theory.logit_schemes import logits_of
+
+Model = Literal["trees", "boosting", "network"]
+# Of each kind of model scikit-learn's, in its package, with options; those that give one target at a time say so.
+_TREES: Mapping[str, Any] = {"n_estimators": 100, "max_features": 0.7}
+_MODELS: Mapping[Model, tuple[tuple[str, str, Mapping[str, Any]], ...]] = {
+    "trees": (
+        ("ensemble", "ExtraTreesRegressor", _TREES),
+        ("ensemble", "ExtraTreesRegressor", {**_TREES, "max_features": 1.0, "min_samples_leaf": 3}),
+        ("ensemble", "RandomForestRegressor", {**_TREES, "min_samples_leaf": 3}),
+        ("ensemble", "RandomForestRegressor", {**_TREES, "min_samples_leaf": 12}),
+    ),
+    "boosting": (("ensemble", "HistGradientBoostingRegressor", {"max_iter": 60, "min_samples_leaf": 5}),),
+    "network": (("neural_network", "MLPRegressor", {"hidden_layer_sizes": (64, 64), "alpha": 1e-3}),),
+}
+# Parts in which records are left out; of fewer records than make them, only ridge regressions learn.
+_FOLDS, _FEWEST = 4, 12
+# Trees learn from so many records at most, and of so many columns: of more, their leading principal components.
+_MOST_RECORDS, _MOST_TARGETS = 4000, 40
+# Log-odds of scores beyond are as good as sure.
+_SURE = 30.0
+
+# Fits (t, p) inputs and (t, c) targets, and predicts (n, c) for the asked (n, p).
+_Learner: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class LearnedRegression:
+    """Estimates features by regressions that complete records teach, on own columns, labels and delivered scores.
+
+    Of scores it sees log-odds and, where its own share of them is known, what is left without it. The same models
+    without scores are ``without_scores``: a column of which scores don't tell is estimated alike by both.
+
+    Attributes:
+        model: which regressions are stacked beside ridge regressions and kernels: "trees", extremely randomised and
+            in forests; "boosting", by histograms, seconds a column; "network", two hidden layers.
+        records: learns from the first so many auxiliary records; None for all.
+        seed: of the models.
+
+    Raises:
+        ValueError: for an option out of range.
+    """
+
+    name: ClassVar[str] = "regression"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="active",
+        phase="prediction",
+        knowledge="black_box",
+        needs=("scores", "auxiliary"),
+        source="this project; Geurts 2006, Wolpert 1992",
+        summary="learns from complete records what scores and own columns tell of the others",
+        cost="seconds for 1,000 complete records",
+        level="records",
+        reads_channel=True,
+        seconds=lambda extent: 5.0 + 0.1 * min(extent.features, _MOST_TARGETS),
+    )
+
+    model: Model = "trees"
+    records: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_option(self.name, "model", self.model, get_args(Model))
+        check_records(self.name, self.records)
+        if self.seed < 0:
+            raise ValueError(f"{self.name} can't take seed={self.seed}: seeds are 0 or more.")
+
+    def reconstruct(self, view: PredictionView) -> FloatArray:
+        """Estimate features, (n, d) in [0, 1].
+
+        Raises:
+            ViewError: without scores or auxiliary records, or where these don't fit the view.
+        """
+        require(self, view)
+        return self._estimate(view, sees_scores=True)
+
+    def without_scores(self, view: PredictionView) -> FloatArray:
+        """What the same models learn of own columns and labels alone: (n, d) in [0, 1]. Raises ViewError."""
+        return self._estimate(view, sees_scores=False)
+
+    def _estimate(self, view: PredictionView, *, sees_scores: bool) -> FloatArray:
+        known = checked_records(view, self.records)
+        own = (known.features_active, view.features_active)
+        seen = _scores_seen(view, known) if sees_scores else ()
+        known_inputs, asked = (np.hstack(parts) for parts in zip(own, *seen, strict=True))
+        labels = one_hot_labels(known.labels, view.record_labels)
+        estimate = _stacked(known_inputs, known.features_passive, asked, labels, self._learners())
+        # Of a column of few values a regression's mean is that of a classifier's probabilities, and takes one target.
+        return np.clip(estimate, 0.0, 1.0)
+
+    def _learners(self) -> list[_Learner]:
+        return [_learner(package, name, options, self.seed) for package, name, options in _MODELS[self.model]]
+
+
+def _scores_seen(view: PredictionView, known: AuxiliaryRows) -> list[tuple[FloatArray, FloatArray]]:
+    """Log-odds of known and asked records' scores, (t, k - 1) and (n, k - 1), and the same without the own share."""
+    delivered = (known.scores, np.asarray(view.scores))
+    shift = 0.0 if view.own_shift is None else view.own_shift
+    odds = [np.clip(_differences(logits_of(scores)), -_SURE, _SURE) for scores in delivered]
+    odds[1] = odds[1] - _differences(np.asarray(shift)) if np.ndim(shift) else odds[1]
+    seen = [(odds[0], odds[1])]
+    if view.weights_active is not None:
+        shares = [own @ _differences(view.weights_active.T) for own in (known.features_active, view.features_active)]
+    elif view.network_active is not None:
+        network = view.network_active
+        shares = [_differences(network.partial_scores(own)) for own in (known.features_active, view.features_active)]
+    else:
+        return seen
+    return [*seen, (odds[0] - shares[0], odds[1] - shares[1])]
+
+
+def _differences(logits: FloatArray) -> FloatArray:
+    """Of the (n, k) columns each but the first, less the first: (n, k - 1)."""
+    differences: FloatArray = logits[:, 1:] - logits[:, :1]
+    return differences
+
+
+def _learner(package: str, name: str, options: Mapping[str, Any], seed: int) -> _Learner:
+    make = getattr(import_module(f"sklearn.{package}"), name)
+
+    def learn(known: FloatArray, targets: FloatArray, asked: FloatArray) -> FloatArray:
+        if name.startswith("Hist"):  # it takes one target at a time
+            columns = [make(**options, random_state=seed).fit(known, one).predict(asked) for one in targets.T]
+            return np.column_stack(columns)
+        found: FloatArray = make(**options, random_state=seed).fit(known, targets).predict(asked)
+        return found.reshape(len(asked), targets.shape[1])
+
+    return learn
+
+
+def _stacked(
+    known: FloatArray,
+    targets: FloatArray,
+    asked: FloatArray,
+    labels: tuple[FloatArray, FloatArray] | None,
+    learners: list[_Learner],
+) -> FloatArray:
+    """Predict (t, c) targets of known records' (t, p) inputs for the asked records, (n, p): (n, c)."""
+    mean = targets.mean(axis=0)
+    basis = _leading(targets - mean)
+    coordinates = (targets - mean) @ basis
+    ridge = predict(known, coordinates, asked, labels)
+    candidates = [(coordinates - ridge.residuals, ridge.values)]
+    if len(known) >= _FEWEST:
+        if labels is not None:
+            known, asked = np.hstack([known, labels[0]]), np.hstack([asked, labels[1]])
+        centre, scale = known.mean(axis=0), known.std(axis=0) + 1e-12
+        known, asked = (known - centre) / scale, (asked - centre) / scale
+        candidates += [_left_out_and_asked(learn, known, coordinates, asked) for learn in learners]
+    combined = [
+        np.stack([ours[:, column] for _, ours in candidates], axis=1)
+        @ nnls(np.stack([left_out[:, column] for left_out, _ in candidates], axis=1), coordinates[:, column])[0]
+        for column in range(basis.shape[1])
+    ]
+    estimate: FloatArray = mean + np.reshape(combined, (basis.shape[1], len(asked))).T @ basis.T
+    return estimate
+
+
+def _leading(centred: FloatArray) -> FloatArray:
+    """The directions of (t, c) targets that are learned: all, or the leading principal ones, (c, r)."""
+    if centred.shape[1] <= _MOST_TARGETS:
+        return np.eye(centred.shape[1])
+    right: FloatArray = np.linalg.svd(centred, full_matrices=False)[2]
+    return right[:_MOST_TARGETS].T
+
+
+def _left_out_and_asked(
+    learn: _Learner, known: FloatArray, targets: FloatArray, asked: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Predictions of known records by those of other folds, (t, c), and of the asked ones by all, (n, c)."""
+    fold = np.arange(len(known)) % _FOLDS
+    left_out = np.empty_like(targets)
+    for one in range(_FOLDS):
+        left_out[fold == one] = learn(known[fold != one], targets[fold != one], known[fold == one])
+    return left_out, learn(known, targets, asked)

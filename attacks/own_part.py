@@ -1,0 +1,63 @@
+"""What a passive party's own part of the model says of labels, alone and completed by few known ones.
+
+Training makes each party's part of the score follow the labels as far as its columns can: who labels nothing itself is
+handed a classifier. ``attacks.label_completion`` completes it by known labels.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from attacks.base import AttackSpec
+from attacks.recovered_labels import EstimatedLabels, last_epoch
+from attacks.training_views import TrainingView
+from attacks.views import ViewError
+from vfl.arrays import FloatArray
+
+# A logistic distribution's standard deviation: scores in units of it become probabilities.
+_LOGISTIC = np.pi / np.sqrt(3)
+
+
+@dataclass(frozen=True)
+class OwnPart:
+    """Cuts the adversary's own part of the score, as the last epoch left it, at its mean.
+
+    Of several classes the one with the largest score about its mean is named. Nothing of another party is read but what
+    training made of the own weights. Probabilities put records in order; where the mean is no good cut, they are off.
+    """
+
+    name: ClassVar[str] = "own_part"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="passive",
+        phase="training",
+        knowledge="agnostic",
+        needs=(),
+        source="Fu et al. 2022, section 4, without labels; ours",
+        learners=("linear",),
+        summary="reads labels off the party's own part of the model that training made",
+        cost="milliseconds",
+    )
+
+    def attack(self, view: TrainingView) -> EstimatedLabels:
+        """Estimate the labels of all records that the party has. Raises ViewError for the active party's view."""
+        if view.role != "passive" or not view.linear:
+            raise ViewError("own_part is a passive party's attack: the active party has the labels.")
+        latest = np.zeros((view.n, view.columns))
+        for own in view.steps:
+            latest[own.rows] = own.share
+        seen = np.unique(np.concatenate([own.rows for own in view.steps]))
+        # Records that no step used have a score, too.
+        weights = np.linalg.lstsq(view.features[seen], latest[seen], rcond=None)[0]
+        scores = view.features @ weights
+        spread = scores[seen].std(axis=0)
+        reason = "" if spread.max() > 0 else "Not possible: the own part of the score is the same for all records."
+        scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
+        return EstimatedLabels(_softmax(columns), seen, last_epoch(view), float("nan"), {}, reason)
+
+
+def _softmax(scores: FloatArray) -> FloatArray:
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    softened: FloatArray = powers / powers.sum(axis=1, keepdims=True)
+    return softened

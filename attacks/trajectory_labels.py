@@ -1,0 +1,299 @@
+"""Labels from the sums of a whole training, by a passive party that only listens (ours).
+
+The label party's share of a record is a label term, one of few known values, plus its product theta(t)^T x, which moves
+smoothly with time. ``attacks.smooth_shares`` says how sums of all steps tell both, with linear algebra alone. What the
+terms' known values add is passed back and forth as in expectation propagation: evidence from the sums, then how likely
+each class makes it, then a better prior for the next look at the sums.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from attacks.base import AttackSpec, Json, require
+from attacks.recovered_labels import EstimatedLabels, last_epoch
+from attacks.smooth_shares import SmoothPrior, SmoothSums, SumsReader, best_basis, first_prior
+from attacks.training_views import Equations, TrainingView
+from attacks.views import ViewError
+from vfl.arrays import FloatArray, IntArray
+from vfl.theory.training import residual
+
+_WHY_NOTHING = (
+    "Not possible: the sums of all steps say too little of single records. Full batches, and the same batches in every "
+    "epoch, give the same few equations again and again."
+)
+# Looks at the sums in which spreads are learned before classes are believed, and the part of what is unknown of
+# labels that is all of it.
+_SPREADS_FIRST, _CERTAIN = 2, 0.99
+# Which part of what is unknown of labels must be told before classes are believed: less goes astray by itself.
+_BELIEVED_FROM = 0.45
+# The least part of what is unknown of labels, in bits, that counts as an answer.
+_LEAST_TOLD = 0.06
+_MIXTURE_ROUNDS, _TINY = 60, 1e-9
+# How far start weights may move all shares alike: the variance of that, in the terms' units.
+_START_VARIANCE = 0.25
+
+
+@dataclass(frozen=True)
+class TrajectoryLabels:
+    """Reads labels from the sums of all steps: few unknowns per record meet the equations of every step that used it.
+
+    Nothing is known of weights or of how frequent classes are. Functions of time are chosen by how well they
+    predict the sums of steps left out; spreads and noise are the most likely ones (EM). Every label has a probability.
+    It needs batches that are drawn anew: from full batches, or the same ones in every epoch, it learns nothing, and
+    says so.
+
+    Attributes:
+        rounds: looks at the sums, at most.
+        draws: from the posterior in each look, for its variances.
+        tolerance: of conjugate gradients.
+        seed: of the draws.
+    """
+
+    rounds: int = 12
+    draws: int = 3
+    tolerance: float = 5e-3
+    seed: int = 0
+
+    name: ClassVar[str] = "trajectory_labels"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="passive",
+        phase="training",
+        knowledge="agnostic",
+        needs=("equations",),
+        source="ours",
+        learners=("linear",),
+        summary="reads labels from the sums of all epochs together, since shares move smoothly with time",
+        cost="seconds per 1,000 records; minutes at 40,000",
+        seconds=lambda extent: 0.5 + 0.03 * extent.steps,
+    )
+
+    def attack(self, view: TrainingView) -> EstimatedLabels:
+        """Estimate the labels of all rows in the view's batches. Raises ViewError for the active party's view.
+
+        Earlier sessions are joined where this one alone leaves labels open, as far as they tell of the same labels.
+        """
+        alone = self.attack_sessions([view], [np.arange(view.n)])
+        if alone.told >= _CERTAIN:
+            return alone
+        alike = [one for one in view.earlier if (one.label_party, one.classes) == (view.label_party, view.classes)]
+        # The same batches mix the same labels: they tell them once.
+        alike = [one for one in alike if not np.array_equal(_first_batch(one), _first_batch(view))]
+        alike = [one for one in alike if self._tells_the_same(one, view, alone)]
+        if not alike:
+            return alone
+        return self.attack_sessions([view, *alike], _places([view, *alike])).of_first(view.n)
+
+    def _tells_the_same(self, earlier: TrainingView, view: TrainingView, found: EstimatedLabels) -> bool:
+        """Whether an earlier session is more likely to be about the same labels than about others of its own."""
+        alone = self.attack_sessions([earlier], [np.arange(earlier.n)])
+        here, there = _places([view, earlier])
+        _, ours, theirs = np.intersect1d(here[found.rows], there[alone.rows], return_indices=True)
+        first, second = found.probabilities[found.rows[ours]], alone.probabilities[alone.rows[theirs]]
+        if not len(first):
+            return True
+        agreement = np.log((first * second / first.mean(axis=0)).sum(axis=1)).sum()
+        return bool(agreement > 0)
+
+    def attack_sessions(self, views: Sequence[TrainingView], records: Sequence[IntArray]) -> EstimatedLabels:
+        """Estimate labels from several sessions, in which a record has one label.
+
+        Args:
+            views: of each session, the same party's.
+            records: of each, which record each of its n rows is, (n,), counted from 0 over all sessions.
+
+        Raises:
+            ViewError: for an active party's view, one without shares, or sessions with different classes.
+        """
+        for view in views:
+            _check(self, view)
+        if len({view.classes for view in views}) != 1:
+            raise ViewError("The sessions' labels have different numbers of classes: join sessions with the same.")
+        generator = np.random.default_rng(self.seed)
+        sessions = [_Session(view, own, generator, self.draws) for view, own in zip(views, records, strict=True)]
+        belief = _Belief(sessions)
+        for number in range(self.rounds):
+            for session in sessions:
+                session.look(self.tolerance)
+            belief.update()
+            is_believed = number >= _SPREADS_FIRST and belief.told >= _BELIEVED_FROM
+            if belief.told >= _CERTAIN or (number > _SPREADS_FIRST and not is_believed):
+                break
+            for session in sessions:
+                session.learn_spreads()
+                if is_believed:
+                    session.believe(belief.probabilities[session.records])
+        return belief.result()
+
+
+def _first_batch(view: TrainingView) -> IntArray:
+    """Which records the first step used, in order."""
+    rows = view.steps[0].rows
+    return np.sort(rows if view.records is None else view.records[rows])
+
+
+def _places(views: Sequence[TrainingView]) -> list[IntArray]:
+    """Which record each view's rows are, counted from 0: the first view's rows in order, then all others."""
+    records = [one.records for one in views if one.records is not None]
+    known = np.concatenate([records[0], np.setdiff1d(np.concatenate(records), records[0])])
+    order = np.argsort(known)
+    return [order[np.searchsorted(known, own, sorter=order)] for own in records]
+
+
+def _check(attack: TrajectoryLabels, view: TrainingView) -> None:
+    if view.role != "passive" or view.label_party is None or not view.linear:
+        raise ViewError("trajectory_labels is a passive party's attack on first-order shares: mount it there.")
+    require(attack, view)
+    if not _equations(view):
+        raise ViewError(f"trajectory_labels needs sums of {view.label_party}'s shares: this view has none.")
+
+
+def _equations(view: TrainingView) -> list[Equations]:
+    """The label party's, of the steps in which the own messages were honest if there are any such steps.
+
+    Another attack of the same party may have asked for further sums, and been told of some rows only.
+    """
+    told = [one for one in view.equations if one.peer == view.label_party]
+    honest = [one for one in told if one.matrix.shape[1] == view.features.shape[1]]
+    return honest or told
+
+
+class _Session:
+    """What one session's sums say of label terms, and what is believed of its shares.
+
+    Attributes:
+        records: (n,) which record each row is.
+        seen: the rows that steps used.
+        codes: (k, columns), the label term of each class.
+        terms: (n, columns), label terms by the sums alone.
+        precision: of each of them.
+        shift: (columns,), how far all of them are off alike: what the start weights do to all shares.
+    """
+
+    def __init__(self, view: TrainingView, records: IntArray, generator: np.random.Generator, draws: int) -> None:
+        equations = _equations(view)
+        self.records = records
+        self.seen = np.unique(np.concatenate([one.rows for one in equations]))
+        self.codes = residual(
+            "first_order", np.zeros((view.classes, view.columns)), np.arange(view.classes), view.classes
+        )
+        # Of label terms while classes count as equally frequent.
+        self._spread = float((self.codes**2).mean())
+        self.chosen = best_basis(view, equations, self._spread)
+        sums = SmoothSums(view, equations, self.chosen.functions)
+        self._reader = SumsReader(sums, view.columns, generator, draws=draws)
+        self.prior = first_prior(view, self.chosen.functions, self._spread)
+        self.terms, self.precision = self.prior.terms, 0.0
+        self.shift = np.zeros(view.columns)
+        self.last_epoch = last_epoch(view)
+
+    def look(self, tolerance: float) -> None:
+        """Condition the prior on the sums, and take the prior's part out of what follows of label terms."""
+        self._found = self._reader.condition(self.prior, tolerance)
+        before, after = 1 / self.prior.term_variance, 1 / max(self._found.term_variance, _TINY)
+        told = max(after - before, _TINY * before)
+        self.terms = (after * self._found.terms - before * self.prior.terms) / told
+        # Where terms scatter more than their values and that precision explain, records aren't told alike.
+        scatter = float(self.terms[self.seen].var(axis=0).mean())
+        self.precision = min(told, 1 / max(scatter - self._spread, _TINY))
+
+    def distances(self) -> FloatArray:
+        """Minus twice the logarithm of how likely each class makes the sums of each row, (n, k), up to a constant."""
+        apart = ((self.terms - self.shift)[:, None] - self.codes) ** 2
+        # Of several classes' columns the mean is taken off: they have one freedom less.
+        freedom = 1.0 if len(self.codes) == 2 else 1 - 1 / len(self.codes)
+        distances: FloatArray = self.precision * freedom * apart.sum(axis=2)
+        return distances
+
+    def align(self, probabilities: FloatArray) -> None:
+        """Find the most likely ``shift`` for classes of (n, k) probabilities."""
+        off = (self.terms - probabilities @ self.codes)[self.seen].sum(axis=0)
+        weight = self.precision * len(self.seen) + 1 / _START_VARIANCE
+        self.shift = (self.precision * off - self.prior.mean[:, 0] / _START_VARIANCE) / weight
+
+    def learn_spreads(self) -> None:
+        """Take over the most likely spreads and noise; label terms stay Gaussian, about one mean."""
+        found = self._found
+        terms = np.tile(found.terms[self.seen].mean(axis=0), (len(self.records), 1))
+        mean = found.rest[self.seen].mean(axis=0)
+        self._before = self.prior
+        self.prior = SmoothPrior(terms, self._spread, mean, found.second_moments, found.noise)
+
+    def believe(self, probabilities: FloatArray) -> None:
+        """Take over what classes' (n, k) probabilities say of label terms beyond this session's own sums."""
+        expected = probabilities @ self.codes
+        left = (probabilities @ self.codes**2 - expected**2)[self.seen].mean()
+        after, own = 1 / max(float(left), _TINY), self.precision
+        # Doubling at most keeps early mistakes from being believed for good.
+        precision = min(max(after - own, 1 / self._spread), 2 / self._before.term_variance)
+        terms = (after * expected - own * (self.terms - self.shift)) / max(after - own, 1 / self._spread)
+        mean = self.prior.mean.copy()
+        mean[:, 0] = self._before.mean[:, 0] + self.shift
+        self.prior = replace(self.prior, terms=terms, term_variance=1 / precision, mean=mean)
+
+
+class _Belief:
+    """How likely each class is for each record, by the sums of all sessions.
+
+    Attributes:
+        probabilities: (records, k).
+        frequencies: (k,), of the classes.
+        seen: the records that any step used.
+    """
+
+    def __init__(self, sessions: Sequence[_Session]) -> None:
+        self._sessions = sessions
+        self.seen = np.unique(np.concatenate([one.records[one.seen] for one in sessions]))
+        classes = len(sessions[0].codes)
+        self.frequencies = np.full(classes, 1 / classes)
+        self.probabilities = np.full((1 + max(int(one.records.max()) for one in sessions), classes), 1 / classes)
+
+    def update(self) -> None:
+        """Find the most likely frequencies and shifts, and the probabilities with them (EM of a mixture)."""
+        self.frequencies = np.full_like(self.frequencies, 1 / len(self.frequencies))
+        for _ in range(_MIXTURE_ROUNDS):
+            logits = np.tile(np.log(self.frequencies), (len(self.probabilities), 1))
+            for one in self._sessions:
+                logits[one.records] -= one.distances() / 2
+            self.probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+            self.probabilities /= self.probabilities.sum(axis=1, keepdims=True)
+            # Where little is told, a mean that start weights moved passes for rare classes: counts hold against it.
+            alike = 1 + len(self.seen) * (1 - self.told) ** 2 / len(self.frequencies)
+            counts = self.probabilities[self.seen].sum(axis=0) + alike
+            self.frequencies = counts / counts.sum()
+            for one in self._sessions:
+                one.align(self.probabilities[one.records])
+
+    @property
+    def expected_right(self) -> float:
+        """The share of labels that the likeliest classes should get right."""
+        return float(self.probabilities[self.seen].max(axis=1).mean())
+
+    @property
+    def told(self) -> float:
+        """Which part of the labels' entropy the sums took away, in [0, 1]."""
+        unknown = _entropy(self.frequencies)
+        left = float(_entropy(self.probabilities[self.seen]).mean())
+        return 1 - left / float(unknown) if unknown > _TINY else 0.0
+
+    def result(self) -> EstimatedLabels:
+        """What is believed, or that nothing is told."""
+        probabilities = np.full_like(self.probabilities, np.nan)
+        probabilities[self.seen] = self.probabilities[self.seen]
+        told = self.told
+        details: dict[str, Json] = {
+            "expected_right": round(self.expected_right, 4),
+            "sessions": len(self._sessions),
+            "functions_of_time": [one.chosen.name for one in self._sessions],
+            "left_out_missed": [round(one.chosen.missed, 6) for one in self._sessions],
+        }
+        reason = "" if told >= _LEAST_TOLD else _WHY_NOTHING
+        return EstimatedLabels(probabilities, self.seen, self._sessions[0].last_epoch, told, details, reason)
+
+
+def _entropy(probabilities: FloatArray) -> FloatArray:
+    """In nats, along the last axis."""
+    entropy: FloatArray = -(probabilities * np.log(np.maximum(probabilities, _TINY))).sum(axis=-1)
+    return entropy

@@ -1,0 +1,145 @@
+"""Tells a leak from a classifier: the same attack on the same plan, where no column tells the labels.
+
+A model of a party's columns follows the labels as far as the columns can, and an attack that reads it is right without
+reading a message. Labels that were shuffled can't be told from any column: what an attack has right of them, the
+messages told. Trained in the clear, from the parties' own tables (SIMULATION).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import attacks
+from attacks.label_completion import own_classifier
+from attacks.training import listens
+from attacks.training_views import TrainingView, simulated_view
+from services.common.agreement import Agreement
+from services.common.identity import Role
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
+from services.common.run_records import FoundLabels
+from services.party.party_model import rows_of_plan
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning import GradientDescent, VerticalData, initial_weights
+from vfl.learning.linear.regression import LinearRegression
+from vfl.theory.training import simulate_oracle
+
+# Records of a control: it takes seconds, and batches as large as the session's make as many sums a record.
+_MOST_RECORDS, _MOST_CELLS, _FEWEST_RECORDS = 1_500, 20_000_000, 50
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class LabelControl:
+    """How an attack on labels does where they were shuffled, and how a model of the same columns does where not.
+
+    Attributes:
+        records: of the control.
+        shuffled_right: the share of shuffled labels that the same attack has right: what the messages tell.
+        majority: the share of the most frequent class among them.
+        columns_right: the share of the true labels that a classifier of the party's own columns names, which learned
+            from all others (five folds): what any model of these columns tells.
+        reason: why there is no control; empty where there is one.
+    """
+
+    records: int = 0
+    shuffled_right: float = float("nan")
+    majority: float = float("nan")
+    columns_right: float = float("nan")
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """Both shares in a sentence; empty without a control."""
+        if self.reason:
+            return ""
+        shuffled, majority, columns = (
+            f"{100 * share:.0f} %" for share in (self.shuffled_right, self.majority, self.columns_right)
+        )
+        return (
+            f"of labels shuffled at random, which no column tells, the same attack has {shuffled} right (the most "
+            f"frequent class: {majority}): what the messages tell; a classifier of its own columns that learned from "
+            f"the other labels has {columns} of the true ones: what any model of these columns tells"
+        )
+
+
+def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
+    """Repeat a session with shuffled labels in the clear, and attack it as a passive party did.
+
+    Args:
+        folder: of the run, with all parties' features.
+        party: whose attack it is.
+        attack: its name, with options in parentheses; the control has it with its defaults.
+    """
+    agreement = folder.record(Role.ACTIVE).agreement
+    if agreement is None or not isinstance(agreement.plan.family, LinearRegression):
+        return LabelControl(reason="A control is of sessions that train linear.")
+    try:
+        defended = [name for name, one in folder.records().items() if name != Role.COORDINATOR and one.defences]
+        blocks = [folder.features(one.name).features for one in agreement.parties]
+        labels = folder.labels()
+    except RunFolderError as error:
+        return LabelControl(reason=str(error))
+    if defended:
+        return LabelControl(reason=f"A control has no defences, and {', '.join(defended)} had some.")
+    generator = np.random.default_rng(0)
+    train = rows_of_plan(agreement.plan, len(labels)).train
+    at = [one.name for one in agreement.parties].index(party)
+    most = min(_MOST_RECORDS, _MOST_CELLS // max(1, agreement.plan.epochs * blocks[at].shape[1]))
+    rows = np.sort(generator.permutation(train)[:most])
+    if len(rows) < _FEWEST_RECORDS:
+        return LabelControl(reason=f"A control needs {_FEWEST_RECORDS} records, and can have {len(rows)} here.")
+    shuffled = generator.permutation(labels[rows])
+    view = _session(agreement, [block[rows] for block in blocks], shuffled, at, generator)
+    try:
+        listening = attacks.load_training(attack.partition("(")[0])
+        if not listens(listening):
+            return LabelControl(reason=f"{attack} needs ciphertexts, and a control has none.")
+        found = FoundLabels(**listening.attack(view).arrays()).labels
+    except Exception as error:  # a guest's bug costs its control only
+        return LabelControl(reason=f"{attack} can't be repeated: {error}")
+    majority = np.bincount(shuffled).argmax()
+    return LabelControl(
+        records=len(rows),
+        # What is left open is guessed.
+        shuffled_right=float((np.where(found < 0, majority, found) == shuffled).mean()),
+        majority=float((shuffled == majority).mean()),
+        columns_right=_by_columns(blocks[at][rows], labels[rows]),
+    )
+
+
+def _session(
+    agreement: Agreement, blocks: list[FloatArray], labels: IntArray, party: int, generator: np.random.Generator
+) -> TrainingView:
+    """What a party sees of the plan's training on these records, in the clear."""
+    plan, family = agreement.plan, agreement.plan.family
+    assert isinstance(family, LinearRegression)  # noqa: S101 - the caller has looked
+    columns = family.columns(agreement.classes)
+    total = sum(block.shape[1] for block in blocks)
+    weights = [
+        initial_weights(family.initialisation, block.shape[1], columns, total_features=total, generator=generator)
+        for block in blocks
+    ]
+    schedule = plan.changed(batch_size=min(plan.batch_size, len(labels))).schedule(np.arange(len(labels)))
+    run = simulate_oracle(
+        VerticalData(blocks, labels, agreement.classes),
+        weights,
+        GradientDescent(schedule, plan.epochs, family.learning_rate),
+        share_step=plan.encryption.residual_step,
+        l2=family.l2,
+    )
+    return simulated_view(run, party, initialisation=family.initialisation, label_party_bias=True)
+
+
+def _by_columns(features: FloatArray, labels: IntArray) -> float:
+    """The share of labels that a classifier names which learned from the other folds."""
+    right = np.zeros(len(labels), dtype=np.bool_)
+    folds = np.random.default_rng(0).permutation(len(labels)) % _FOLDS
+    for fold in range(_FOLDS):
+        others = folds != fold
+        if len(np.unique(labels[others])) > 1:
+            named = own_classifier().fit(features[others], labels[others]).predict(features[~others])
+        else:
+            named = np.full((~others).sum(), labels[others][0])
+        right[~others] = named == labels[~others]
+    return float(right.mean())

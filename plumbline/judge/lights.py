@@ -1,0 +1,89 @@
+"""The rule of lights, in one place; docs/measure.md states it, with reasons. What isn't shown is grey, never green.
+
+A column is judged on means (squared errors, or wrong names of categories) and, if it is of numbers, on persons: on
+records that aren't read nearly exactly. Its light is the worse of the two. Each has a part of what a guess leaves
+unknown, level by level, tested beside all other columns and levels (``LevelVerdict.corrected``):
+
+======  ================================================================================================
+red     beyond chance at the headline's level, and half of what was unknown, or more
+amber   beyond chance at that level or one that knows more, and a tenth or more (``LEAST_PART``)
+green   attacks were judged at the headline's level, and at each level from there on the interval's upper end is below
+        a tenth
+grey    else: nothing was measured, fewer than 50 records judge, nothing is unknown, or not shown either way
+======  ================================================================================================
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from attacks import LEVELS
+from plumbline.judge.evidence import SourceVerdict
+from plumbline.judge.federation_part import HEADLINE, LevelVerdict, at
+from plumbline.judge.training import TrainingFinding
+
+# What a light says; grey: not measured or not shown, so never a word of safety.
+Light = Literal["green", "amber", "red", "grey"]
+# From this share of what was unknown on, a leak is red: most of what there was to protect is gone.
+RED_PART = 0.5
+# From this share on, what training gave away besides labels is more than rounding and luck.
+AMBER_SHARE = 0.05
+# Fewer records than this are too few to say anything.
+LEAST_RECORDS = 50
+# Levels beyond the headline's.
+KNOWING_MORE = LEVELS[LEVELS.index(HEADLINE) + 1 :]
+_WORST: tuple[Light, ...] = ("red", "amber", "grey", "green")
+
+
+def worst(lights: Sequence[Light]) -> Light:
+    """The worst of several lights: what wasn't measured comes before what is safe. Grey for none."""
+    return next((light for light in _WORST if light in lights), "grey")
+
+
+def light_of(levels: Sequence[LevelVerdict]) -> Light:
+    """The light of one column or of labels, by one measure."""
+    headline, more = at(levels), [at(levels, level) for level in KNOWING_MORE]
+    if are_too_few(levels):
+        return "grey"
+    if headline.is_exposed and headline.part is not None and headline.part.mean >= RED_PART:
+        return "red"
+    if headline.is_exposed or any(one.is_exposed for one in more):
+        return "amber"
+    return "green" if headline.is_small and all(one.part is None or one.is_small for one in more) else "grey"
+
+
+def are_too_few(levels: Sequence[LevelVerdict]) -> bool:
+    """Whether so few records judge that nothing can be said."""
+    records = at(levels).records
+    return records is not None and records < LEAST_RECORDS
+
+
+def is_open(levels: Sequence[LevelVerdict]) -> bool:
+    """Whether what an attack did at the headline's level is shown neither to be a leak nor to be none."""
+    headline = at(levels)
+    return headline.part is not None and (are_too_few(levels) or not (headline.is_exposed or headline.is_small))
+
+
+def light_of_column(verdict: SourceVerdict) -> Light:
+    """The worse one of means and persons; amber instead of anything better where it leaks whether a value is there."""
+    light = worst([light_of(levels) for levels in verdict.measures])
+    return "amber" if light in ("green", "grey") and leaks_whether_there(verdict) else light
+
+
+def leaks_whether_there(verdict: SourceVerdict) -> bool:
+    """Whether it is given away which records have a value at all."""
+    return bool(verdict.missing) and light_of(verdict.missing) in ("red", "amber")
+
+
+def light_of_training(finding: TrainingFinding) -> Light:
+    """What an attack on training gave away: labels by the federation's part, anything else by the share it got right.
+
+    Products are sums over a party's columns, so they are amber at most.
+    """
+    if finding.levels:
+        return light_of(finding.levels)
+    if not finding.is_scored:
+        return "grey"
+    share = finding.success * finding.resolved
+    if share >= RED_PART and finding.kind != "products":
+        return "red"
+    return "amber" if share >= AMBER_SHARE else "green"

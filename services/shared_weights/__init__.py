@@ -1,0 +1,1 @@
+"""Training on shared weights between two parties or more: who decrypts keeps what it reads."""

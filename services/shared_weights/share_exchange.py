@@ -1,0 +1,318 @@
+"""One party's messages of training on shared weights, to each of its peers and from them. Knows no network.
+
+    own loop                                             peers' messages (any thread)
+    features                  ── send, once ──>          receive(rows, blocks)
+    forward(step)             ── send ──>                receive(forward)
+    products(step)               waits for them
+    backward(step)            ── send ──>                receive(backward, handed)
+    sums(step)                   waits for them
+    complete_step(step)
+    open                      ── send, once ──>          receive(opened)
+    opened                       waits for it
+
+A message that comes again changes nothing. A different one in its place is refused. A peer is at most one step ahead.
+What arrives is checked as ciphertexts only, never as what they decrypt to.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeVar
+
+import numpy as np
+
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.state_folder import State, StateInMemory
+from services.protocol1.shown_keys import checked_key, shown_key
+from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
+from services.shared_weights.opening import kept_words, opened, word_of
+from services.shared_weights.share_holder import Ciphertexts, ShareHolder
+from services.shared_weights.share_messages import Kind, MessageSizes
+from services.shared_weights.shared_terms import SharedTerms
+from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
+from vfl.crypto.sharing.shares import Integers, Shares
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message for a peer.
+
+    Attributes:
+        receiver: of it.
+        kind: of it.
+        step: or the number of the part.
+        vector: its values.
+    """
+
+    receiver: str
+    kind: Kind
+    step: int
+    vector: WireVector
+
+
+@dataclass(frozen=True)
+class _Received:
+    """What a message held, and a digest by which it is known when it comes again."""
+
+    digest: bytes
+    values: tuple[int, ...]
+
+
+class ShareExchange:
+    """Keeps one party's messages in order, for its own loop and for its peers' threads at once.
+
+    Attributes:
+        public_key: this party's key of the session, to show to the peers.
+    """
+
+    def __init__(
+        self,
+        terms: SharedTerms,
+        name: str,
+        private_key: PrivateKey,
+        holder: ShareHolder,
+        *,
+        timeout: float,
+        state: State | None = None,
+    ) -> None:
+        """Make a session's exchange of the party ``name``.
+
+        Args:
+            terms: public.
+            name: the party's.
+            private_key: the session's.
+            holder: of the party's shares.
+            timeout: seconds to wait for a peer's message.
+            state: where it keeps what it has opened.
+        """
+        self._terms, self._name, self._holder, self._timeout = terms, name, holder, timeout
+        self._sizes = MessageSizes(terms)
+        self._sizes.check()
+        self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
+        self._own_key = private_key.public_key
+        self.public_key = shown_key(terms.agreement, name, private_key)
+        self._shown: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
+        self._received: dict[tuple[Kind, str, int], _Received] = {}
+        self._condition = threading.Condition()
+        # Held while others' features are used: they are forgotten at the end, and not before.
+        self._computing = threading.Lock()
+        self._steps = terms.schedule.steps_per_epoch * terms.agreement.plan.epochs
+        self._state = state or StateInMemory()
+        self._step = 0
+        self._is_open = False
+        self._ended: str | None = None
+
+    # -- what peers send -------------------------------------------------------------------------------------------
+
+    def receive_public_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Take a peer's key of this session.
+
+        Raises:
+            InvalidMessage: for a key that doesn't fit the terms, or isn't well-formed.
+            OutOfOrder: for a second, different one.
+        """
+        with self._condition:
+            self._check_peer(peer)
+            if peer in self._shown:
+                if self._shown[peer][0] != key:
+                    raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
+                return
+            public_key = checked_key(self._terms.agreement, peer, key)
+            self._holder.take_key(peer, public_key)
+            self._shown[peer] = key, public_key
+            self._condition.notify_all()
+
+    def expects(self, peer: str, kind: Kind, step: int, header: VectorHeader) -> None:
+        """Refuse a message by its header, before any value of it is read.
+
+        Raises:
+            InvalidMessage: for another header than the agreed one.
+            NotAllowed: from a peer that sends no such message.
+            OutOfOrder: for another step, or before the peer's key.
+        """
+        with self._condition:
+            self._check_peer(peer)
+            if not self._sizes.is_sent(kind, peer, self._name):
+                raise NotAllowed(f"{peer} has no {kind} to send to {self._name}.")
+            if peer not in self._shown:
+                raise OutOfOrder(f"{peer} must show its public key before it sends anything.")
+            if (kind, peer, step) not in self._received:
+                self._check_step(peer, kind, step)
+        header.check(self._header(kind, peer, self._name, step))
+
+    def receive(self, peer: str, kind: Kind, step: int, vector: WireVector) -> None:
+        """Take a peer's message, whose header was expected. What is refused changes nothing.
+
+        Raises:
+            InvalidMessage: for anything but the agreed number of ciphertexts.
+            OutOfOrder: for others than before.
+        """
+        self.expects(peer, kind, step, vector.header)
+        received = _Received(sha256(vector.data).digest(), self._values(peer, kind, vector))
+        with self._condition:
+            known = self._received.setdefault((kind, peer, step), received)
+            if known.digest != received.digest:
+                raise OutOfOrder(f"Different {kind} of step {step} were received already; they are taken once.")
+            self._condition.notify_all()
+
+    # -- what this party's own training loop does ------------------------------------------------------------------
+
+    def features(self) -> Iterator[Outgoing]:
+        """This party's encrypted features: each part is encrypted once, and then goes to all who get it."""
+        holder = self._holder
+        for kind, plaintexts in ((Kind.ROWS, holder.plaintexts_of_rows), (Kind.BLOCKS, holder.plaintexts_of_blocks)):
+            receivers = [peer for peer in self._peers if self._sizes.is_sent(kind, self._name, peer)]
+            plain = plaintexts()
+            for part in range(self._sizes.parts(kind, self._name)):
+                encrypted = holder.encrypted(plain[self._sizes.part(part)])
+                yield from (self._outgoing(peer, kind, part, encrypted) for peer in receivers)
+
+    def await_features(self) -> None:
+        """Wait until the peers' keys and encrypted features are here.
+
+        Raises:
+            PeerVanished: after the timeout without a further message.
+        """
+        for kind, take in ((Kind.ROWS, self._holder.take_rows), (Kind.BLOCKS, self._holder.take_blocks)):
+            for peer in self._peers:
+                if self._sizes.is_sent(kind, peer, self._name):
+                    parts = range(self._sizes.parts(kind, peer))
+                    take(peer, [value for part in parts for value in self._await(kind, peer, part)])
+                    with self._condition:
+                        for part in parts:
+                            # The holder has them now; the digest knows them when they come again.
+                            digest = self._received[kind, peer, part].digest
+                            self._received[kind, peer, part] = _Received(digest, ())
+
+    def forward(self, step: int, batch: IntArray, weights: Shares) -> list[Outgoing]:
+        """Masked products for the parties whose V this one holds; the same again for the same step."""
+        with self._computing:
+            self._refuse_if_ended()
+            if self._is_open:
+                raise OutOfOrder("The weights are opened: no further step is taken.")
+            answers = self._holder.forward(step, batch, weights)
+        return [self._outgoing(peer, Kind.FORWARD, step, answer) for peer, answer in answers.items()]
+
+    def products(self, step: int, batch: IntArray, weights: Shares) -> Shares:
+        """This party's share of z, (s, k); raises PeerVanished without the answer of its V's holder."""
+        answer = self._await(Kind.FORWARD, self._terms.holder(self._name), step)
+        return self._holder.products(step, batch, weights, answer)
+
+    def backward(self, step: int, batch: IntArray, residual: Shares) -> list[Outgoing]:
+        """Masked products for every peer, and what is handed on; the same again for the same step."""
+        with self._computing:
+            self._refuse_if_ended()
+            answers, handed = self._holder.backward(step, batch, residual)
+        return [
+            *(self._outgoing(peer, Kind.BACKWARD, step, answer) for peer, answer in answers.items()),
+            *(self._outgoing(peer, Kind.HANDED, step, values.ravel().tolist()) for peer, values in handed.items()),
+        ]
+
+    def sums(self, step: int, batch: IntArray, residual: Shares) -> Shares:
+        """This party's shares of X^T f, stacked as its weights are; raises PeerVanished without every peer's part."""
+        answers = {peer: self._await(Kind.BACKWARD, peer, step) for peer in self._peers}
+        handed: dict[str, Integers] = {
+            peer: np.array(self._await(Kind.HANDED, peer, step), dtype=object).reshape(-1, self._terms.formats.outputs)
+            for peer in self._peers
+            if self._sizes.is_sent(Kind.HANDED, peer, self._name)
+        }
+        return self._holder.sums(step, batch, residual, answers, handed)
+
+    def complete_step(self, step: int) -> None:
+        """Go on to the next step and forget what no peer can send again."""
+        with self._condition:
+            self._step = step + 1
+            self._holder.forget(step)
+            for key in [key for key in self._received if not key[0].is_once and key[2] < step]:
+                del self._received[key]
+
+    def open(self, weights: Shares) -> list[Outgoing]:
+        """What owners are sent of their weights, once; the same again whatever the weights are then.
+
+        Raises:
+            StateNotKept: where it couldn't be remembered. Nothing is opened then.
+        """
+        self._is_open = True
+        places = self._terms.places(self._name)
+        words = {owner: word_of(weights[places[owner]]) for owner in self._terms.held_by(self._name)}
+        kept = kept_words(self._state, self._terms.agreement.session_id, words)
+        return [self._outgoing(owner, Kind.OPENED, self._steps, word.ravel().tolist()) for owner, word in kept.items()]
+
+    def opened(self, weights: Shares) -> FloatArray:
+        """This party's own weights, (d, k); raises PeerVanished without the word of their other holder."""
+        own = weights[self._terms.places(self._name)[self._name]]
+        word = self._await(Kind.OPENED, self._terms.holder(self._name), self._steps)
+        return opened(np.array(word, dtype=np.object_).reshape(own.shape), own)
+
+    def end(self, reason: str) -> None:
+        """End the exchange: whoever waits, or sends from now on, is told ``reason``. Others' features are forgotten."""
+        with self._condition:
+            self._ended = self._ended or reason
+            self._received.clear()
+            self._condition.notify_all()
+        with self._computing:
+            self._holder.forget_features()
+
+    # -- inner checks ----------------------------------------------------------------------------------------------
+
+    def _await(self, kind: Kind, peer: str, step: int) -> Ciphertexts:
+        with self._condition:
+            self._wait(lambda: (kind, peer, step) in self._received, f"{peer}'s {kind} of step {step}")
+            return self._received[kind, peer, step].values
+
+    def _wait(self, is_there: Callable[[], bool], what: str) -> None:
+        self._condition.wait_for(lambda: self._ended is not None or is_there(), self._timeout)
+        self._refuse_if_ended()
+        if not is_there():
+            raise PeerVanished(f"Waited {self._timeout:g} s for {what}; the session ends here.")
+
+    def _check_peer(self, peer: str) -> None:
+        self._refuse_if_ended()
+        if peer not in self._peers:
+            raise NotAllowed(f"{peer} is not a party of this session.")
+
+    def _check_step(self, peer: str, kind: Kind, step: int) -> None:
+        if kind.is_once:
+            if not 0 <= step < (parts := self._sizes.parts(kind, peer)):
+                raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
+        elif kind is Kind.OPENED:
+            if step != self._steps or self._step < self._steps - 1:
+                raise OutOfOrder("Weights are opened when all steps are taken.")
+        elif not 0 <= step < self._steps:
+            raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
+        elif not self._step <= step <= self._step + 1:
+            raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
+
+    def _refuse_if_ended(self) -> None:
+        if self._ended is not None:
+            raise OutOfOrder(f"The session has ended: {self._ended}")
+
+    def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
+        """The key that a message is under: its sender's, if those are its features. Two kinds are under none."""
+        if kind in (Kind.HANDED, Kind.OPENED):
+            return None
+        owner = sender if kind.is_once else receiver
+        return self._own_key if owner == self._name else self._shown[owner][1]
+
+    def _header(self, kind: Kind, sender: str, receiver: str, step: int) -> VectorHeader:
+        key = self._key_of(kind, sender, receiver)
+        count, width = self._sizes.count(kind, sender, receiver, step), self._sizes.width(kind)
+        return VectorHeader(key.key_id if key else "", count, width, 0)
+
+    def _outgoing(self, receiver: str, kind: Kind, step: int, values: Ciphertexts) -> Outgoing:
+        header = self._header(kind, self._name, receiver, step)
+        data = to_bytes(values, header.width)
+        return Outgoing(receiver, kind, step, WireVector(header.key_id, header.count, header.width, 0, data))
+
+    def _values(self, peer: str, kind: Kind, vector: WireVector) -> tuple[int, ...]:
+        try:
+            values = from_bytes(vector.data, vector.count, vector.width)
+            if key := self._key_of(kind, peer, self._name):
+                check_ciphertexts(key, values, vector.count)
+        except InvalidCiphertext as error:
+            raise InvalidMessage(str(error)) from error
+        return values

@@ -1,0 +1,36 @@
+"""A peer of training on shared weights as a plain Python object over gRPC."""
+
+import grpc
+
+from protos.v1 import exchange_pb2, shared_weights_pb2_grpc
+from services.network.statuses import naming_the_party
+from services.protocol1.peer_link import vector_parts
+from services.protocol1.vectors import PublicKeyShown, WireVector
+from services.shared_weights.share_messages import Kind
+
+
+@naming_the_party
+class ShareLink:
+    """Reaches a peer over a channel; no answer within ``timeout`` seconds raises PeerVanished."""
+
+    def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
+        self.name = name
+        self._stub = stub = shared_weights_pb2_grpc.SharedWeightsStub(channel)
+        self._calls = {
+            Kind.ROWS: stub.SendRows,
+            Kind.BLOCKS: stub.SendBlocks,
+            Kind.FORWARD: stub.SendForward,
+            Kind.BACKWARD: stub.SendBackward,
+            Kind.HANDED: stub.HandOn,
+            Kind.OPENED: stub.Open,
+        }
+        self._timeout = timeout
+
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        """Show the peer this party's key of the session."""
+        message = exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key.key_id, key=key.content)
+        self._stub.SendPublicKey(message, timeout=self._timeout)
+
+    def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
+        """Stream values of a step, or a part of encrypted features, to the peer."""
+        self._calls[kind](vector_parts(session_id, step, vector), timeout=self._timeout)

@@ -1,0 +1,104 @@
+"""Messages of training on shared weights: their kinds, and the public numbers of values and bytes that each has."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.common import limits
+from services.common.errors import InvalidMessage
+from services.shared_weights.opening import OPENING_BITS
+from services.shared_weights.shared_terms import SharedTerms
+
+
+class Kind(StrEnum):
+    """What a message carries; protos/v1/shared_weights.proto says of each what it is."""
+
+    ROWS = "rows"
+    BLOCKS = "blocks"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    HANDED = "handed"
+    OPENED = "opened"
+
+    @property
+    def is_once(self) -> bool:
+        """Whether a session has one, in parts; the others come with every step."""
+        return self in (Kind.ROWS, Kind.BLOCKS)
+
+
+# Of encrypted features: 8 MiB at 2,048 bits, of which one is made while another is on its way.
+_VALUES_PER_PART = 1 << 14
+
+
+@dataclass(frozen=True)
+class MessageSizes:
+    """Counts what a message from one party to another has to hold.
+
+    Attributes:
+        terms: of the session.
+    """
+
+    terms: SharedTerms
+
+    def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
+        """Whether one party sends another such messages."""
+        match kind:
+            case Kind.BLOCKS:
+                return self.terms.holder(sender) == receiver
+            case Kind.FORWARD | Kind.OPENED:
+                return self.terms.holder(receiver) == sender
+            case Kind.HANDED:
+                return bool(self.terms.handed_owners(sender, receiver))
+        return sender != receiver
+
+    def parts(self, kind: Kind, sender: str) -> int:
+        """How many parts a party's encrypted features have."""
+        return -(-self._features(kind, sender) // _VALUES_PER_PART)
+
+    def part(self, number: int) -> slice:
+        """Which of the values stand in a part of encrypted features."""
+        return slice(number * _VALUES_PER_PART, (number + 1) * _VALUES_PER_PART)
+
+    def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
+        """Values of a message of a step, or of a part."""
+        terms, outputs = self.terms, self.terms.formats.outputs
+        match kind:
+            case Kind.ROWS | Kind.BLOCKS:
+                return min(_VALUES_PER_PART, self._features(kind, sender) - step * _VALUES_PER_PART)
+            case Kind.FORWARD:
+                return terms.schedule.blocks_of_step(step) * outputs
+            case Kind.BACKWARD:
+                return terms.groups(receiver) * outputs
+            case Kind.HANDED:
+                return sum(map(terms.columns, terms.handed_owners(sender, receiver))) * outputs
+            case Kind.OPENED:
+                return terms.columns(receiver) * outputs
+
+    def width(self, kind: Kind) -> int:
+        """Bytes of each value: of a ciphertext, a residue of a gradient, an opened word."""
+        formats = self.terms.formats
+        match kind:
+            case Kind.HANDED:
+                return -(-formats.gradient_ring // 8)
+            case Kind.OPENED:
+                return OPENING_BITS // 8
+        return 2 * formats.key_bits // 8
+
+    def check(self) -> None:
+        """Raises InvalidMessage where a party would keep more of others' encrypted features than it may be made to."""
+        width = self.width(Kind.ROWS)
+        for party in self.terms.agreement.parties:
+            peers = [peer.name for peer in self.terms.agreement.peers_of(party.name)]
+            kept = sum(self._features(Kind.ROWS, peer) for peer in peers)
+            kept += sum(self._features(Kind.BLOCKS, peer) for peer in self.terms.held_by(party.name))
+            if kept * width > limits.FEATURE_CIPHERTEXT_BYTES:
+                raise InvalidMessage(
+                    f"{party.name} would keep {kept * width >> 20} MiB of the others' encrypted features, at most "
+                    f"{limits.FEATURE_CIPHERTEXT_BYTES >> 20} can be kept: align fewer records or choose fewer columns."
+                )
+
+    def _features(self, kind: Kind, sender: str) -> int:
+        """Ciphertexts of a party's features."""
+        terms = self.terms
+        if kind is Kind.BLOCKS:
+            return len(terms.schedule.blocks) * terms.columns(sender)
+        return terms.agreement.training_rows * terms.groups(sender)

@@ -1,0 +1,28 @@
+"""A learner's half on shared weights: its own shares and those it holds of other parties' weights, trained as one."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from services.common.learner_calls import LearnerCalls
+from services.shared_weights.shared_terms import SharedTerms
+from vfl.crypto.sharing.shares import Shares
+from vfl.learning import Half, Learner, OwnData
+
+
+def begin_half(learner: Learner, terms: SharedTerms, name: str, own: OwnData) -> Half:
+    """Begin a party's half; its weights are all its shares, stacked as ``SharedTerms.places`` says.
+
+    First weights are the learner's, drawn by the owner of the features; whoever holds V of them begins with 0, as
+    nothing is seen of the first step. The learner's steps work on shares as on arrays.
+    """
+    calls, places = LearnerCalls(learner), terms.places(name)
+    stacked = replace(own, features=sum(map(terms.columns, places)), holds_bias=terms.agreement.active.name in places)
+    half = calls.begin(stacked)
+    drawn = calls.weights(half, stacked.features)
+    first = np.zeros_like(drawn)
+    first[places[name]] = drawn[: own.features]
+    shares: Any = Shares.of(first, terms.formats.product_fraction_bits)
+    calls.set_weights(half, shares)
+    return half

@@ -1,0 +1,161 @@
+"""Runs a learner's steps on shared weights: answers what it asks for with opaque shares."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage
+from services.common.learner_calls import LearnerCalls
+from services.common.meters import StageTimer
+from services.common.state_folder import State, StateInMemory
+from services.shared_weights.share_exchange import Outgoing, ShareExchange
+from services.shared_weights.share_holder import ShareHolder
+from services.shared_weights.share_peer import SharePeer
+from services.shared_weights.shared_half import begin_half
+from services.shared_weights.shared_terms import SharedTerms
+from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import Engine, PackingImpossible, keygen
+from vfl.crypto.keys import MINIMUM_SECURE_BITS
+from vfl.crypto.sharing.shares import Shares
+from vfl.learning import Ask, Forward, Half, OwnData, Send
+
+
+@dataclass(frozen=True)
+class SharedMeans:
+    """What a party trains on shared weights with, besides its data.
+
+    Attributes:
+        peers: the other parties, by name.
+        engine: what computes.
+        timeout: seconds to wait for a peer's message.
+        executor: threads for what is sent to several peers at once.
+        state: where it is kept what was opened.
+    """
+
+    peers: Mapping[str, SharePeer]
+    engine: Engine
+    timeout: float
+    executor: Executor
+    state: State = field(default_factory=StateInMemory)
+
+
+class SharedSteps:
+    """One party's steps of a session, under a key pair that is made for it.
+
+    Attributes:
+        schedule: the public batches of blocks.
+        exchange: the party's messages.
+        half: the party's half of the learner; its weights are shares of its own and of others'.
+    """
+
+    def __init__(self, terms: SharedTerms, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
+        """Take a session's exchange and half."""
+        self.schedule, self.exchange, self.half = terms.schedule, exchange, half
+        self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
+        self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
+
+    @classmethod
+    def begin(
+        cls, agreement: Agreement, name: str, features: FloatArray, own: OwnData, means: SharedMeans
+    ) -> "SharedSteps":
+        """Make a session's key, shares and exchange.
+
+        Args:
+            agreement: the session's public terms.
+            name: the party's.
+            features: (aligned rows, d) in the session's fixed point.
+            own: what the learner's half is begun with.
+            means: what the party trains with.
+
+        Raises:
+            InvalidMessage: for terms under which numbers don't fit a key, or others' features don't fit the memory.
+            LearnerFailed: when the learner can't work with this data.
+        """
+        terms, bits = SharedTerms(agreement), agreement.plan.key_bits
+        try:
+            key = keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
+            holder = ShareHolder(terms, name, features, key, means.engine)
+        except PackingImpossible as error:
+            raise InvalidMessage(str(error)) from error
+        exchange = ShareExchange(terms, name, key, holder, timeout=means.timeout, state=means.state)
+        return cls(terms, exchange, begin_half(agreement.plan.family, terms, name, own), means)
+
+    def show_public_key(self) -> None:
+        """Send this party's public key to every peer."""
+        key = self.exchange.public_key
+        _all_done([self._executor.submit(peer.send_public_key, self._session_id, key) for peer in self._peers.values()])
+
+    def show_features(self) -> None:
+        """Send this party's encrypted features, and wait for the others'. Keys are shown before."""
+        sending: dict[str, Future[None]] = {}
+        for part in self.exchange.features():
+            # A part is encrypted while the one before is on its way, and a peer is sent one at a time.
+            if part.receiver in sending:
+                sending[part.receiver].result()
+            (sending[part.receiver],) = self._sending([part])
+        _all_done(sending.values())
+        self.exchange.await_features()
+
+    def run_step(self, step: int, batch: IntArray) -> StageTimer:
+        """Run the learner's program of a step, from 0, on a batch of block numbers."""
+        timer, exchange = StageTimer(), self.exchange
+        rows = np.concatenate([self.schedule.blocks[number] for number in batch])
+        sending: list[Future[None]] = []
+        residual: Shares | None = None
+        program = self._calls(lambda: self.half.step(rows))
+        request = self._calls.next_request(program)
+        while request is not None:
+            answer: Any = None
+            match request:
+                case Forward(weights):
+                    shares = self._checked(weights)
+                    with timer.stage("product"):
+                        sending += self._sending(exchange.forward(step, batch, shares))
+                    with timer.stage("decrypt"):
+                        answer = exchange.products(step, batch, shares)
+                case Send(values):
+                    residual = self._checked(values)
+                    with timer.stage("product"):
+                        sending += self._sending(exchange.backward(step, batch, residual))
+                case Ask():
+                    if residual is None:
+                        raise self._calls.refused("asks for sums before it has sent anything")
+                    with timer.stage("decrypt"):
+                        answer = exchange.sums(step, batch, residual)
+            with timer.stage("update"):
+                request = self._calls.next_request(program, answer)
+        with timer.stage("wait"):
+            _all_done(sending)
+        exchange.complete_step(step)
+        return timer
+
+    def open(self) -> FloatArray:
+        """Open all weights to their owners: this party's own, (d, columns). No step is taken after it."""
+        weights = self._checked(self.half.weights)
+        sending = self._sending(self.exchange.open(weights))
+        own = self.exchange.opened(weights)
+        _all_done(sending)
+        return own
+
+    def _checked(self, values: Any) -> Shares:
+        """A learner's weights or values: what it has made of shares."""
+        if not isinstance(values, Shares):
+            raise self._calls.refused("turns shares into something else")
+        return values
+
+    def _sending(self, messages: Iterable[Outgoing]) -> list[Future[None]]:
+        return [
+            self._executor.submit(
+                self._peers[one.receiver].send_values, self._session_id, one.kind, one.step, one.vector
+            )
+            for one in messages
+        ]
+
+
+def _all_done(sending: Iterable[Future[None]]) -> None:
+    for sent in sending:
+        sent.result()

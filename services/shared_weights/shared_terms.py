@@ -1,0 +1,89 @@
+"""The public numbers of training on shared weights: who holds which shares, blocks, and lengths.
+
+The weights of party K's features are W_K = U_K + V_K. K has U_K, and one other party, the *holder*, has V_K: the label
+party for every passive party, and for the label party the first passive one. So every pair of the label party and a
+passive party has shares of the z that is theirs.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from services.common.agreement import RESHUFFLED, Agreement
+from vfl.crypto.sharing.share_formats import ShareFormats
+from vfl.learning import BlockSchedule, split_rows
+
+
+@dataclass(frozen=True)
+class SharedTerms:
+    """Derives from an agreement what every party must compute alike.
+
+    Raises PackingImpossible, when formats are asked for, where a key is too short for the agreement's numbers.
+    """
+
+    agreement: Agreement
+
+    @cached_property
+    def formats(self) -> ShareFormats:
+        """The lengths of shares, slots and exponents."""
+        agreement, plan, parties = self.agreement, self.agreement.plan, self.agreement.parties
+        pairs, outputs = len(parties) - 1, agreement.residual_columns
+        return ShareFormats(
+            key_bits=plan.key_bits,
+            rows=plan.batch_size,
+            columns=max(party.feature_count for party in parties),
+            outputs=outputs,
+            pairs=pairs,
+            # A z for every pair, and at most as many steps as records.
+            lifts=plan.epochs * agreement.training_rows * outputs * (pairs + agreement.total_features),
+            feature_fraction_bits=plan.feature_fraction_bits,
+            feature_integer_bits=max(party.feature_integer_bits for party in parties),
+            features_signed=any(party.features_signed for party in parties),
+            fraction_bits=plan.residual_fraction_bits,
+            integer_bits=plan.residual_integer_bits,
+        )
+
+    @cached_property
+    def schedule(self) -> BlockSchedule:
+        """The public blocks of training rows, and their batches."""
+        plan = self.agreement.plan
+        rows = split_rows(
+            self.agreement.active.aligned_rows,
+            validation_fraction=plan.validation_fraction,
+            test_fraction=plan.test_fraction,
+            seed=plan.seed,
+        )
+        anew = plan.batches == RESHUFFLED
+        return BlockSchedule(rows.train, self.formats.forward.count, plan.batch_size, plan.seed, reshuffled=anew)
+
+    def holder(self, name: str) -> str:
+        """Who holds V of a party's features."""
+        active, helper = self.agreement.parties[:2]
+        return helper.name if name == active.name else active.name
+
+    def held_by(self, name: str) -> list[str]:
+        """Of whose features a party holds V, in the agreement's order."""
+        return [party.name for party in self.agreement.parties if self.holder(party.name) == name]
+
+    def columns(self, name: str) -> int:
+        """How many features a party has."""
+        return self.agreement.party(name).feature_count
+
+    def groups(self, name: str) -> int:
+        """How many groups of columns a party's backward answers have."""
+        return -(-self.columns(name) // self.formats.backward.count)
+
+    def handed_owners(self, sender: str, receiver: str) -> list[str]:
+        """Of whose gradients a party hands its residues on to another, which holds V of those owners' features."""
+        return [owner for owner in self.held_by(receiver) if sender not in (owner, receiver)]
+
+    def places(self, name: str) -> dict[str, slice]:
+        """By owner of the features, the rows of all weights that a party has shares of, stacked.
+
+        Its own come first, but at the label party, whose bias is the last row of all; at the holder of its share too.
+        """
+        held = self.held_by(name)
+        order = [*held, name] if name == self.agreement.active.name else [name, *held]
+        places, start = {}, 0
+        for owner in order:
+            places[owner] = slice(start, start := start + self.columns(owner))
+        return places

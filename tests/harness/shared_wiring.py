@@ -1,0 +1,90 @@
+"""Training on shared weights with a thread for each party: exchanges wired to each other, directly or over a link."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from services.common.agreement import TrainingPlan
+from services.protocol1.vectors import PublicKeyShown, WireVector
+from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_messages import Kind
+from services.shared_weights.share_peer import SharePeer
+from services.shared_weights.shared_steps import SharedMeans, SharedSteps
+from services.shared_weights.shared_terms import SharedTerms
+from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
+from vfl.learning import OwnData
+
+Exchanges = Mapping[str, ShareExchange]
+MakePeer = Callable[[str, str, Exchanges], SharePeer]
+
+
+class DirectSharePeer:
+    """A peer in the same process."""
+
+    def __init__(self, sender: str, exchange_of: Callable[[str], ShareExchange]) -> None:
+        self._sender, self._exchange_of = sender, exchange_of
+
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        self._exchange_of(session_id).receive_public_key(self._sender, key)
+
+    def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
+        self._exchange_of(session_id).receive(self._sender, kind, step, vector)
+
+
+def direct(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
+    return DirectSharePeer(sender, lambda _: exchanges[receiver])
+
+
+@contextmanager
+def wired_shares(
+    problem: SharedProblem,
+    plan: TrainingPlan = SHARED_PLAN,
+    *,
+    peer: MakePeer = direct,
+    timeout: float = 20.0,
+) -> Iterator[dict[str, SharedSteps]]:
+    """All parties' steps, their keys made for this session."""
+    agreement = problem.agreement(plan)
+    exchanges: dict[str, ShareExchange] = {}
+    parties: dict[str, SharedSteps] = {}
+    with ExitStack() as stack:
+        for number, (name, block) in enumerate(problem.blocks.items(), 1):
+            labels = problem.labels if name == "active" else None
+            generator = np.random.default_rng(number)
+            own = OwnData(block.shape[1], labels, problem.classes, agreement.total_features, generator)
+            peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
+            executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
+            means = SharedMeans(peers, WatchedEngine(), timeout, executor)
+            parties[name] = SharedSteps.begin(agreement, name, block, own, means)
+            exchanges[name] = parties[name].exchange
+        yield parties
+
+
+def run_all(parties: Mapping[str, SharedSteps], terms: SharedTerms, steps: int | None = None) -> None:
+    """Show keys and features, and run every party's steps with a thread for each."""
+    for one in parties.values():
+        one.show_public_key()
+    with ThreadPoolExecutor(len(parties)) as threads:
+        for done in [threads.submit(_run, one, terms, steps) for one in parties.values()]:
+            done.result()
+
+
+def _run(party: SharedSteps, terms: SharedTerms, steps: int | None) -> None:
+    party.show_features()
+    schedule = terms.schedule
+    batches = [batch for epoch in range(terms.agreement.plan.epochs) for batch in schedule.epoch(epoch)]
+    for step, batch in enumerate(batches[:steps]):
+        party.run_step(step, batch)
+
+
+def as_session(problem: SharedProblem, plan: TrainingPlan, parties: Mapping[str, SharedSteps]) -> SharedSession:
+    """The same parties' weights, for what joins them."""
+    return SharedSession(
+        problem,
+        problem.agreement(plan),
+        {name: one.exchange._holder for name, one in parties.items()},
+        {name: one.half for name, one in parties.items()},
+        {},
+    )

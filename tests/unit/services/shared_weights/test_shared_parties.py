@@ -1,0 +1,117 @@
+"""Whole parties under protocol=shared: a job from its terms to its scores, and what is refused in words."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services.common.agreement import TrainingPlan
+from services.common.errors import FederationError, InvalidMessage, OutOfOrder
+from services.common.identity import Role
+from services.common.settings import SettingsError
+from services.party.consent import check_plan
+from services.party.party_defences import PartyDefences
+from services.shared_weights.opening import guard_opening
+from tests.harness.parties import House, active_data, house, party_data, small_settings
+from tests.harness.shared_sessions import SharedProblem
+
+# One batch of all rows: then both protocols take the same steps.
+WHOLE = {"batch_size": 1000, "epochs": 3, "key_bits": 512}
+
+
+def trained_weights(found: House) -> list[Any]:
+    trainings = [found.active_training]
+    for party in found.passive.values():
+        session = party._session
+        assert session is not None
+        assert session.joined is not None
+        trainings.append(session.joined.training)
+    return [training.model.part.arrays()["weights"] for training in trainings]
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+def test_a_job_gives_the_model_that_protocol_1_gives(tmp_path: Path, parties: int) -> None:
+    rows = range(60)
+    found = {}
+    for protocol in ("hu", "shared"):
+        passive = [party_data(rows=rows, seed=seed) for seed in range(1, parties)]
+        settings = small_settings(**{**WHOLE, "batch_size": 42}, protocol=protocol, patience=0)
+        with house(tmp_path / protocol, active=active_data(rows=rows), passive=passive, settings=settings) as one:
+            watcher = one.train()
+            found[protocol] = trained_weights(one)
+            record = one.record()
+            assert record["agreement"]["plan"]["protocol"] == protocol
+            scores = one.tested().scores
+            assert np.isfinite(scores).all()
+            # On shared weights there is no model to validate before the last epoch.
+            validated = [not np.isnan(epoch.validation_loss) for epoch in watcher.epochs]
+            assert validated == ([True] * 3 if protocol == "hu" else [False, False, True])
+            assert record["channels"] == [] or protocol == "hu"
+    for hu, shared in zip(found["hu"], found["shared"], strict=True):
+        assert np.abs(hu - shared).max() <= 2.0**-16
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cipher": "plain"}, "cipher=paillier"),
+        ({"rerandomise": False}, "rerandomise=on"),
+        ({"patience": 2}, "patience to 0"),
+        ({"learner": "installed"}, "protocol=hu"),
+        ({"protocol": "other"}, "one of hu, shared"),
+    ],
+)
+def test_plans_that_cannot_work_are_refused_in_words(changes: dict[str, Any], words: str) -> None:
+    plan = TrainingPlan(protocol="shared")
+    plan.check()
+    with pytest.raises(InvalidMessage, match=words):
+        plan.changed(**changes).check()
+
+
+def test_a_party_takes_part_in_its_own_protocol_only() -> None:
+    shared, hu = small_settings(protocol="shared"), small_settings()
+    check_plan(shared.plan(), shared)
+    with pytest.raises(OutOfOrder, match="PLUMBLINE_PROTOCOL alike"):
+        check_plan(shared.plan(), hu)
+    with pytest.raises(OutOfOrder, match="PLUMBLINE_PROTOCOL alike"):
+        check_plan(hu.plan(), shared)
+    reference = small_settings(protocol="shared", kernel="phe", packing=False)
+    with pytest.raises(OutOfOrder, match="KERNEL=phe"):
+        check_plan(reference.plan(), reference)
+
+
+@pytest.mark.parametrize("defence", ["dp_noise", "response_truncation"])
+def test_defences_of_what_nobody_sends_are_refused_at_the_start(defence: str) -> None:
+    with pytest.raises(SettingsError, match=f"{defence} protects what protocol=hu sends"):
+        PartyDefences.of(small_settings(protocol="shared", defences=[defence]), Role.ACTIVE)
+
+
+def test_the_guard_counts_what_is_opened(tmp_path: Path) -> None:
+    """3 columns x 24 bits against the labels' entropy at the label party, against a record at the passive one."""
+    agreement = SharedProblem.random(rows=1000, columns=(2, 3)).agreement(TrainingPlan(protocol="shared"))
+    even = np.arange(1000) % 2
+    (warning,) = guard_opening(agreement, "active", even, "warn")
+    assert "up to 72 bits of the 700 that 700 records have" in warning
+    assert "train on 1440 records or more" in warning
+    (warning,) = guard_opening(agreement, "passive-1", None, "warn")
+    assert "up to 72 bits, where a record has 51" in warning
+    with pytest.raises(OutOfOrder, match="PLUMBLINE_GUARD=refuse"):
+        guard_opening(agreement, "active", even, "refuse")
+    assert guard_opening(agreement, "active", even, "off") == []
+    many = SharedProblem.random(rows=2100, columns=(2, 3)).agreement(TrainingPlan(protocol="shared"))
+    assert guard_opening(many, "active", np.arange(2100) % 2, "warn") == []
+    hu = SharedProblem.random(rows=100).agreement(TrainingPlan())
+    assert guard_opening(hu, "active", even, "refuse") == []
+    refusing = small_settings(protocol="shared", guard="refuse")
+    with house(tmp_path, settings=refusing) as one, pytest.raises(FederationError, match="could read"):
+        one.train()
+
+
+def test_messages_of_the_other_protocol_are_refused(tmp_path: Path) -> None:
+    with house(tmp_path, settings=small_settings(protocol="shared")) as one:
+        one.train()
+        session_id = one.active_training.agreement.session_id
+        with pytest.raises(OutOfOrder, match="protocol=shared, which has no such message"):
+            one.active.exchange_of(session_id)
+        assert one.active.share_exchange_of(session_id) is one.active_training.exchange
