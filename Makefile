@@ -17,7 +17,7 @@ test: $(VENV)/.installed-dev $(VENV)/.kernel lint
 
 # What lights say of leaks of a known size, over 5,000 runs of each kind rather than 200: some minutes.
 planted: $(VENV)/.installed-dev
-	PLANTED_RUNS=5000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit/plumbline/judge/test_planted.py
+	PLANTED_RUNS=2000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit/plumbline/judge/test_planted.py
 
 # 400 small faults in what must not be wrong, one at a time: at least 85 % fail a test that runs their line. Hours.
 mutants: $(VENV)/.installed-dev $(VENV)/.kernel

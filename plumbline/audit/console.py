@@ -21,6 +21,7 @@ from plumbline.judge.answer import (
     more_words,
     part_words,
     ranked,
+    read_words,
     short,
     verdict_sentences,
 )
@@ -50,7 +51,8 @@ _LIGHTS: dict[Light, tuple[str, str]] = {
 
 _CAPTION = (
     "How far the best guess and the best attack are off, typically and in the table's units, or how often they are "
-    "right; part: how much of a guess's squared error, or of its wrong names, the federation removes."
+    "right; part: how much of a guess's squared error, or of its wrong names, the federation removes. An interval is "
+    "of one column by itself; colours allow for many columns, of which some look told by chance."
 )
 _ONE_SESSION = " One: the part after one session alone."
 # Of a column's name.
@@ -64,7 +66,7 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
         console: where.
         findings: of one run.
         elapsed: seconds of the whole run.
-        verbosity: ``quiet`` is the sentence, ``normal`` the verdict with its tables, ``verbose`` everything.
+        verbosity: ``quiet`` is the sentences in a line, ``normal`` the verdict with its tables, ``verbose`` everything.
     """
     if verbosity == "quiet":
         console.print(shown_text(findings.answer.sentence), highlight=False, soft_wrap=True)
@@ -82,9 +84,10 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
 
 
 def print_verdict(console: Console, findings: Findings) -> None:
-    """Show the verdict: one sentence, a light per party with words, and two tables, of columns and of labels."""
+    """Show the verdict: a few sentences, a light per party with words, and two tables, of columns and of labels."""
     answer = findings.answer
-    console.print(shown_text(answer.sentence, "bold"), highlight=False)
+    for sentence in answer.sentences:
+        console.print(shown_text(sentence, "bold"), highlight=False)
     for party in answer.parties:
         style, word = _LIGHTS[party.light]
         title = shown_text(f" {party.title or party.party}: ", "bold")
@@ -119,8 +122,8 @@ def _print_ranked(console: Console, answer: Answer) -> None:
         )
     _print_some(console, table, len(answer.columns))
     for one in answer.columns[:_MOST_HITS]:
-        if one.light in ("red", "amber") and (words := hits_words(one)):
-            console.print(shown_text(f"{short(one.column)}: {words}."), highlight=False)
+        if one.light in ("red", "amber") and (words := list(filter(None, (hits_words(one), read_words(one))))):
+            console.print(shown_text(f"{short(one.column)}: {'; '.join(words)}."), highlight=False)
 
 
 def _print_some(console: Console, table: Table, columns: int) -> None:

@@ -184,7 +184,7 @@ def audit(
         results = json.loads(run.results.read_text())
         if wants_json:
             print_json({"run": str(run.path), "report": str(run.report), **results})
-        _check_threshold(request.output.fail_above, results["largest_part"])
+        _check_threshold(request.output.fail_above, results)
 
 
 def _is_given(context: typer.Context, option: str) -> bool:
@@ -257,12 +257,23 @@ def _check_place(folder: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
-def _check_threshold(limit: float | None, largest: float | None) -> None:
+def _check_threshold(limit: float | None, results: Mapping[str, Any]) -> None:
     """End with a status of its own where more leaked than the limit, or where nobody can say how much."""
-    if limit is None or (largest is not None and largest <= limit):
+    if limit is None:
+        return
+    from plumbline.judge.lights import LEAST_RECORDS
+
+    largest = results["largest_part"]
+    if largest is not None and largest <= limit:
+        if any(one["light"] == "grey" for one in results["answer"]["columns"] + results["answer"]["parties"]):
+            words = "Nothing that was measured is above --fail-above, but not all was measured: see what is grey."
+            console_errors.print(f"plumbline: {words}")
         return
     if largest is None:
-        words = "No leak was measured, so that nothing can be said to be below --fail-above: mount attacks (--attacks)."
+        words = (
+            f"Nothing was measured on {LEAST_RECORDS} records or more, so that nothing can be said to be below "
+            "--fail-above: mount attacks (--attacks), or bring more records."
+        )
     else:
         words = f"The federation gives away {largest:.0%} of what was unknown, above the {limit:.0%} of --fail-above."
     console_errors.print(f"plumbline: {words}", style="red")

@@ -1,4 +1,4 @@
-"""The answer to a person: one sentence, a light per party, and what became of each column of the passive tables."""
+"""The answer to a person: a few sentences, a light per party, and what became of each column of the passive tables."""
 
 import math
 from collections.abc import Sequence
@@ -45,16 +45,12 @@ class PartyAnswer:
     title: str = ""
 
 
-# Fewer records than this have no part worth a number; lights take more.
-_HANDFUL = 10
-
-
 @dataclass(frozen=True)
 class Answer:
     """The verdict on a federation.
 
     Attributes:
-        sentence: who can learn what of whom, in plain words.
+        sentences: who can learn what of whom, in plain words; of columns first.
         light: the worst of all parties'; ``green`` only where each party's is.
         parties: the active party first.
         columns: every column of the passive tables, the most exposed first.
@@ -64,7 +60,7 @@ class Answer:
         sessions: after how many sessions the lights of columns hold, and what one alone tells; empty where nobody says.
     """
 
-    sentence: str
+    sentences: tuple[str, ...]
     light: Light
     parties: tuple[PartyAnswer, ...]
     columns: tuple[ColumnAnswer, ...]
@@ -74,14 +70,20 @@ class Answer:
     sessions: str = ""
 
     @property
+    def sentence(self) -> str:
+        """All sentences in one line."""
+        return " ".join(self.sentences)
+
+    @property
     def largest_part(self) -> float | None:
         """The largest federation's part at the headline level, of columns and labels; None where none was measured.
 
-        Means only, and nothing of what a handful of records judge.
+        Of all that lights rest on but whether a value is there: means, names and persons. What isn't shown either way
+        counts with its estimate; what fewer than ``LEAST_RECORDS`` judge doesn't count.
         """
-        headlines = [at(levels) for levels in (*(column.levels for column in self.columns), *self.label_levels)]
-        judged = (one for one in headlines if one.records is None or one.records >= _HANDFUL)
-        return max((one.part.mean for one in judged if one.part is not None), default=None)
+        measures = (*(one for column in self.columns for one in column.measures), *self.label_levels)
+        headlines = (at(one) for one in measures if not are_too_few(one))
+        return max((one.part.mean for one in headlines if one.part is not None), default=None)
 
 
 # Of a name that somebody else chose, in a sentence; and of names in a list.
@@ -163,6 +165,14 @@ def hits_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
     return f"{column.known_as} in {percent(1 - known.error)} of records, {percent(1 - known.e0)} by guessing"
 
 
+def read_words(column: ColumnLevels) -> str:
+    """How many records are read nearly exactly, where that is a leak beyond what a guess reads; else empty."""
+    read = at(column.read) if column.read else None
+    if read is None or not read.is_exposed or read.error is None:
+        return ""
+    return f"{percent(1 - read.error)} of records read nearly exactly, {percent(1 - read.e0)} by guessing"
+
+
 def column_sentence(verdict: SourceVerdict) -> str:
     """Say what an adversary knows of a column with the federation and without it."""
     more = "; whether it is there is given away too" if leaks_whether_there(verdict) else ""
@@ -170,7 +180,7 @@ def column_sentence(verdict: SourceVerdict) -> str:
 
 
 def _known(verdict: SourceVerdict) -> str:
-    headline, read = at(verdict.levels), at(verdict.read) if verdict.read else None
+    headline = at(verdict.levels)
     if not any(one.attack for one in verdict.levels):
         return "not measured"
     guess, attack = errors_words(verdict)
@@ -179,10 +189,7 @@ def _known(verdict: SourceVerdict) -> str:
         return f"{by_guessing}; {headline.records} records are too few to say more, {LEAST_RECORDS} are needed"
     if verdict.is_exposed():
         told = f"{guess} by guessing, {attack} with the federation" if headline.is_exposed else by_guessing
-        exactly = ""
-        if read is not None and read.is_exposed and read.error is not None:
-            exactly = f"{percent(1 - read.error)} of records read nearly exactly, {percent(1 - read.e0)} by guessing"
-        return "; ".join(filter(None, (told, hits_words(verdict), exactly)))
+        return "; ".join(filter(None, (told, hits_words(verdict), read_words(verdict))))
     if knowing := once_it_knows(verdict):
         return f"{by_guessing}; more is given to who knows {knowing}"
     if not headline.attack:
@@ -213,15 +220,12 @@ def _label_sentence(finding: TrainingFinding) -> str:
     own = ""
     if records.baseline != frequencies.baseline:
         left = "n/a" if records.part is None else share_words(records.part)
-        own = f"; {left} of what is unknown to its {records.baseline}"
+        own = f" To its {records.baseline} it gives {left} of what that leaves unknown."
+    control = f" {finding.control.words}" if finding.control is not None and finding.control.words else ""
     return (
         f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
-        f"{frequencies.level}, by {finding.attack}{own}{_control_words(finding)}."
+        f"{frequencies.level}, by {finding.attack}.{own}{control}"
     )
-
-
-def _control_words(finding: TrainingFinding) -> str:
-    return f"; {finding.control.words}" if finding.control is not None and finding.control.words else ""
 
 
 # What each level means, for a person.

@@ -119,7 +119,7 @@ class Findings(Sequence[Finding]):
             "predictions": content_of(self.summary.predictions),
             **asdict(self.predictions),
             "training_attacks": [asdict(finding) for finding in self.training],
-            "answer": asdict(self.answer),
+            "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
             "largest_part": self.answer.largest_part,
             "trials": [asdict(one) for one in self.trials],
         }

@@ -50,16 +50,17 @@ class LabelControl:
 
     @property
     def words(self) -> str:
-        """Both shares in a sentence; empty without a control."""
+        """Both shares in two sentences; empty without a control."""
         if self.reason:
             return ""
         shuffled, majority, columns = (
             f"{100 * share:.0f} %" for share in (self.shuffled_right, self.majority, self.columns_right)
         )
         return (
-            f"of labels shuffled at random, which no column tells, the same attack has {shuffled} right (the most "
-            f"frequent class: {majority}): what the messages tell; a classifier of its own columns that learned from "
-            f"the other labels has {columns} of the true ones: what any model of these columns tells"
+            f"Of labels shuffled at random, which no column tells, the same attack has {shuffled} right (the most "
+            f"frequent class: {majority}): this is what the messages tell. A classifier of its own columns that "
+            f"learned from the other labels has {columns} of the true ones right: this is what any model of these "
+            "columns tells."
         )
 
 

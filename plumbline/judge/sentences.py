@@ -1,4 +1,4 @@
-"""From verdicts to the answer: one sentence about the federation, and what each party risks."""
+"""From verdicts to the answer: short sentences about the federation, and what each party risks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -23,6 +23,7 @@ from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.lights import (
     KNOWING_MORE,
     LEAST_RECORDS,
+    RED_PART,
     Light,
     are_too_few,
     is_open,
@@ -42,6 +43,9 @@ from vfl.data.faults import counted
 _ROLES = {"active": "the active party", "passive": "the passive party"}
 # What a black box shows itself by.
 _KEPT = NEEDS["prediction"]["weights_passive"]
+# Of columns whose light is that of persons: which share of the values, and of which columns.
+_READS_HALF = "read nearly exactly at least half of the values of {} that it could not guess"
+_READS_TENTH = "read nearly exactly at least a tenth of the values of {} that it could not guess"
 
 
 @dataclass(frozen=True)
@@ -100,11 +104,10 @@ def answer_of(
     labels = _told(case) or (
         _labels_not_told(case)
         if case.labels
-        else f"what {together([case.title(one) for one in case.passive])} can tell of labels was not measured"
+        else f"What {together([case.title(one) for one in case.passive])} can tell of labels was not measured."
     )
-    clauses = [_columns_clause(case, columns), *_training_clauses(case), labels, *_insecure(case)]
     return Answer(
-        sentence="; ".join(clauses) + ".",
+        sentences=(*_columns_sentences(case, columns), *_training_sentences(case), labels, *_insecure(case)),
         light=worst([one.light for one in parties]),
         parties=parties,
         columns=columns,
@@ -113,6 +116,11 @@ def answer_of(
         label_levels=tuple(one.levels for one in case.labels),
         sessions=limit_sentence(predictions.limit, columns, summary.agreement.classes),
     )
+
+
+def _at_start(title: str) -> str:
+    """A title as a sentence begins with it: a role is a word, any other is a name and stays as it is."""
+    return title[0].upper() + title[1:] if title in _ROLES.values() else title
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
@@ -139,34 +147,35 @@ def _is_measured(columns: Sequence[ColumnAnswer]) -> bool:
     return any(one.light != "grey" or (at(one.levels).attack and not are_too_few(one.levels)) for one in columns)
 
 
-def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     """What the active party can reconstruct of all passive columns."""
     passive = together([case.title(name) for name in case.passive])
     if not _is_measured(columns):
-        return f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}"
+        return [f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}."]
     several = len(case.passive) > 1
     these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
     is_black_box = any(_KEPT in one.reason for one in case.predictions.attacks)
     kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if is_black_box else ""
     if case.predictions.kept:
         kept = f" and {'disclose their' if several else 'discloses its'} parameters"
-    joined = f"{passive} {'join' if several else 'joins'} with {these}{kept}"
-    told = f"{case.active} can reconstruct {_reconstructed(case, columns)}"
-    if (sessions := sessions_behind(case.predictions.limit, columns)) == 1:
-        return f"If {joined}, {told}{_if_kept(case)}"
-    alone = f"one session alone tells {told_by_one(columns)}"
-    return f"After {sessions} sessions: if {joined}, {told}; {alone}{_if_kept(case)}"
+    sessions = sessions_behind(case.predictions.limit, columns)
+    after, alone = "If", list[str]()
+    if sessions > 1:
+        after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}."]
+    who = f"{after} {passive} {'join' if several else 'joins'} with {these}{kept}, {case.active}"
+    return [*_reconstructed(case, columns, who), *alone, *_if_kept(case)]
 
 
-def _if_kept(case: _Case) -> str:
+def _if_kept(case: _Case) -> list[str]:
     """What is left where the passive parties keep the parameters that they disclosed here."""
     if not case.predictions.kept:
-        return ""
+        return []
     columns = tuple(map(_column_answer, case.predictions.kept))
-    they, their = ("they keep", "their") if len(case.passive) > 1 else ("it keeps", "its")
+    keep, their = ("keep", "their") if len(case.passive) > 1 else ("keeps", "its")
     if not _is_measured(columns):
-        return f"; what is left without {their} parameters was not measured"
-    return f"; if {they} them, {_reconstructed(case, columns, names_unknown=False)}"
+        return [f"What is left without {their} parameters was not measured."]
+    passive = together([case.title(name) for name in case.passive])
+    return _reconstructed(case, columns, f"If {passive} {keep} {their} parameters, {case.active}", is_kept=True)
 
 
 def _why_not(case: _Case) -> str:
@@ -186,33 +195,51 @@ def _too_few(case: _Case) -> str:
     return f"{case.predictions.records} test records are too few to judge, {LEAST_RECORDS} are needed"
 
 
-def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], *, names_unknown: bool = True) -> str:
-    """How many columns are told far better than by guessing, how many better, and how many to who knows more."""
-    far = [one for one in columns if one.light == "red"]
-    better = [one for one in columns if one.light == "amber" and one.is_exposed()]
-    later = {known: [one for one in columns if once_it_knows(one) == known] for known in ONCE_IT_KNOWS.values()}
-    parts = []
-    if far:
-        parts.append(f"{_counted(case, far, columns)} far better than it could guess")
-    if better and far:
-        parts.append(f"{len(better)} more ({_names(case, better)}) somewhat better")
-    elif better:
-        parts.append(f"{_counted(case, better, columns)} somewhat better than it could guess")
-    elif not far:
+def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is_kept: bool = False) -> list[str]:
+    """Which columns are told, each in the sentence that its light rests on; ``who`` begins the first."""
+    red = [one for one in columns if one.light == "red"]
+    amber = [one for one in columns if one.light == "amber" and _is_told(one)]
+    told = (
+        ("reconstruct {} far better than it could guess", [one for one in red if light_of(one.levels) == "red"]),
+        (_READS_HALF, [one for one in red if light_of(one.levels) != "red"]),
+        ("reconstruct {} somewhat better than it could guess", [one for one in amber if at(one.levels).is_exposed]),
+        (_READS_TENTH, [one for one in amber if not at(one.levels).is_exposed]),
+    )
+    sentences, subject = list[str](), who
+    it, once = ("Without them it", "Without them, once") if is_kept else ("It", "Once")
+    for words, some in told:
+        if some:
+            what = f"{len(some)} more ({_names(case, some)})" if sentences else _counted(case, some, columns)
+            sentences.append(f"{subject} can {words.format(what)}.")
+            subject = it
+    if not sentences:
         measures = [levels for one in columns for levels in one.measures]
         shown = "demonstrably " if any(is_open(one) or not at(one).attack for one in measures) else ""
         whom = "none of them" if len(columns) > 1 else "nothing of it"
-        parts.append(f"{whom} {shown}a tenth better than it could guess")
-    for known, some in later.items():
-        if some:
-            who = f"{len(some)} more" if far or better else f"{len(some)} of them" if len(columns) > 1 else "it"
-            parts.append(f"{who} ({_names(case, some)}) once it knows {known}")
+        sentences.append(f"{who} can reconstruct {whom} {shown}a tenth better than it could guess.")
+    for known in ONCE_IT_KNOWS.values():
+        if some := [one for one in columns if once_it_knows(one) == known]:
+            what = f"{len(some)} more ({_names(case, some)})" if red or amber else _counted(case, some, columns)
+            sentences.append(f"{once} it knows {known}, it can reconstruct {what} a tenth better, or more.")
     if gaps := [one for one in columns if _is_gap(one)]:
-        parts.append(f"whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there")
-    unknown = [one for one in columns if one.light == "grey"]
-    if unknown and names_unknown:
-        parts.append(f"nothing was shown either way of {len(unknown)} ({_names(case, unknown)})")
-    return (", and " if far or better else ", but ").join(parts)
+        sentences.append(f"{it} can tell whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there.")
+    grey = [] if is_kept else [one for one in columns if one.light == "grey"]
+    if anyway := [one for one in grey if _is_known_anyway(one)]:
+        sentences.append(f"Nothing is left to give away of {len(anyway)} ({_names(case, anyway)}).")
+    if unknown := [one for one in grey if one not in anyway]:
+        sentences.append(f"Nothing was shown either way of {len(unknown)} ({_names(case, unknown)}).")
+    return sentences
+
+
+def _is_known_anyway(column: ColumnAnswer) -> bool:
+    """Whether guesses know a column, so that an attack on it has nothing to tell."""
+    headline = at(column.levels)
+    return bool(headline.attack) and headline.part is None and not any(map(is_open, column.measures))
+
+
+def _is_told(column: ColumnAnswer) -> bool:
+    """Whether who knows no more than means and frequencies is told something of a column."""
+    return column.light in ("red", "amber") and column.is_exposed()
 
 
 def _is_gap(column: ColumnAnswer) -> bool:
@@ -244,23 +271,24 @@ def _told(case: _Case) -> str:
         return ""
     right, guessed, finding = max(shares, key=lambda one: one[0])
     return (
-        f"{case.title(finding.party)} can tell {percent(right)} of the labels that were trained on, {percent(guessed)} "
-        "by guessing"
+        f"{_at_start(case.title(finding.party))} can tell {percent(right)} of the labels that were trained on, "
+        f"{percent(guessed)} by guessing."
     )
 
 
 def _labels_not_told(case: _Case) -> str:
     """What is known where no attack on labels told any."""
     if all(light_of(one.levels) == "green" for one in case.labels):
-        return "no label attack did a tenth better than guessing"
-    return "whether labels can be told a tenth better than by guessing is not shown either way"
+        return "No label attack did a tenth better than guessing."
+    return "Whether labels can be told a tenth better than by guessing is not shown either way."
 
 
-def _training_clauses(case: _Case) -> list[str]:
+def _training_sentences(case: _Case) -> list[str]:
     """The worst of what training gave away besides labels."""
     leaks = sorted(filter(_is_leak, case.training), key=lambda one: -one.success)
     return [
-        f"{case.title(one.party)} can {_leak_words(one)} {together([case.title(peer) for peer in one.peers])}"
+        f"{_at_start(case.title(one.party))} can {_leak_words(one)} "
+        f"{together([case.title(peer) for peer in one.peers])}."
         for one in leaks[:1]
         if one.peers
     ]
@@ -280,9 +308,9 @@ def _leak_words(finding: TrainingFinding) -> str:
 
 def _insecure(case: _Case) -> list[str]:
     if case.is_in_the_clear:
-        return ["training was not encrypted (INSECURE)"]
+        return ["Training was not encrypted (INSECURE)."]
     warnings = case.summary.warnings
-    return ["settings were insecure, see the warnings"] if any("INSECURE" in one for one in warnings) else []
+    return ["Settings were insecure, see the warnings."] if any("INSECURE" in one for one in warnings) else []
 
 
 # -- parties -----------------------------------------------------------------------------------------------------------
@@ -293,50 +321,62 @@ def _active_answer(case: _Case) -> PartyAnswer:
     words = _told(case) or _labels_not_told(case)
     if not case.labels:
         tried = any(one.party != name for one in case.training)
-        words = f"its labels were not measured: no attack on them {'could be carried out' if tried else 'was mounted'}"
-    return _party_answer(case, name, [light_of(one.levels) for one in case.labels], words, _untried_on_labels(case))
+        words = f"Its labels were not measured: no attack on them {'could be carried out' if tried else 'was mounted'}."
+    return _party_answer(case, name, [light_of(one.levels) for one in case.labels], [words], _untried_on_labels(case))
 
 
 def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) -> PartyAnswer:
     own = [one for one in columns if one.party == party]
-    gaps, unknown = [one.column for one in own if _is_gap(one)], [one.column for one in own if one.light == "grey"]
-    told = [one.column for one in own if one.light in ("red", "amber") and one.column not in gaps]
-    if not _is_measured(own):
-        words = f"its columns were not measured: {_why_not(case)}"
+    measured, its = _is_measured(own), f"its {counted(len(own), 'column')}"
+    told, gaps = ([one.column for one in own if holds(one)] for holds in (_is_told, _is_gap))
+    later = [one.column for one in own if once_it_knows(one)]
+    grey = [one for one in own if measured and one.light == "grey"]
+    anyway = [one.column for one in grey if _is_known_anyway(one)]
+    unknown = [one.column for one in grey if not _is_known_anyway(one)]
+    if not measured:
+        words = [f"Its columns were not measured: {_why_not(case)}."]
     elif told:
-        words = f"{len(told)} of its {len(own)} columns can be told better than by guessing: {listed(told)}"
-    elif unknown:
-        words = f"none of its {len(own)} columns is shown to be told a tenth better than by guessing"
+        words = [f"{len(told)} of {its} can be told better than by guessing: {listed(told)}."]
     else:
-        words = f"none of its {len(own)} columns can be told a tenth better than by guessing"
-    if _is_measured(own) and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
-        words = f"after {sessions} sessions: {words}; after one alone {told_by_one(own)}"
+        shown = "is shown to" if unknown else "can"
+        words = [f"None of {its} {shown} be told a tenth better than by guessing."]
+    if measured and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
+        words = [
+            f"After {sessions} sessions: {words[0][0].lower()}{words[0][1:]}",
+            f"After one alone: {told_by_one(own)}.",
+        ]
+    if later:
+        words.append(f"More is given of {len(later)} to who knows more than means and frequencies: {listed(later)}.")
     if gaps:
-        words += f"; whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told"
-    if unknown and _is_measured(own):
-        words += f"; nothing was shown either way of {listed(unknown)}"
+        words.append(f"Whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told.")
+    if anyway:
+        words.append(f"Nothing is left to give away of {listed(anyway)}.")
+    if unknown:
+        words.append(f"Nothing was shown either way of {listed(unknown)}.")
     lights = [one.light for one in own]
     untried = _untried_on_columns(case)
     if is_untried(case.predictions.limit, own):
-        untried.append("what further sessions tell was not measured")
-    return _party_answer(case, party, lights, words.replace(" its 1 columns", " its 1 column"), untried)
+        untried.append("What further sessions tell was not measured.")
+    return _party_answer(case, party, lights, words, untried)
 
 
-def _party_answer(case: _Case, party: str, lights: Sequence[Light], words: str, untried: Sequence[str]) -> PartyAnswer:
+def _party_answer(
+    case: _Case, party: str, lights: Sequence[Light], words: Sequence[str], untried: Sequence[str]
+) -> PartyAnswer:
     """The party's light and words, with what training gave away of its columns, and what keeps it from green."""
     leaks = [one for one in case.training if _is_leak(one) and party in one.peers]
-    also = [f"{case.title(one.party)} can {_leak_words(one)} this party, by {one.attack}" for one in leaks]
+    also = [f"{_at_start(case.title(one.party))} can {_leak_words(one)} this party, by {one.attack}." for one in leaks]
     light = worst([*lights, *map(light_of_training, leaks)])
     if light == "green" and untried:
         light, also = "grey", [*also, *untried]
-    return PartyAnswer(party, light, "; ".join([words, *also]), case.title(party))
+    return PartyAnswer(party, light, " ".join([*words, *also]), case.title(party))
 
 
 def _untried_on_labels(case: _Case) -> list[str]:
     """What might have told labels, and was not tried or failed."""
     judged = {one.party for one in case.labels}
     silent = [case.title(name) for name in case.passive if name not in judged]
-    without = [f"what {together(silent)} can tell of them was not measured"] if silent else []
+    without = [f"What {together(silent)} can tell of them was not measured."] if silent else []
     failed = [one.attack for one in case.training if one.party in case.passive and _has_failed(one)]
     return [*without, *_untried(case, [name for name in case.honest if name in case.passive], failed)]
 
@@ -350,12 +390,12 @@ def _untried_on_columns(case: _Case) -> list[str]:
 
 
 def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:
-    words = ["what only ciphertexts can tell was not measured"] if case.is_in_the_clear else []
+    words = ["What only ciphertexts can tell was not measured."] if case.is_in_the_clear else []
     if honest:
         words.append(
-            f"what {together([case.title(one) for one in honest])} can tell by other messages was not measured"
+            f"What {together([case.title(one) for one in honest])} can tell by other messages was not measured."
         )
-    return [*words, f"not known, for it failed: {listed(failed)}"] if failed else words
+    return [*words, f"Not known, for it failed: {listed(failed)}."] if failed else words
 
 
 # -- what this run can say nothing of ----------------------------------------------------------------------------------
@@ -410,12 +450,13 @@ def is_untried(limit: SessionLimit | None, columns: Sequence[ColumnAnswer]) -> b
 
 def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
     """How many columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
-    lights = [light_of(one.one_session) for one in columns]
-    far, better = lights.count("red"), lights.count("amber")
-    parts = [f"{far} of them far better"] if far else []
-    if better:
-        parts.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
-    return " and ".join(parts) or "none of them"
+    headlines = [at(one.one_session) for one in columns if not are_too_few(one.one_session)]
+    parts = [one.part.mean for one in headlines if one.is_exposed and one.part is not None]
+    far = sum(part >= RED_PART for part in parts)
+    words = [f"{far} of them far better"] if far else []
+    if better := len(parts) - far:
+        words.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
+    return " and ".join(words) or "none of them demonstrably"
 
 
 def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], classes: int) -> str:

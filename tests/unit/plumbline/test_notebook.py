@@ -54,7 +54,7 @@ def found(tmp_path: Path) -> NotebookFindings:
         read_summary(folder, "a run"),
         prediction_findings(attack("half_star", column("age", 0.02)), NOT_DONE),
         (READ,),
-        Answer("passive should not join.", "red", parties, columns, not_measured=(HOSTILE,)),
+        Answer(("passive should not join.",), "red", parties, columns, not_measured=(HOSTILE,)),
         folder=folder,
     )
 

@@ -43,7 +43,7 @@ def answering(run: Findings, *, columns: bool, labels: bool, sees_scores: bool =
     told = ColumnAnswer(
         party="passive", column="x", kind="number", light="red", levels=LEAKS if columns else SAFE, features=(0,)
     )
-    answer = Answer("", "red", (), (told,), label_levels=(LEAKS if labels else SAFE,))
+    answer = Answer((), "red", (), (told,), label_levels=(LEAKS if labels else SAFE,))
     tried = [attack("half_star", column("x", 0.02))] if sees_scores else []
     return replace(run, answer=answer, predictions=findings(*tried))
 

@@ -111,7 +111,7 @@ def test_labels_are_told_beside_their_frequencies_and_an_own_classifier() -> Non
     (sentence,) = label_sentences([replace(found, levels=(*found.levels[:3], known))])
     assert sentence == (
         "labels: the federation gives passive 60 % (55 to 65) of what was unknown at level marginals, by "
-        "label_recovery; 20 % (10 to 30) of what is unknown to its own classifier from 100 labels."
+        "label_recovery. To its own classifier from 100 labels it gives 20 % (10 to 30) of what that leaves unknown."
     )
     (nothing,) = label_sentences([replace(found, levels=levels("x", 0.2))])
     assert nothing == "labels: label_recovery told passive under a tenth of what was unknown."

@@ -60,7 +60,7 @@ def attacked(path: Path, *shares: float, cipher: str = "paillier", wrong: int | 
 # So many wrong labels of 100 show that nothing was told; with 50 chance could hide a tenth.
 SAFELY = 80
 JOIN = "If fintech joins with these 3 columns, bank can reconstruct"
-SAFE = "; no label attack did a tenth better than guessing."
+SAFE = ". No label attack did a tenth better than guessing."
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,8 @@ SAFE = "; no label attack did a tenth better than guessing."
         ((0, 0.2, 0), "1 of them (emp.var.rate) somewhat better than it could guess", "amber"),
         (
             (0, 0.2, 1),
-            "1 of them (age) far better than it could guess, and 1 more (emp.var.rate) somewhat better",
+            "1 of them (age) far better than it could guess. It can reconstruct 1 more (emp.var.rate) somewhat better "
+            "than it could guess",
             "red",
         ),
         ((0, 0, 0), "none of them a tenth better than it could guess", "green"),
@@ -87,7 +88,7 @@ def test_what_columns_give_away(tmp_path: Path, shares: tuple[float, ...], words
 def test_labels_told_to_a_passive_party_are_the_active_partys_risk(tmp_path: Path) -> None:
     found = attacked(tmp_path, 0, 0, 0, wrong=3)
     assert found.sentence == (
-        f"{JOIN} none of them a tenth better than it could guess; fintech can tell 97 % of the labels that were "
+        f"{JOIN} none of them a tenth better than it could guess. fintech can tell 97 % of the labels that were "
         "trained on, 50 % by guessing."
     )
     assert [one.light for one in found.parties] == ["red", "green"]
@@ -104,8 +105,8 @@ def test_only_who_knows_more_is_given_anything(tmp_path: Path) -> None:
     estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
     assert (
-        f"{JOIN} none of them a tenth better than it could guess, but 1 of them (age) once it knows how the columns "
-        "vary together" in found.sentence
+        f"{JOIN} none of them a tenth better than it could guess. Once it knows how the columns vary together, it can "
+        "reconstruct 1 of them (age) a tenth better, or more." in found.sentence
     )
     assert (found.columns[0].column, found.columns[0].light) == ("age", "amber")
 
@@ -113,8 +114,8 @@ def test_only_who_knows_more_is_given_anything(tmp_path: Path) -> None:
 def test_nothing_measured_is_grey_and_never_green(tmp_path: Path) -> None:
     found = answer(write_run(tmp_path, {"passive": PASSIVE}))
     assert found.sentence == (
-        "What bank can reconstruct of the columns of fintech was not measured: no attack on predictions was mounted; "
-        "what fintech can tell of labels was not measured."
+        "What bank can reconstruct of the columns of fintech was not measured: no attack on predictions was mounted. "
+        "What fintech can tell of labels was not measured."
     )
     assert {found.light, *(one.light for one in found.parties)} == {"grey"}
     assert len(found.not_measured) == 3
@@ -158,14 +159,15 @@ def test_both_deployments_are_answered_where_an_attack_needs_no_parameters(
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
     assert found.sentence.startswith(
         "If fintech joins with these 3 columns and discloses its parameters, bank can reconstruct 2 of them "
-        f"(emp.var.rate, age) far better than it could guess; if it keeps them, {words}; "
+        "(emp.var.rate, age) far better than it could guess. If fintech keeps its parameters, bank can reconstruct "
+        f"{words}. "
     )
 
 
 def test_what_nobody_tried_without_parameters_was_not_measured(tmp_path: Path) -> None:
     outcomes = [replace(outcome("ls"), sees_parameters=True)]
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": told(0, 0, 0)}))
-    assert "; what is left without its parameters was not measured; " in found.sentence
+    assert " What is left without its parameters was not measured. " in found.sentence
 
 
 def test_what_only_who_knows_more_tried_without_parameters_is_no_word_of_safety(tmp_path: Path) -> None:
@@ -177,20 +179,21 @@ def test_what_only_who_knows_more_tried_without_parameters_is_no_word_of_safety(
     estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
     assert (
-        "; if it keeps them, none of them demonstrably a tenth better than it could guess, but 1 of them (age) once it "
-        "knows some complete records; "
+        " If fintech keeps its parameters, bank can reconstruct none of them demonstrably a tenth better than it could "
+        "guess. Without them, once it knows some complete records, it can reconstruct 1 of them (age) a tenth better, "
+        "or more. "
     ) in found.sentence
 
 
 def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> None:
     found = attacked(tmp_path, 0, 0, 0, cipher="plain", wrong=SAFELY)
-    assert found.sentence.endswith("; training was not encrypted (INSECURE).")
+    assert found.sentence.endswith(" Training was not encrypted (INSECURE).")
     (left_out,) = found.not_measured
     assert "auxiliary_ciphertext" in left_out
     assert "randomiser_channel" in left_out
     assert [one.light for one in found.parties] == ["grey", "grey"]
     assert found.light == "grey"
-    assert all(one.words.endswith("; what only ciphertexts can tell was not measured") for one in found.parties)
+    assert all(one.words.endswith(" What only ciphertexts can tell was not measured.") for one in found.parties)
     safe = attacked(tmp_path / "paillier", 0, 0, 0, wrong=SAFELY)
     assert (safe.light, safe.not_measured) == ("green", ())
 
@@ -199,8 +202,8 @@ def test_who_was_tried_as_honest_only_leaves_nobody_green(tmp_path: Path) -> Non
     run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
     found = answer(add_label_attack(run, SAFELY))
     assert [one.light for one in found.parties] == ["grey", "grey"]
-    assert found.parties[0].words.endswith("; what fintech can tell by other messages was not measured")
-    assert found.parties[1].words.endswith("; what bank can tell by other messages was not measured")
+    assert found.parties[0].words.endswith(" What fintech can tell by other messages was not measured.")
+    assert found.parties[1].words.endswith(" What bank can tell by other messages was not measured.")
     assert "bank and fintech" in found.not_measured[0]
     add_outcome(
         run, "passive", "auxiliary_ciphertext(iota=2)", NOT_APPLICABLE, reason="it can't work with these numbers"
@@ -226,9 +229,9 @@ def test_labels_are_safe_only_from_parties_that_were_tried(tmp_path: Path) -> No
     parties = {"passive-1": typed([Feature(TRUTH[:, 0], "pay")]), "passive-2": typed([Feature(TRUTH[:, 1], "pay")])}
     run = add_label_attack(write_run(tmp_path, parties), SAFELY, party="passive-1")
     active = answer(add_attempts_on_ciphertexts(run), *parties).parties[0]
-    assert (active.light, active.words.partition("; ")[2]) == (
+    assert (active.light, active.words.partition(". ")[2]) == (
         "grey",
-        "what passive-2 can tell of them was not measured",
+        "What passive-2 can tell of them was not measured.",
     )
     assert answer(add_label_attack(run, SAFELY, party="passive-2"), *parties).parties[0].light == "green"
 
@@ -238,7 +241,7 @@ def test_an_attack_that_failed_leaves_nobody_green(tmp_path: Path) -> None:
     run = write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": told(0, 0, 0)})
     found = answer(add_attempts_on_ciphertexts(add_label_attack(run, SAFELY)))
     assert [one.light for one in found.parties] == ["green", "grey"]
-    assert found.parties[1].words.endswith("; not known, for it failed: gia")
+    assert found.parties[1].words.endswith(" Not known, for it failed: gia.")
 
 
 def test_who_knows_more_and_finds_nothing_says_nothing_of_who_knows_less(tmp_path: Path) -> None:
@@ -255,9 +258,9 @@ def test_whether_a_value_is_there_is_part_of_the_answer(tmp_path: Path) -> None:
     own = typed([pay, Feature(gaps, "pay", "missing", name="pay is missing"), Feature(TRUTH[:, 1], "age")])
     estimate = np.column_stack([MEAN[:, 0], gaps, MEAN[:, 1]])
     found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": estimate}))
-    assert "none of them a tenth better than it could guess, but whether pay is there;" in found.sentence
+    assert "none of them a tenth better than it could guess. It can tell whether pay is there." in found.sentence
     assert found.parties[1].words == (
-        "none of its 2 columns can be told a tenth better than by guessing; whether pay is there can be told"
+        "None of its 2 columns can be told a tenth better than by guessing. Whether pay is there can be told."
     )
     assert found.parties[1].light == "amber"
 
@@ -268,7 +271,9 @@ def test_a_column_of_a_few_huge_values_is_not_green_where_all_others_are_told(tm
     own, judged = typed([Feature(cells, "income", scale=1e6)]), np.arange(1, COUNT)
     estimates = {"ls": cells[judged, None] + 1e-5}
     found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], judged=judged, estimates=estimates))
-    assert "can reconstruct it (income) far better than it could guess" in found.sentence
+    assert (
+        "can read nearly exactly at least half of the values of it (income) that it could not guess." in found.sentence
+    )
     assert found.columns[0].light == "red"
     assert "100 % of records read nearly exactly" in found.columns[0].sentence
 
@@ -290,7 +295,7 @@ def test_insecure_settings_are_said(tmp_path: Path) -> None:
     record = run.record("active")
     warned = PartyRecord(**{**vars(record), "warnings": ("INSECURE: rerandomise=off",)})
     run.write_record("active", warned)
-    assert answer(run).sentence.endswith("; settings were insecure, see the warnings.")
+    assert answer(run).sentence.endswith(" Settings were insecure, see the warnings.")
 
 
 def test_several_passive_parties_are_told_apart(tmp_path: Path) -> None:
@@ -302,7 +307,7 @@ def test_several_passive_parties_are_told_apart(tmp_path: Path) -> None:
         "If shop and lab join with these 2 columns, the active party can reconstruct 1 of them (pay of lab) far better"
     )
     assert [one.light for one in found.parties] == ["grey", "green", "red"]
-    assert found.parties[1].words == "none of its 1 column can be told a tenth better than by guessing"
+    assert found.parties[1].words == "None of its 1 column can be told a tenth better than by guessing."
 
 
 def verdict(low: float, mean: float) -> tuple[LevelVerdict, ...]:
@@ -376,7 +381,7 @@ def test_no_name_breaks_the_words(judged: Findings, names: list[str], title: str
     everything = [found.sentence, *(one.words for one in found.parties), *(one.sentence for one in found.columns)]
     for words in everything:
         assert all(letter.isprintable() or unicodedata.category(letter) == "Zs" for letter in words)
-    assert len(found.sentence) < 600
+    assert max(map(len, found.sentences)) < 400
     assert "2 of them" in found.sentence
 
 

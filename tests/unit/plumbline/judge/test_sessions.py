@@ -41,8 +41,8 @@ def test_lights_are_of_the_limit_and_one_session_stands_beside(tmp_path: Path) -
     assert answer.sentence.startswith(
         "After 7 sessions: if fintech joins with these 2 columns, bank can reconstruct 1 of"
     )
-    assert "; one session alone tells 1 of them somewhat better;" in answer.sentence
-    assert answer.parties[1].words.startswith("after 7 sessions: 1 of its 2 columns")
+    assert " One session alone tells 1 of them somewhat better." in answer.sentence
+    assert answer.parties[1].words.startswith("After 7 sessions: 1 of its 2 columns")
     assert (
         "PLUMBLINE_MOST_FORMS=0.5 allows (7 of a record's 14 forms; a session of 2 classes takes 1" in answer.sessions
     )
@@ -67,7 +67,7 @@ def test_what_was_not_tried_is_never_green(tmp_path: Path) -> None:
     run.write_session_limit(LIMIT)
     answer = read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES).answer
     assert answer.parties[1].light == "grey"
-    assert "what further sessions tell was not measured" in answer.parties[1].words
+    assert "What further sessions tell was not measured" in answer.parties[1].words
     assert "was not measured" in answer.sessions
 
 

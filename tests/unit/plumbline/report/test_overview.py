@@ -34,7 +34,7 @@ def found(*columns: ColumnAnswer) -> Findings:
     predictions = findings(attack("half_star", column("a", 0.06)))
     made = Findings.__new__(Findings)
     object.__setattr__(made, "predictions", predictions)
-    object.__setattr__(made, "answer", Answer("", "red", (), columns))
+    object.__setattr__(made, "answer", Answer((), "red", (), columns))
     return made
 
 
