@@ -15,7 +15,7 @@ test: $(VENV)/.installed-dev $(VENV)/.kernel lint
 	# One thread of linear algebra per worker: more of them wait for each other.
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long and not studies"
 
-# What lights say of leaks of a known size, over 5,000 runs of each kind rather than 200: some minutes.
+# What lights say of leaks of a known size, over 2,000 runs of each kind rather than 200: some minutes.
 planted: $(VENV)/.installed-dev
 	PLANTED_RUNS=2000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit/plumbline/judge/test_planted.py
 

@@ -41,13 +41,15 @@ class Protection:
         return any("parameter_gram" in defence.spec.needs for defence in self._defences)
 
     def protected(self, scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
-        """Protect (rows, classes) scores; raises OutOfOrder for what a defence can't work on."""
+        """Protect (rows, classes) scores; raises OutOfOrder where a defence can't, or makes no numbers."""
         context = ScoreContext(self._noise, parameter_gram)
         for defence in self._defences:
             try:
                 scores = defence.protect_scores(scores, context)
             except DefenceError as error:
                 raise OutOfOrder(str(error)) from error
+            if not np.isfinite(scores).all():
+                raise OutOfOrder(f"Defence {defence.name} makes scores that aren't finite: leave it out, or mend it.")
         return scores
 
     def fingerprint(self, classes: int) -> str:

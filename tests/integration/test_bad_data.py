@@ -7,14 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+import plumbline
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import LocalProcesses, ProcessFailed
 from plumbline.recipe import Recipe, own_tables
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
+from tests.harness.documented_plugin import lay_out
+from vfl.data.faults import TableError
 
 GOOD = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0], "y": [0, 1, 0]})
 PEERS = "coordinator=127.0.0.1:1,active=127.0.0.1:2,passive=127.0.0.1:3"
@@ -119,6 +123,79 @@ def test_a_party_whose_table_is_refused_ends_the_start_with_its_own_words_and_le
     with pytest.raises(ProcessFailed, match="active ended with status 2"):
         Federation.start(processes)
     assert all(processes.process(name).poll() is not None for name in processes.settings)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cells", "labels", "words"),
+    [
+        (1, {"x": [1.0]}, [0, 1], "every row has the same value"),
+        (40, {"x": [3.0] * 40}, [0, 1], "every row has the same value"),
+        (40, {"x": range(40)}, [1], "one class only"),
+        (40, {f"k{at}": [0, 1] * 20 for at in range(10_000)}, [0, 1], "10,001 columns, and 5,000 are read"),
+    ],
+    ids=["one record", "rows alike", "one class", "10,000 one-hot columns"],
+)
+def test_an_audit_of_what_cannot_be_learned_from_ends_in_a_sentence(
+    tmp_path: Path, rows: int, cells: dict[str, Any], labels: list[int], words: str
+) -> None:
+    passive = pd.DataFrame({"id": [f"id-{row}" for row in range(rows)], **cells})
+    active = table(0, 40, y=[labels[row % len(labels)] for row in range(40)])
+    with pytest.raises(TableError, match=words):
+        plumbline.audit(active, passive, label="y", runs=tmp_path, verbosity="quiet", cipher="plain")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_common_record_is_nothing_to_learn_from() -> None:
+    with Federation.local(
+        active=table(0, 40, y=[row % 2 for row in range(40)]), passive=[table(39, 79)], label="y", settings=SETTINGS
+    ) as federation:
+        with pytest.raises(FederationFailed, match="one class only"):
+            federation.train()
+        assert not [log for log in federation.processes.folder.rglob("*.log") if "Traceback" in log.read_text()]
+
+
+def test_common_records_that_are_all_alike_are_grey(tmp_path: Path) -> None:
+    """Each table has other rows besides, so that nobody can refuse it; all attacks on labels and columns run."""
+    draw = np.random.default_rng(0)
+    active = table(0, 300, y=draw.integers(0, 2, 300))
+    passive = pd.concat([table(0, 300).assign(x=2.0), table(300, 400)])
+    asked: Any = {"attacks": ["half_star", "ls", "posterior", "own_part"], "epochs": 1, "cipher": "plain"}
+    answer = plumbline.audit(active, passive, label="y", runs=tmp_path, verbosity="quiet", **asked).answer
+    assert {one.light for one in (*answer.parties, *answer.columns)} == {"grey"}
+    assert "Nothing is left to give away of 1 (x)." in answer.sentences
+    assert not [log for log in tmp_path.rglob("*.log") if "Traceback" in log.read_text()]
+
+
+_BROKEN = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+import defences
+
+@dataclass(frozen=True)
+class Broken:
+    name: ClassVar[str] = "broken"
+    spec: ClassVar[defences.DefenceSpec] = defences.DefenceSpec(
+        sits=("coordinator",), stages=("scores",), keeps="nothing", source="a test", stops=("columns",)
+    )
+
+    def protect_scores(self, scores, context):
+        return np.full_like(scores, np.nan)
+"""
+
+
+def test_a_defence_that_makes_no_numbers_ends_the_session_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Once, after all of the training: "Scores must be finite numbers, at most 1e+150 in magnitude."
+    lay_out(tmp_path, "broken", _BROKEN, {"plumbline.defences": "broken = broken:Broken"})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    active, passive = table(0, 40, y=[row % 2 for row in range(40)]), table(0, 40)
+    asked: Any = {"attacks": ["ls"], "epochs": 1, "cipher": "plain", "defences": ["broken"]}
+    with pytest.raises(FederationFailed, match="Defence broken makes scores that aren't finite"):
+        plumbline.audit(active, passive, label="y", runs=tmp_path / "runs", verbosity="quiet", **asked)
+    assert not [log for log in tmp_path.rglob("*.log") if "Traceback" in log.read_text()]
 
 
 def _certificates(folder: Path) -> None:
