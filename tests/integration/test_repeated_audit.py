@@ -11,7 +11,7 @@ import pytest
 
 from scripts.compare_runs import compare
 
-AUDIT = ("--data", "wine", "--cipher", "plain", "--attacks", "half_star,rcc2", "--set", "epochs=2", "--name", "first")
+AUDIT = ("--data", "breast_cancer", "--cipher", "plain", "--attacks", "half_star,rcc2", "--set", "epochs=2", "--name", "first")
 
 
 def plumbline(*arguments: str, cwd: Path, status: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -65,9 +65,10 @@ def test_the_file_in_the_folder_repeats_the_run_from_elsewhere_number_by_number(
     folder: Path, first: Path, tmp_path: Path
 ) -> None:
     written = str(first / "audit.toml")
-    plumbline("audit", "--config", written, "--name", "again", "--fail-above", "1", cwd=tmp_path)
+    done = plumbline("audit", "--config", written, "--name", "again", "--fail-above", "1", cwd=tmp_path)
+    assert "is above --fail-above, but not all was measured: see what is grey" in done.stderr
     assert not list(tmp_path.iterdir())  # it goes where the first went
-    found = compare("wine", first, next((folder / "runs").glob("*-again")))
+    found = compare("breast_cancer", first, next((folder / "runs").glob("*-again")))
     assert found.numbers > 500
     # What the command line said otherwise, and nothing else.
     assert found.different == ("config.json: request.fail_above: 0.01 became 1.0",)
@@ -88,7 +89,7 @@ def test_a_report_is_made_again_from_the_folder_alone(folder: Path, first: Path,
 def test_the_folders_runs_are_listed_and_compared(folder: Path) -> None:
     listed = json.loads(plumbline("runs", "--json", cwd=folder).stdout)
     assert {run["name"] for run in listed} >= {"first"}
-    assert listed[-1]["what"] == "wine, 2 attacks"
+    assert listed[-1]["what"] == "breast_cancer, 2 attacks"
     found = json.loads(plumbline("runs", "compare", "first", "first", "--json", cwd=folder).stdout)
     assert found["settings"] == []
     assert all(one["first"] == one["second"] for one in found["columns"])
