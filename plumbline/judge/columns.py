@@ -93,28 +93,22 @@ def _nearest(values: FloatArray, cells: FloatArray) -> IntArray:
 
 
 def _one_hot_groups(features: FloatArray, owners: Sequence[str]) -> list[IntArray]:
+    """Find runs of columns whose ones take every record once; each column is added once and dropped once."""
     binary = ((features == 0) | (features == 1)).all(axis=0) & (np.ptp(features, axis=0) > 0)
-    groups, start = list[IntArray](), 0
-    while start < features.shape[1]:
-        end = _end_of_group(features, binary, owners, start)
-        if end:
-            groups.append(np.arange(start, end))
-        start = end or start + 1
-    return groups
-
-
-def _end_of_group(features: FloatArray, binary: BoolArray, owners: Sequence[str], start: int) -> int:
-    """Where the one-hot group that begins here ends; 0 if none does."""
-    total = np.zeros(len(features))
-    for column in range(start, features.shape[1]):
+    groups, start, taken = list[IntArray](), 0, np.zeros(len(features), dtype=bool)
+    for column, ones in enumerate(features.T > 0):
         if not binary[column] or owners[column] != owners[start]:
-            return 0
-        total += features[:, column]
-        if total.max() > 1:
-            return 0
-        if column > start and total.min() == 1:
-            return column + 1
-    return 0
+            start, taken = column + (not binary[column]), np.zeros_like(taken)
+        if not binary[column]:
+            continue
+        while (taken & ones).any():
+            taken &= features[:, start] == 0
+            start += 1
+        taken |= ones
+        if taken.all():
+            groups.append(np.arange(start, column + 1))
+            start, taken = column + 1, np.zeros_like(taken)
+    return groups
 
 
 # What a column of a passive table is judged as.

@@ -11,7 +11,8 @@ import pytest
 
 from scripts.compare_runs import compare
 
-AUDIT = ("--data", "breast_cancer", "--cipher", "plain", "--attacks", "half_star,rcc2", "--set", "epochs=2", "--name", "first")
+OPTIONS = ("--attacks", "half_star,rcc2", "--set", "epochs=2", "--name", "first")
+AUDIT = ("--data", "breast_cancer", "--cipher", "plain", *OPTIONS)
 
 
 def plumbline(*arguments: str, cwd: Path, status: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -1,9 +1,12 @@
 """What counts as a category, and when a guess names it right."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plumbline.judge.columns import find_categories, values_of
 from plumbline.judge.evidence import Predictor, prior_losses, wrong_losses
+from vfl.arrays import FloatArray
 
 RNG = np.random.default_rng(2)
 COLOURS = RNG.choice(3, size=200, p=[0.5, 0.3, 0.2])
@@ -19,6 +22,37 @@ def test_a_one_hot_group_is_one_category_and_numbers_and_constants_are_none() ->
 def test_no_group_is_shared_by_two_parties() -> None:
     owners = ["a", "a", "a", "b", "b", "b"]
     assert [one.columns.tolist() for one in find_categories(CELLS, owners)] == [[1], [2], [3], [4]]
+
+
+def groups_by_definition(features: FloatArray, owners: list[str]) -> list[list[int]]:
+    """Every run of one party's varying columns whose sum is 1 in each record; of two that begin alike the shorter."""
+    varies = ((features == 0) | (features == 1)).all(axis=0) & (np.ptp(features, axis=0) > 0)
+    groups, start = list[list[int]](), 0
+    while start < len(owners):
+        ends = [
+            end
+            for end in range(start + 2, len(owners) + 1)
+            if varies[start:end].all()
+            and len(set(owners[start:end])) == 1
+            and (features[:, start:end].sum(axis=1) == 1).all()
+        ]
+        groups += [list(range(start, ends[0]))] if ends else []
+        start = ends[0] if ends else start + 1
+    return groups
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 4), st.lists(st.sampled_from(["group", "flags", "number"]), min_size=1)
+)
+def test_groups_are_found_as_they_are_defined(seed: int, records: int, kinds: list[str]) -> None:
+    generator = np.random.default_rng(seed)
+    drawn = {"group": lambda: np.eye(3)[generator.integers(0, 3, records)][:, : generator.integers(1, 4)]}
+    drawn["flags"] = lambda: generator.integers(0, 2, (records, 2)).astype(float)
+    drawn["number"] = lambda: generator.integers(0, 3, (records, 1)).astype(float)
+    features = np.column_stack([drawn[kind]() for kind in kinds])
+    owners = [str(one) for one in np.sort(generator.integers(0, 2, features.shape[1]))]
+    found = [one.columns.tolist() for one in find_categories(features, owners) if len(one.columns) > 1]
+    assert found == groups_by_definition(features, owners)
 
 
 def test_flags_that_are_no_group_stay_alone() -> None:
