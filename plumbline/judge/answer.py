@@ -165,9 +165,9 @@ def hits_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
     return f"{column.known_as} in {percent(1 - known.error)} of records, {percent(1 - known.e0)} by guessing"
 
 
-def read_words(column: ColumnLevels) -> str:
+def read_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
     """How many records are read nearly exactly, where that is a leak beyond what a guess reads; else empty."""
-    read = at(column.read) if column.read else None
+    read = at(column.read, level) if column.read else None
     if read is None or not read.is_exposed or read.error is None:
         return ""
     return f"{percent(1 - read.error)} of records read nearly exactly, {percent(1 - read.e0)} by guessing"

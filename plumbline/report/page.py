@@ -16,7 +16,7 @@ from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, percent_words, roc, share_bar, stacked
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
-from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own
+from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own, read_words
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
@@ -121,7 +121,7 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
     one = column.one_session
     alone = f"after one session alone the share is {share_words(at(one, level))}" if one else ""
     told = f"{guess} \N{RIGHTWARDS ARROW} {attack}" if attack else f"{guess} by guessing"
-    return "; ".join(filter(None, (told, hits_words(column, level), alone)))
+    return "; ".join(filter(None, (told, hits_words(column, level), read_words(column, level), alone)))
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def test_common_records_that_are_all_alike_are_grey(tmp_path: Path) -> None:
     passive = pd.concat([table(0, 300).assign(x=2.0), table(300, 400)])
     asked: Any = {"attacks": ["half_star", "ls", "posterior", "own_part"], "epochs": 1, "cipher": "plain"}
     answer = plumbline.audit(active, passive, label="y", runs=tmp_path, verbosity="quiet", **asked).answer
-    assert {one.light for one in (*answer.parties, *answer.columns)} == {"grey"}
+    assert {one.light for one in answer.parties} == {one.light for one in answer.columns} == {"grey"}
     assert "Nothing is left to give away of 1 (x)." in answer.sentences
     assert not [log for log in tmp_path.rglob("*.log") if "Traceback" in log.read_text()]
 
