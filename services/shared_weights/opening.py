@@ -18,29 +18,33 @@ from services.common.state_folder import State
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Integers, Shares
 
-# w. Weights stay below 2^7 in magnitude.
-OPENING_BITS = 24
-OPENING_FRACTION_BITS = 16
+# Of w, the plan's opening_bits: weights stay below 2^7 in magnitude, the others are fraction bits.
+_WHOLE_BITS = 8
 _KEPT = "opening.json"
 
 
-def word_of(share: Shares) -> Integers:
-    """What the holder of V sends of it: its lowest w bits from the opening's fraction on."""
-    word: Integers = share.rescaled(OPENING_FRACTION_BITS).integers % (1 << OPENING_BITS)
+def fraction_bits(bits: int) -> int:
+    """How many of an opened word's bits are of the fraction."""
+    return bits - _WHOLE_BITS
+
+
+def word_of(share: Shares, bits: int) -> Integers:
+    """What the holder of V sends of it: its lowest ``bits`` from the opening's fraction on."""
+    word: Integers = share.rescaled(fraction_bits(bits)).integers % (1 << bits)
     return word
 
 
-def opened(word: Integers, share: Shares) -> FloatArray:
-    """An owner's weights, of the other's word and its own share: multiples of 2**-OPENING_FRACTION_BITS."""
-    half = 1 << OPENING_BITS - 1
-    total = (word_of(share) + word + half) % (1 << OPENING_BITS) - half
-    weights: FloatArray = total.astype(np.float64) / 2.0**OPENING_FRACTION_BITS
+def opened(word: Integers, share: Shares, bits: int) -> FloatArray:
+    """An owner's weights, of the other's word and its own share: multiples of 2**-fraction_bits, below 2^7."""
+    half = 1 << bits - 1
+    total = (word_of(share, bits) + word + half) % (1 << bits) - half
+    weights: FloatArray = total.astype(np.float64) / 2.0 ** fraction_bits(bits)
     return weights
 
 
 def opened_bits(agreement: Agreement, owner: str) -> int:
     """How many bits an owner is opened in a session."""
-    return agreement.party(owner).feature_count * agreement.residual_columns * OPENING_BITS
+    return agreement.party(owner).feature_count * agreement.residual_columns * agreement.plan.opening_bits
 
 
 def kept_words(state: State, session_id: str, words: dict[str, Integers]) -> dict[str, Integers]:

@@ -101,6 +101,7 @@ class ShareExchange:
         # Held while others' features are used: they are forgotten at the end, and not before.
         self._computing = threading.Lock()
         self._steps = terms.schedule.steps_per_epoch * terms.agreement.plan.epochs
+        self._opening_bits = terms.agreement.plan.opening_bits
         self._state = state or StateInMemory()
         self._step = 0
         self._is_open = False
@@ -238,7 +239,7 @@ class ShareExchange:
         """
         self._is_open = True
         places = self._terms.places(self._name)
-        words = {owner: word_of(weights[places[owner]]) for owner in self._terms.held_by(self._name)}
+        words = {owner: word_of(weights[places[owner]], self._opening_bits) for owner in self._terms.held_by(self._name)}
         kept = kept_words(self._state, self._terms.agreement.session_id, words)
         return [self._outgoing(owner, Kind.OPENED, self._steps, word.ravel().tolist()) for owner, word in kept.items()]
 
@@ -246,7 +247,7 @@ class ShareExchange:
         """This party's own weights, (d, k); raises PeerVanished without the word of their other holder."""
         own = weights[self._terms.places(self._name)[self._name]]
         word = self._await(Kind.OPENED, self._terms.holder(self._name), self._steps)
-        return opened(np.array(word, dtype=np.object_).reshape(own.shape), own)
+        return opened(np.array(word, dtype=np.object_).reshape(own.shape), own, self._opening_bits)
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or sends from now on, is told ``reason``. Others' features are forgotten."""
