@@ -84,12 +84,12 @@ class Listening:
         X = self._holder._features
         ring, unit = 1 << formats.gradient_ring, 2.0**formats.product_fraction_bits
         votes = own.copy()
-        for rows, residual, read, masks in self.steps:
+        for rows, residual, read, masks in self.steps[: self.session.terms.schedule.steps_per_epoch]:
             offset = X[rows].sum(axis=0)[:, None] * self._holder._residual_offset
             sums = (decrypted(read, masks) - offset + X[rows].T @ residual + ring // 2) % ring - ring // 2
             columns = (X[rows] / 2.0**formats.feature_fraction_bits).astype(np.float64)
             f = np.linalg.lstsq(columns.T, (sums / unit).astype(np.float64), rcond=None)[0][:, 0]
-            # Each step says a little more than the own part, in the right order of size or in none.
+            # More than the own part says, in the right order of size or in none.
             votes[rows] -= 2 * np.clip(f, -4, 4)
         return (votes > 0).astype(np.int64)
 
@@ -134,14 +134,19 @@ def right(one: Listening, decrypted: Reading, own: FloatArray) -> int:
     return int((one.labels(decrypted, own) == one.session.problem.labels).sum())
 
 
-def test_who_knows_the_masks_reads_every_label(listeners: list[Listening]) -> None:
-    """What the next two tests would see, were there anything."""
-    assert [right(one, unmasked, np.zeros(40)) for one in listeners] == [40] * len(SEEDS)
+def test_who_knows_the_masks_reads_labels(listeners: list[Listening]) -> None:
+    """What the next two tests would see, were there anything; a record whose z is beyond its label's 2 misleads."""
+    assert sum(right(one, unmasked, np.zeros(40)) for one in listeners) >= 395
 
 
 def test_no_attack_in_training_beats_the_majority_on_drawn_labels(listeners: list[Listening]) -> None:
-    """Ten seeds of 40 records, half of each class: 200 expected, 47 more is 1e-6."""
+    """Ten seeds of 40 records, half of each class: 200 expected, 47 more is 1e-6; of a first step's 40, 36 or more."""
     assert sum(right(one, as_read, np.zeros(40)) for one in listeners) < 247
+    first = 0
+    for one in listeners:
+        rows = one.steps[0][0]
+        first += int((one.labels(as_read, np.zeros(40))[rows] == one.session.problem.labels[rows]).sum())
+    assert first < 36
 
 
 def test_an_attack_after_the_opening_does_as_well_with_uniform_numbers(listeners: list[Listening]) -> None:
