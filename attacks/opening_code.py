@@ -39,6 +39,7 @@ class OpenedLabels:
         rows: (m,) the records that steps used.
         bits: what these labels are, a bit for every output.
         bound: what the opening can carry.
+        reason: why there is no label; empty when there is one.
     """
 
     kind: ClassVar[str] = "labels"
@@ -46,10 +47,11 @@ class OpenedLabels:
     rows: IntArray
     bits: int
     bound: int
+    reason: str = ""
 
     def facts(self) -> Mapping[str, Json]:
-        """How many bits were read, and how many there are."""
-        return {"bits": self.bits, "bound": self.bound}
+        """How many bits were read, how many there are, and why there is no label."""
+        return {"bits": self.bits, "bound": self.bound, "reason": self.reason}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Labels of all records, and that they come at the end."""
@@ -155,7 +157,10 @@ class CodedColumns:
         """The labels that were read, once weights are opened."""
         terms = self._terms
         bound = terms.features.shape[1] * terms.outputs * terms.opening_bits
-        return OpenedLabels(self._labels, self._seen, len(self._asked) * terms.outputs, bound)
+        read = int((self._labels != UNRESOLVED).sum()) * terms.outputs
+        return OpenedLabels(
+            self._labels, self._seen, read, bound, "" if read else "Not possible: no weight was opened."
+        )
 
     def _bits(self, words: FloatArray) -> FloatArray:
         """(records, k): whether the residual of each asked record had its class's term in this output."""

@@ -92,12 +92,13 @@ class TrainingAdversary:
         # Of the session at work: how each attack comes to its result, or why it can't be mounted.
         self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
         self._refused: dict[str, Exception | SystemExit] = {}
-        self._others: dict[str, OtherFeatures] = {}
+        # Where weights are shared: what is encrypted in place of features, or why it can't be.
+        self._others: dict[str, OtherFeatures | Exception | SystemExit] = {}
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
         self._transcript = Transcript()
-        self._conclude, self._refused = {}, {}
+        self._conclude, self._refused, self._others = {}, {}, {}
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
             if not attack.spec.is_on(agreement.plan.learner):
@@ -122,17 +123,14 @@ class TrainingAdversary:
 
     def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
         """What this party encrypts in place of its features in a session on shared weights; None for these."""
-        self._conclude, self._refused, self._others = {}, {}, {}
+        self._others, chosen = {}, None
         for one, attack in self._mounted.items():
-            if not replaces_features(attack):
-                refused = f"{one} reads what protocol=hu sends back: protocol=shared sends nothing back."
-                self._refused[one] = ValueError(refused)
-                continue
-            try:
-                self._others[one] = attack.code(sharing_terms(agreement, features))
-            except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
-                self._refused[one] = error
-        return next(iter(self._others.values()), None)
+            if replaces_features(attack):
+                try:
+                    self._others[one] = chosen = attack.code(sharing_terms(agreement, features))
+                except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
+                    self._others[one] = error
+        return chosen
 
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step, where any attack is mounted."""
@@ -163,11 +161,15 @@ class TrainingAdversary:
             status: AttackStatus = DONE
             reason = None
             try:
-                if name in self._refused:
-                    raise self._refused[name]
                 if name in self._others:
-                    found = self._found(name, self._others[name].result())
+                    found = self._found(name, _result(self._others[name]))
                 else:
+                    if training.agreement.plan.shares_weights:
+                        raise ValueError(
+                            f"{name} reads what protocol=hu sends back: protocol=shared sends nothing back."
+                        )
+                    if name in self._refused:
+                        raise self._refused[name]
                     view = view or self._view(training, records)
                     found = self._found(name, self._conclude[name](view))
                 reason = None if (said := found.pop("reason", None)) is None else str(said)
@@ -291,6 +293,12 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
         key_bits=agreement.plan.key_bits,
         formats=CipherFormats(agreement).messages_of(party),
     )
+
+
+def _result(others: OtherFeatures | Exception | SystemExit) -> TrainingResult:
+    if isinstance(others, (Exception, SystemExit)):
+        raise others
+    return others.result()
 
 
 def sharing_terms(agreement: Agreement, features: FloatArray) -> SharingTerms:

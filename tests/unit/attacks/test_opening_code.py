@@ -39,6 +39,7 @@ def session(
         run_all(parties, problem.terms(plan))
         weights = open_all(parties)
         (code,) = adversary._others.values()
+        assert not isinstance(code, BaseException)
         found = code.result()
     assert isinstance(found, OpenedLabels)
     return found, weights
@@ -84,6 +85,7 @@ def test_nothing_is_read_of_another_training() -> None:
     problem = SharedProblem.random(rows=230, columns=(2, 10))
     terms = sharing_terms(problem.agreement(DENSE.changed(batch_size=230)), problem.blocks["passive-1"])
     code, other = CodedColumns(terms, 0), np.random.default_rng(1).permutation(problem.labels)
+    assert code.result().facts() == {"bits": 0, "bound": 240, "reason": "Not possible: no weight was opened."}
     code.read(_trained(code, terms, other))
     correct, read = right(code.result(), problem.labels)
     assert read == 230
