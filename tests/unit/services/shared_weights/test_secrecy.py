@@ -62,9 +62,10 @@ class Listening:
 
     def __init__(self, problem: SharedProblem, plan: TrainingPlan = TELLING) -> None:
         self.session = SharedSession.begin(problem, plan)
-        self._holder: Any = self.session.holders[PASSIVE]
+        holder: Any = self.session.holders[PASSIVE]
+        self._holder = holder
         self.steps: list[tuple[IntArray, Integers, Integers, Integers]] = []
-        self._sums, self._holder.sums = self._holder.sums, self._listen
+        self._sums, holder.sums = holder.sums, self._listen
         self.session.train()
 
     def _listen(self, step: int, batch: IntArray, residual: Shares, answers: Any, handed: Any) -> Shares:
@@ -100,7 +101,8 @@ class Listening:
         word = word_of(shares["active"][terms.places("active")[PASSIVE]], bits)
         weights = opened(word, shares[PASSIVE][terms.places(PASSIVE)[PASSIVE]], bits)
         score: FloatArray = (self.session.problem.blocks[PASSIVE] @ weights)[:, 0]
-        return score - score.mean()
+        centred: FloatArray = score - score.mean()
+        return centred
 
 
 def as_read(read: Integers, masks: Integers) -> Integers:
@@ -108,7 +110,8 @@ def as_read(read: Integers, masks: Integers) -> Integers:
 
 
 def unmasked(read: Integers, masks: Integers) -> Integers:
-    return read + masks
+    total: Integers = read + masks
+    return total
 
 
 def uniform(read: Integers, masks: Integers) -> Integers:
@@ -253,7 +256,7 @@ def test_shares_are_in_no_log_and_no_record(tmp_path: Path, caplog: pytest.LogCa
         size = (value.bit_length() + 15) // 8
         assert str(abs(value)).encode() not in texts
         for order in ("big", "little"):
-            assert abs(value).to_bytes(size, order).strip(b"\0") not in texts  # type: ignore[arg-type]
+            assert abs(value).to_bytes(size, order).strip(b"\0") not in texts
     assert not any("opening" in path.name for path in tmp_path.rglob("*"))
     assert repr(next(iter(halves.values()))).startswith("Shares(shape=")
 
