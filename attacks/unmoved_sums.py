@@ -23,8 +23,8 @@ _WIDTH, _BLOCK, _BLOCK_WIDTH, _TOURS = 1024, 30, 300, 3
 _MOST_BITS = 28
 # By how many bits sums must hold more than labels, so that nothing else fits by chance.
 _CERTAIN_BITS = 30
-# Singular values that rounding leaves, and the roundings that a found sum may be off, in what is expected of them.
-_ABOVE_ROUNDING, _MOST_OFF = 3.0, 8.0
+# Singular values that rounding leaves, at most and at least, and what a found sum may be off, in roundings.
+_ABOVE_ROUNDING, _LEAST_ROUNDING, _MOST_OFF = 3.0, 0.01, 8.0
 
 
 def labels_of_unmoved_sums(
@@ -46,6 +46,10 @@ def labels_of_unmoved_sums(
     if not columns < matrix.shape[1] or not 1 < rows <= most_rows:
         return FoundLabels(None, reason=f"{rows} rows are not searched, or no sum is left that weights don't move")
     sums = np.array([one.sums for one in equations])
+    if matrix.shape[1] > rows:
+        # Of thousands of columns no more than rows tell anything.
+        turn = np.linalg.svd(matrix, full_matrices=False)[2]
+        matrix, sums = matrix @ turn.T, turn @ sums
     middle = sums.mean(axis=0)
     moved = (sums - middle).transpose(0, 2, 1).reshape(-1, matrix.shape[1])
     _, sizes, directions = np.linalg.svd(moved)
@@ -54,8 +58,9 @@ def labels_of_unmoved_sums(
     if not columns == told < matrix.shape[1]:
         return FoundLabels(None, reason=f"weights moved in {told} directions, and can in {columns}")
     # How far the directions that were seen are off turns a part of what they hold into the others.
-    off = sizes[told] / sizes[:told, None] * (directions[:told] @ middle)
-    bits = min(_MOST_BITS, int(-np.log2(np.sqrt((off**2).sum()) + sizes[told])))
+    floor = max(float(sizes[told]), _LEAST_ROUNDING * rounding)
+    off = floor / sizes[:told, None] * (directions[:told] @ middle)
+    bits = min(_MOST_BITS, int(-np.log2(np.sqrt((off**2).sum()) + floor)))
     unmoved = matrix @ directions[told:].T
     held = np.log2(np.maximum(unmoved.std(axis=0), 1e-9) * np.sqrt(rows)) + bits
     if held[held > 0].sum() < rows + _CERTAIN_BITS:

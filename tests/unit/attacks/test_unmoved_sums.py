@@ -9,8 +9,9 @@ from attacks.label_recovery import LabelRecovery
 from attacks.lattices import has_flint
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training_views import TrainingView
+from attacks.unmoved_sums import about_the_same_rows, labels_of_unmoved_sums
 from tests.harness.agreements import agreed, channel
-from tests.harness.listening import planted, seen, trained, view_of
+from tests.harness.listening import SHARE_STEP, planted, seen, trained, view_of
 from vfl.arrays import IntArray
 from vfl.theory.training import OracleRun
 
@@ -59,7 +60,8 @@ def test_sums_of_other_numbers_than_labels_are_no_labels() -> None:
     view = seen(fixed(1))
     weights = np.random.default_rng(0).normal(size=(128, 1))
     noisy = tuple(replace(one, sums=one.sums + one.matrix.T @ weights[one.rows]) for one in view.equations)
-    assert (LabelRecovery().attack(replace(view, equations=noisy)).labels == UNRESOLVED).all()
+    _, equations = about_the_same_rows(replace(view, equations=noisy))[0]
+    assert labels_of_unmoved_sums(equations, 2, 2, SHARE_STEP, 320).reason == "no choice of labels that fits was found"
 
 
 def test_each_of_several_classes_is_read() -> None:
@@ -80,3 +82,14 @@ def test_one_class_and_equal_rows_end_in_an_answer_or_a_sentence() -> None:
     )
     found = LabelRecovery().attack(replace(view, features=alike, equations=equations))
     assert (found.labels == UNRESOLVED).all()
+
+
+def test_ten_thousand_columns_of_which_most_are_zero_take_no_room() -> None:
+    view = seen(fixed(1, epochs=3))
+    wide = np.hstack([view.features[:, :2], np.zeros((128, 9_998))])
+    equations = tuple(
+        replace(one, matrix=wide[one.rows], sums=np.vstack([one.sums[:2], np.zeros((9_998, 1))]))
+        for one in view.equations
+    )
+    _, told = about_the_same_rows(replace(view, features=wide, equations=equations))[0]
+    assert labels_of_unmoved_sums(told, 2, 2, SHARE_STEP, 320).labels is None
