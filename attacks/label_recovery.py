@@ -29,6 +29,7 @@ from attacks.training_views import (
     TrainingView,
     solve_steps,
 )
+from attacks.unmoved_sums import about_the_same_rows, labels_of_unmoved_sums
 from attacks.views import ViewError
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.training import (
@@ -64,8 +65,9 @@ class LabelRecovery:
 
     How labels follow from fewer equations: by a search over signs where few are open (Theorem 4.1), which proves that
     nothing else fits; else by lattice reduction (``attacks.lattice_labels``), as far as whole numbers hold more bits
-    than labels. Steps that don't tell alone are joined: their equations add up over the rows that they share. Several
-    solutions are reported, not guessed.
+    than labels. Where the label party has fewer columns than the adversary, its weights leave some sums of a batch
+    unmoved, and these are of labels alone (``attacks.unmoved_sums``). Steps that don't tell alone are joined: their
+    equations add up over the rows that they share. Several solutions are reported, not guessed.
     """
 
     squared_norm: float = 1.0
@@ -138,7 +140,26 @@ class LabelRecovery:
                 else:
                     estimate = replace(estimate, reason=f"{estimate.reason} {_what_stops_labels(view)}")
             steps.append(estimate)
-        return steps
+        return self._with_unmoved(view, solutions, steps) if view.linear else steps
+
+    def _with_unmoved(
+        self, view: TrainingView, solutions: tuple[StepSolution, ...], steps: list[StepLabels]
+    ) -> list[StepLabels]:
+        """Steps that tell nothing alone, with what the sums of their batch tell that no weight ever moves."""
+        columns = view.label_party_features + view.label_party_bias
+        if columns >= view.features.shape[1] or all(step.method != "none" for step in steps):
+            return steps
+        told = np.full(view.n, UNRESOLVED, dtype=np.int64)
+        for rows, equations in about_the_same_rows(view):
+            found = labels_of_unmoved_sums(equations, columns, view.classes, view.share_step, self.lattice_rows)
+            if found.labels is not None:
+                told[rows] = found.labels
+        return [
+            step
+            if step.method != "none" or (told[step.rows] == UNRESOLVED).any()
+            else _searched(view, solution, FoundLabels(told[step.rows], True, "lattice"))
+            for step, solution in zip(steps, solutions, strict=True)
+        ]
 
     def _by_sign(self, view: TrainingView, solution: StepSolution, limit: int | None) -> StepLabels:
         values, source = _observed(view, solution)

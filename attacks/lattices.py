@@ -114,6 +114,11 @@ def kernel_lattice(matrix: IntArray) -> KernelLattice:
     )
 
 
+def lll_reduced(basis: IntArray) -> IntArray:
+    """Reduce a basis (n, s) of independent vectors. Raises FlintMissing."""
+    return _reduced(basis.astype(object)).astype(np.int64)
+
+
 def block_reduced(basis: IntArray, *, block: int, width: int) -> tuple[IntArray, bool]:
     """Reduce every run of ``block`` vectors of a basis once, in a tour from the first to the last.
 
@@ -136,7 +141,7 @@ def block_reduced(basis: IntArray, *, block: int, width: int) -> tuple[IntArray,
             basis[start:end] = _inserted(local, combination) @ basis[start:end]
             _, triangle = _triangle(basis)
             changed = True
-    return (_reduced(basis.astype(object)).astype(np.int64) if changed else basis), changed
+    return (lll_reduced(basis) if changed else basis), changed
 
 
 def nearest_points(basis: IntArray, target: FloatArray, *, width: int) -> IntArray:

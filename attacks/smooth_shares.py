@@ -152,6 +152,11 @@ def _at_time(functions: FloatArray, m: int) -> FloatArray:
 
 def _whitening(features: FloatArray) -> FloatArray:
     """What makes the columns of (n, d) features orthonormal, times sqrt(n): (d, rank)."""
+    if features.shape[1] > len(features):
+        # Of thousands of columns no more than records tell anything: the rest is spared the decomposition.
+        directions, triangle = np.linalg.qr(features.T)
+        spared: FloatArray = directions @ _whitening(triangle.T)
+        return spared
     _, sizes, right = np.linalg.svd(features, full_matrices=False)
     kept = sizes > _RANK * max(float(sizes[0]), _TINY)
     turn: FloatArray = right[kept].T / sizes[kept] * np.sqrt(len(features))

@@ -20,8 +20,9 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 from sklearn.metrics import roc_auc_score
 
 import attacks
+from attacks.averaged_products import RecoveredProducts
 from attacks.feature_order import RecoveredFeatures
-from attacks.recovered_labels import RecoveredLabels
+from attacks.recovered_labels import EstimatedLabels, RecoveredLabels
 from attacks.training import ListeningAttack
 from attacks.training_views import simulated_view
 from services.common.agreement import BATCHES, RESHUFFLED, TrainingPlan
@@ -45,6 +46,7 @@ from vfl.theory.training import OracleRun, simulate_oracle
 _SCALES = np.array([1.0, 0.2, 0.06, 0.02])
 _PENALTIES = (1e-2, 1e-3, 1e-4)
 _NOISY = (100.0, 10.0, 1.0, 0.1, 0.01)
+_ATTACKS = ("label_recovery", "trajectory_labels", "trajectory_products", "feature_order")
 _SHARE_STEP, _LEARNING_RATE = 2.0**-32, 0.5
 
 
@@ -121,12 +123,20 @@ def explained(shares: FloatArray, run: OracleRun) -> float:
 
 
 def read_by(name: str, run: OracleRun) -> float:
-    """Share that an attack of Hu's reads: of labels, or of a lone feature's ratios, those of its largest joined set."""
-    party = 1 if name == "label_recovery" else 0
+    """Share that an attack reads: of labels, of the variance of products at the end, or of a lone feature's ratios.
+
+    Of ratios those of its largest joined set; NaN where it says that nothing follows of products.
+    """
+    party = 1 if "label" in name else 0
     view = simulated_view(run, party, initialisation="xavier", label_party_bias=True, share_step=_SHARE_STEP)
     found = cast(ListeningAttack, attacks.load_training(name)).attack(view)
-    if isinstance(found, RecoveredLabels):
+    if isinstance(found, RecoveredLabels | EstimatedLabels):
         return float((found.labels == run.labels).mean())
+    if isinstance(found, RecoveredProducts):
+        if not found.products:
+            return float("nan")
+        right = run.blocks[1] @ run.weights[1]
+        return float(np.corrcoef(found.products["party-1"][:, 0], right[:, 0])[0, 1] ** 2)
     features = cast(RecoveredFeatures, found).features
     return float((features["party-1"].sets == 0).mean())
 
@@ -197,7 +207,7 @@ def main() -> None:
     parser.add_argument("--sigma", nargs="+", type=float, default=[0.0], help="of dp_noise at both parties")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--train-only", action="store_true", help="how well the model does, without the attack")
-    parser.add_argument("--attack", default="", choices=("label_recovery", "feature_order"), help="another attack")
+    parser.add_argument("--attack", default="", choices=_ATTACKS, help="another attack")
     given = parser.parse_args()
     table = load_dataset(given.data, Path(os.environ.get("PLUMBLINE_DATA_DIR", "data")))
     shuffled = (False,) if given.train_only else (False, True)

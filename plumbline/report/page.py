@@ -430,6 +430,8 @@ def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
         return "From the first step: with zero weights the first answers are about labels alone.", True
     if channel.is_telling:
         return "From the first step, by search: while weights are near their start, few equations tell labels.", True
+    if channel.is_heard:
+        return "From the first steps: few sums move with so few weights, and all others are about labels alone.", True
     plan = agreement.plan
     if (heard := epochs_until_heard(agreement, channel)) and heard <= plan.epochs:
         return (

@@ -193,6 +193,9 @@ class TrainingAdversary:
                 )
             )
         tell(len(self._mounted), len(self._mounted), "")
+        if any(one.conduct == "replaces_messages" and one.status == DONE for one in outcomes):
+            # Who only listens beside has heard the answers that replaced messages asked for.
+            outcomes = [replace(one, conduct="replaces_messages") for one in outcomes]
         if view is not None and records is not None:
             self._remember(view)
         if self._mounted and self._folder is not None:

@@ -111,7 +111,10 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
     if insecure_transport:
         warnings.append("INSECURE: transport=insecure, no TLS and no checked identities.")
     if not agreement.plan.is_encrypted:
-        warnings.append(f"INSECURE: cipher={agreement.plan.cipher}, residuals and gradients travel unencrypted.")
+        warnings.append(
+            f"INSECURE: cipher={agreement.plan.cipher}, residuals and gradients travel unencrypted. Who receives them "
+            "reads them, labels included, and the guard counts nothing."
+        )
     elif weakness := agreement.plan.encryption.weakness:
         warnings.append(f"INSECURE: {weakness}.")
     if agreement.plan.is_encrypted and agreement.plan.family.spec.trains and not agreement.plan.shares_weights:

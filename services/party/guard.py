@@ -48,7 +48,7 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
     """
     if mode == "off":
         return []
-    warnings = list(_warnings_of_one_step(agreement, [channel for channel in channels if channel.is_telling]))
+    warnings = list(_warnings_of_one_step(agreement, [channel for channel in channels if _is_open(channel)]))
     for channel in channels:
         warnings += _standstill_warnings(agreement, channel)
     if any(channel.key_holder == agreement.active.name for channel in channels):
@@ -74,8 +74,14 @@ def _warnings_of_one_step(agreement: Agreement, telling: Sequence[Channel]) -> I
         yield _too_small(agreement, hopeless)
 
 
+def _is_open(channel: Channel) -> bool:
+    return channel.is_telling or channel.is_heard
+
+
 def _warning(agreement: Agreement, channel: Channel, remedies: Sequence[str]) -> str:
     holder = channel.key_holder
+    if not channel.is_telling:
+        return _beyond_weights(agreement, channel, remedies)
     if not channel.is_solvable:
         consequence = (
             f"too few to solve for {holder}'s residuals, but labels follow from fewer equations than records while "
@@ -87,6 +93,19 @@ def _warning(agreement: Agreement, channel: Channel, remedies: Sequence[str]) ->
         f"{channel.peer} could learn {_what(agreement, holder)} from the answers of one step. It can put "
         f"{channel.capacity.equations} equations into them, and a batch has {channel.rows} records: {consequence}. "
         f"To prevent it, {', or '.join(remedies)}."
+    )
+
+
+def _beyond_weights(agreement: Agreement, channel: Channel, remedies: Sequence[str]) -> str:
+    """One sentence about a label party whose few columns move few of a peer's sums."""
+    columns = agreement.active.feature_count
+    return (
+        f"{channel.peer} could learn {_what(agreement, channel.key_holder)} by listening alone, from the answers about "
+        f"one batch. {channel.key_holder} has {columns} column{'s' if columns > 1 else ''}, its bias included: as many "
+        f"of {channel.peer}'s {channel.capacity.sums // agreement.residual_columns} sums of a batch move with its "
+        "weights, and what doesn't move is sums of labels alone. They can hold those of "
+        f"{channel.labels_beyond_weights} records, and a batch has {channel.rows}. To prevent it, "
+        f"{', or '.join(remedies)}."
     )
 
 
@@ -117,7 +136,7 @@ def _remedies(agreement: Agreement, channel: Channel) -> tuple[str, ...]:
     if not agreement.party(name).truncates_answers:
         truncating = _truncating(agreement, name)
         truncated = _counted_if_possible(truncating, channel)
-        if truncated and not truncated.is_telling:
+        if truncated and not _is_open(truncated):
             moving = _rate_words(truncating, truncated)
             remedies.append(f"set truncate_answers=true at {name} ({truncated.capacity.equations} equations){moving}")
         elif truncated:
@@ -152,12 +171,12 @@ def _sufficient_batch(agreement: Agreement, channel: Channel) -> _Batch | None:
     goes down by a hundredth. An honest sum takes more bits than a residual, so there are no fewer equations than sums.
     """
     rows = agreement.training_rows
-    fewest = channel.capacity.sums * channel.unknowns_per_equation + 1
+    fewest = max(channel.capacity.sums * channel.unknowns_per_equation, channel.labels_beyond_weights) + 1
     steps = min(rows // fewest, _steps_per_epoch(agreement) - 1)
     while steps > 0:
         larger = _with_batch(agreement, -(-rows // steps))
         counted = _counted_if_possible(larger, channel)
-        if counted and not counted.is_telling:
+        if counted and not _is_open(counted):
             return _Batch(larger, counted)
         steps -= -(-steps // 100)
     return None
@@ -171,7 +190,7 @@ def _rows_needed(agreement: Agreement, channel: Channel) -> int:
     def is_enough(rows: int) -> bool:
         parties = tuple(replace(party, aligned_rows=rows) for party in trained.parties)
         counted = _counted_if_possible(_with_batch(replace(trained, parties=parties), rows), channel)
-        return counted is None or not counted.is_telling
+        return counted is None or not _is_open(counted)
 
     most = 2 * channel.rows
     while not is_enough(most):

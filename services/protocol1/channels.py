@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from services.common.agreement import Agreement, PartyDescription
 from services.common.run_records import ChannelRecord
@@ -24,6 +24,8 @@ class Channel:
         unknowns_per_equation: 1 for residuals, what the learner says where they tell labels.
         labels_from_zero: the most records whose labels the honest sums determine if residuals are labels alone,
             and each label as frequent as any.
+        labels_beyond_weights: the most records whose labels the honest sums determine that no weight of the key holder
+            moves: all but as many as it has features. 0 where it has no labels, or where learners mix them otherwise.
     """
 
     key_holder: str
@@ -32,6 +34,7 @@ class Channel:
     capacity: AnswerCapacity
     unknowns_per_equation: int
     labels_from_zero: int
+    labels_beyond_weights: int
 
     @property
     def is_solvable(self) -> bool:
@@ -47,6 +50,11 @@ class Channel:
     def is_telling(self) -> bool:
         """Whether the answers of one step hold enough equations for the residuals, or for the labels behind them."""
         return self.rows <= self.most_rows_told
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether honest sums about one batch hold enough of labels alone, whatever weights do."""
+        return self.rows <= self.labels_beyond_weights
 
     def facts(self) -> ChannelRecord:
         """The channel's counts, for the run's record."""
@@ -72,15 +80,17 @@ class Exposure:
     Attributes:
         solvable: channels whose residuals can be solved for.
         telling: channels that tell residuals or labels.
+        heard: channels that tell labels to who only listens, since few weights move few sums.
     """
 
     solvable: int
     telling: int
+    heard: int
 
     @property
     def is_none(self) -> bool:
         """Whether the guard has nothing to say of any channel."""
-        return self.telling == 0
+        return self.telling == self.heard == 0
 
 
 def residual_format(agreement: Agreement) -> FixedPoint:
@@ -117,6 +127,7 @@ def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str,
         ),
         _unknowns_per_equation(agreement, holder),
         most_labels_told(features.total, _mean_bits(features), agreement.classes),
+        _labels_beyond_weights(agreement, holder, features),
     )
 
 
@@ -129,13 +140,17 @@ def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
     def equations(features: ColumnFormats, truncated: bool) -> int:
         return count_equations(_product(agreement, layout, features), capacity=capacity, truncated=truncated)
 
-    solvable = telling = 0
+    labels_beyond_weights = cache(partial(_labels_beyond_weights, agreement))
+
+    solvable = telling = heard = 0
     for holder in agreement.parties:
         for peer in agreement.peers_of(holder.name):
-            found = equations(column_formats(agreement, peer), holder.truncates_answers)
+            features = column_formats(agreement, peer)
+            found = equations(features, holder.truncates_answers)
             solvable += rows <= found
             telling += rows <= found * _unknowns_per_equation(agreement, holder)
-    return Exposure(solvable, telling)
+            heard += rows <= labels_beyond_weights(holder, features)
+    return Exposure(solvable, telling, heard)
 
 
 def _product(agreement: Agreement, layout: PackingLayout | None, features: ColumnFormats) -> StepProduct:
@@ -152,6 +167,13 @@ def _product(agreement: Agreement, layout: PackingLayout | None, features: Colum
 def _mean_bits(features: ColumnFormats) -> float:
     """log2 of the largest entry of a column, on average."""
     return sum(count * math.log2(entry.bound) for entry, count in features.runs) / features.total
+
+
+def _labels_beyond_weights(agreement: Agreement, key_holder: PartyDescription, features: ColumnFormats) -> int:
+    if key_holder != agreement.active or not agreement.plan.leakage.is_affine:
+        return 0
+    unmoved = max(0, features.total - key_holder.feature_count)
+    return most_labels_told(unmoved, _mean_bits(features), agreement.classes)
 
 
 def _unknowns_per_equation(agreement: Agreement, key_holder: PartyDescription) -> int:

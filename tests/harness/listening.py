@@ -5,6 +5,7 @@ from sklearn.datasets import load_breast_cancer
 
 from attacks.training_views import TrainingView, simulated_view
 from vfl.arrays import IntArray
+from vfl.data import snap_to_grid
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
 from vfl.theory.training import Approximation, OracleRun, simulate_oracle
 
@@ -65,15 +66,22 @@ def trained(
     reshuffled: bool = True,
     rows: IntArray | None = None,
     labels: IntArray | None = None,
+    label_columns: int = 15,
+    start: int | None = None,
 ) -> OracleRun:
-    """breast_cancer as two parties train on it by default; ``labels`` in place of its own."""
+    """breast_cancer as two parties train on it by default; ``labels`` in place of its own.
+
+    The label party has ``label_columns`` and its bias. ``start`` draws other weights for the same records and batches.
+    """
     generator = np.random.default_rng(seed)
     table, classes = load_breast_cancer(return_X_y=True)
     kept = generator.permutation(len(table))[:383] if rows is None else rows
     table = (table - table.min(axis=0)) / np.ptp(table, axis=0)
     chosen = classes if labels is None else labels
     truth = generator.permutation(chosen[kept]) if shuffled else chosen[kept]
-    blocks = [np.column_stack([table[kept, :15], np.ones(len(kept))]), table[kept, 15:]]
+    table = snap_to_grid(table)
+    blocks = [np.column_stack([table[kept, :label_columns], np.ones(len(kept))]), table[kept, label_columns:]]
+    generator = generator if start is None else np.random.default_rng(start)
     weights = [initial_weights("xavier", one.shape[1], 1, total_features=31, generator=generator) for one in blocks]
     batches = BatchSchedule(np.arange(len(kept)), min(batch, len(kept)), seed, reshuffled=reshuffled)
     descent = GradientDescent(batches, epochs=epochs, learning_rate=0.5)

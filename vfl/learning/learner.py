@@ -163,6 +163,8 @@ class EquationLeakage:
         labels_alone: the option under which the first step's values are labels alone, such as ``initialisation=zero``;
             empty where they aren't.
         remedy: what to choose in its place.
+        is_affine: whether a value is a label's term plus a linear form of the label party's own columns. Sums of the
+            same rows then move in no more directions than it has columns, and what doesn't move tells of labels alone.
         step_size: what a step moves the weights by, relative to what they are: steps that move nothing have the same
             unknowns, and add up. The option is called learning_rate. None where it isn't known.
     """
@@ -170,6 +172,7 @@ class EquationLeakage:
     labels: int = 7
     labels_alone: str = ""
     remedy: str = ""
+    is_affine: bool = False
     step_size: float | None = None
 
 

@@ -63,7 +63,7 @@ def test_an_attack_that_replaces_messages_reads_what_listening_does_not_tell(tmp
     probe, size = run(folder, "row_probe", "residual_size", batch_size=12, packing=packing)
     assert (probe.kind, probe.success, probe.resolved, probe.by_epoch) == ("labels", 1.0, 1.0, (1.0,))
     assert probe.details == {"probed": 3}
-    assert (probe.conduct, size.conduct) == ("replaces_messages", "listens")
+    assert {probe.conduct, size.conduct} == {"replaces_messages"}, "who listens beside has heard other answers, too"
     assert len(np.flatnonzero(arrays(folder, "row_probe")["labels"] >= 0)) == 3
     assert size.details["solved_steps"] == 0
 

@@ -97,6 +97,7 @@ class LinearRegression(Learner):
             labels=LABELS_PER_EQUATION_NEAR_ZERO if near_zero else LABELS_PER_EQUATION,
             labels_alone="initialisation=zero" if self.initialisation == "zero" else "",
             remedy="initialisation=xavier",
+            is_affine=True,
             step_size=self.learning_rate,
         )
 

@@ -13,12 +13,19 @@ from scripts.listening import Case, measured
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
+from services.protocol1.default_batch import with_batch_size
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired
-from tests.harness.thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
+from tests.harness.thresholds import (
+    SUMS,
+    error_of_stillness,
+    first_shares,
+    labels_right,
+    labels_told,
+)
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     decrypt_integers,
@@ -243,3 +250,24 @@ def test_the_same_batches_in_every_epoch_tell_no_more_than_one_epoch() -> None:
         for epochs in (1, 40)
     )
     assert abs(one["area"] - many["area"]) < 0.02
+
+
+# -- sums that no weight moves -----------------------------------------------------------------------------------------
+
+
+def test_few_columns_are_told_of_and_the_default_batch_is_one_of_which_nothing_is_heard() -> None:
+    plan = TrainingPlan(batch_size=128)
+    few = trained_on(agreed(plan, features=(3, 15), truncating=("active", "passive")), 4000)
+    (warning,) = guard(few, channels_of(few, "active"), "warn")
+    assert warning == (
+        "passive could learn labels of active's records by listening alone, from the answers about one batch. active "
+        "has 3 columns, its bias included: as many of passive's 15 sums of a batch move with its weights, and what "
+        "doesn't move is sums of labels alone. They can hold those of 252 records, and a batch has 125. To prevent it, "
+        "choose a batch_size of 267, or turn on dp_noise at active, which hides residuals whatever is asked (this "
+        "count then stays)."
+    )
+    sized = with_batch_size(replace(few, plan=replace(few.plan, batch_size=0)))
+    assert sized.plan.batch_size == 267
+    assert guard(sized, channels_of(sized, "active"), "warn") == []
+    with pytest.raises(OutOfOrder, match="by listening alone"):
+        guard(few, channels_of(few, "active"), "refuse")

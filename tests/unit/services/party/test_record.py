@@ -90,7 +90,10 @@ def test_a_job_whose_records_cant_be_written_is_refused_before_it_begins(tmp_pat
         assert home.passive["passive"]._session is None
         (tmp_path / "runs").unlink()
         home.train()
-        assert home.active.warnings == ["INSECURE: cipher=plain, residuals and gradients travel unencrypted."]
+        assert home.active.warnings == [
+            "INSECURE: cipher=plain, residuals and gradients travel unencrypted. Who receives them reads them, labels "
+            "included, and the guard counts nothing."
+        ]
 
 
 # -- after it ---------------------------------------------------------------------------------------------------------

@@ -51,7 +51,8 @@ def test_an_exposure_is_the_count_of_the_channels(agreement: Agreement, data: st
         for peer in agreement.peers_of(holder.name)
     ]
     assert len(channels) == 6
-    expected = Exposure(sum(one.is_solvable for one in channels), sum(one.is_telling for one in channels))
+    counted = ("is_solvable", "is_telling", "is_heard")
+    expected = Exposure(*(sum(getattr(one, what) for one in channels) for what in counted))
     assert exposure(agreement, layout) == expected
 
 
@@ -74,9 +75,10 @@ def test_packing_never_exposes_more_than_one_value_per_plaintext(agreement: Agre
 
 
 def test_what_is_solvable_counts_before_what_tells_labels() -> None:
-    assert Exposure(0, 0) < Exposure(0, 3) < Exposure(1, 1)
-    assert Exposure(0, 0).is_none
-    assert not Exposure(0, 1).is_none
+    assert Exposure(0, 0, 0) < Exposure(0, 0, 1) < Exposure(0, 3, 0) < Exposure(1, 1, 0)
+    assert Exposure(0, 0, 0).is_none
+    assert not Exposure(0, 1, 0).is_none
+    assert not Exposure(0, 0, 1).is_none
 
 
 def test_the_cheapest_layout_is_taken_where_none_is_silent() -> None:
@@ -93,7 +95,7 @@ def test_a_silent_layout_is_taken_though_another_is_cheaper() -> None:
     assert (layouts[0].rows_per_ciphertext, layouts[0].columns_per_answer) == (3, 8)
     assert chosen is not None
     assert (chosen.rows_per_ciphertext, chosen.columns_per_answer) == (1, 16)
-    assert exposure(agreement, layouts[0]) == Exposure(0, 1)
+    assert exposure(agreement, layouts[0]) == Exposure(0, 1, 0)
     assert exposure(agreement, chosen).is_none
 
 
@@ -102,4 +104,5 @@ def test_the_layout_goes_by_every_party() -> None:
     two = agreed(TrainingPlan(batch_size=128), truncating=("active", "passive"), rows=547)
     wide = replace(two, parties=(*two.parties, replace(two.parties[1], name="passive-2", feature_count=40)))
     assert exposure(two, CipherFormats(two).layout).is_none
-    assert exposure(wide, CipherFormats(wide).layout) == Exposure(0, 1)
+    # 40 columns have 24 sums more than the label party has weights.
+    assert exposure(wide, CipherFormats(wide).layout) == Exposure(0, 1, 1)
