@@ -84,7 +84,7 @@ def main() -> None:
         ]
         means = {one: float(np.mean([run[one] for run in runs])) for one in runs[0]}
         shares = {
-            one: value / means["imputation" if one.endswith("without scores") else "posterior"]
+            one: value / means["imputation" if "without" in one or one == "imputation" else "posterior"]
             for one, value in means.items()
         }
         print(name, *(f"{one} {value:.5f} ({shares[one]:.2f})" for one, value in means.items()), sep="  ", flush=True)
