@@ -86,10 +86,13 @@ class SmoothSums:
     """One peer's sums over some steps, as independent measurements of its shares' coefficients. Holds no matrix.
 
     Columns are made orthonormal over all records, so that every direction counts alike; steps of s rows are
-    divided by sqrt(s).
+    divided by sqrt(s). Steps of the same rows are one block: what they tell lies within the span of their functions of
+    time, so that an orthonormal turn leaves r measurements of each sum of a whole training.
 
     Attributes:
         values: (measurements, columns), the measured numbers.
+        count: of the measurements before any turn, of one column.
+        beyond: the sum of squares of those that no coefficients could give, which the turn left out.
     """
 
     def __init__(self, view: TrainingView, equations: Sequence[Equations], basis: FloatArray) -> None:
@@ -102,34 +105,48 @@ class SmoothSums:
         """
         place = {own.step: at for at, own in enumerate(view.steps)}
         self.records, self.functions = view.n, basis.shape[1]
-        self._rows = [one.rows for one in equations]
-        self._times = [basis[place[one.step]] for one in equations]
+        blocks: dict[bytes, list[Equations]] = {}
+        for one in equations:
+            blocks.setdefault(one.rows.tobytes(), []).append(one)
+        self._rows = [block[0].rows for block in blocks.values()]
         turn = _whitening(view.features[np.unique(np.concatenate(self._rows))])
         if not turn.size:
             raise ViewError("The party's own features are all 0: sums of shares with them tell nothing.")
         self._features = view.features @ turn
-        self._scales = [1 / np.sqrt(len(rows)) for rows in self._rows]
-        # Who asked for further sums got those of its own features first.
-        sums = [one.sums[: len(turn)] for one in equations]
-        self.values = np.concatenate([scale * (turn.T @ one) for scale, one in zip(self._scales, sums, strict=True)])
+        self._times, values, self.count, self.beyond = [], [], len(equations) * turn.shape[1], 0.0
+        for block in blocks.values():
+            scale = 1 / np.sqrt(len(block[0].rows))
+            # Who asked for further sums got those of its own features first.
+            measured = np.stack([scale * (turn.T @ one.sums[: len(turn)]) for one in block])
+            times = scale * basis[[place[one.step] for one in block]]
+            if len(block) > self.functions:
+                orthonormal, times = np.linalg.qr(times)
+                kept = np.tensordot(orthonormal.T, measured, axes=1)
+                self.beyond += max(float((measured**2).sum() - (kept**2).sum()), 0.0)
+                measured = kept
+            self._times.append(times)
+            values.append(measured.reshape(-1, measured.shape[2]))
+        self.values = np.concatenate(values)
 
     def predicted(self, coefficients: FloatArray) -> FloatArray:
         """The measurements (measurements, m) that (n, m, r) coefficients would give."""
         m = coefficients.shape[1]
         flat = coefficients.reshape(self.records, -1)
-        # take copies rows several times as fast as indexing does.
-        sums = [
-            self._features.take(rows, axis=0).T @ (flat.take(rows, axis=0) @ _at_time(time * scale, m))
-            for rows, time, scale in zip(self._rows, self._times, self._scales, strict=True)
-        ]
+        sums = []
+        for rows, times in zip(self._rows, self._times, strict=True):
+            # take copies rows several times as fast as indexing does.
+            shares = flat.take(rows, axis=0) @ _at_times(times, m)
+            told = self._features.take(rows, axis=0).T @ shares
+            sums.append(told.reshape(len(told), len(times), m).transpose(1, 0, 2).reshape(-1, m))
         return np.concatenate(sums)
 
     def gathered(self, values: FloatArray) -> FloatArray:
         """The transpose of ``predicted``: (n, m, r) of (measurements, m)."""
-        m, width = values.shape[1], self._features.shape[1]
+        m, width, at = values.shape[1], self._features.shape[1], 0
         total = np.zeros((self.records, m * self.functions))
-        for at, (rows, time, scale) in enumerate(zip(self._rows, self._times, self._scales, strict=True)):
-            turned = values[at * width : (at + 1) * width] @ _at_time(time * scale, m).T
+        for rows, times in zip(self._rows, self._times, strict=True):
+            part = values[at : (at := at + len(times) * width)].reshape(len(times), width, m)
+            turned = part.transpose(1, 0, 2).reshape(width, -1) @ _at_times(times, m).T
             total[rows] = total.take(rows, axis=0) + self._features.take(rows, axis=0) @ turned
         return total.reshape(self.records, m, self.functions)
 
@@ -138,16 +155,16 @@ class SmoothSums:
         """The part of ``gathered(predicted(.))`` that each record has on itself, (n, r, r)."""
         blocks = np.zeros((self.records, self.functions, self.functions))
         sizes = (self._features**2).sum(axis=1)
-        for rows, time, scale in zip(self._rows, self._times, self._scales, strict=True):
-            blocks[rows] += (scale**2 * sizes[rows])[:, None, None] * np.outer(time, time)
+        for rows, times in zip(self._rows, self._times, strict=True):
+            blocks[rows] += sizes[rows][:, None, None] * (times.T @ times)
         return blocks
 
 
-def _at_time(functions: FloatArray, m: int) -> FloatArray:
-    """What (m * r) coefficients of a row are multiplied by to give its m shares at a time: (m * r, m)."""
-    turn = np.zeros((m, len(functions), m))
-    turn[range(m), :, range(m)] = functions
-    return turn.reshape(-1, m)
+def _at_times(functions: FloatArray, m: int) -> FloatArray:
+    """What (m * r) coefficients of a row are multiplied by to give its m shares at each of q times: (m * r, q * m)."""
+    turn = np.zeros((m, functions.shape[1], len(functions), m))
+    turn[range(m), :, :, range(m)] = functions.T
+    return turn.reshape(m * functions.shape[1], -1)
 
 
 def _whitening(features: FloatArray) -> FloatArray:
@@ -258,7 +275,8 @@ class SumsReader:
         told = found @ prior.share_of_term
         term_errors = terms - solved[:, columns:] @ prior.share_of_term
         left = targets[:, :columns] - sums.predicted(found)
-        noise_left = float((left**2).mean() + (sums.predicted(off) ** 2).mean())
+        noise_left = (float((left**2).sum()) + sums.beyond) / (columns * sums.count)
+        noise_left += float((sums.predicted(off) ** 2).sum()) / (terms.shape[1] * sums.count)
         found[:, :, 0] -= told
         off[:, :, 0] -= term_errors
         return SmoothPosterior(
@@ -369,7 +387,7 @@ def best_basis(view: TrainingView, equations: Sequence[Equations], term_variance
         )
         prior = first_prior(view, functions, term_variance)
         told = _solved(used, prior, used.values, _ROUGH)
-        missed = float(((hidden.values - hidden.predicted(told)) ** 2).sum())
-        missed /= max(float((hidden.values**2).sum()), _TINY)
+        missed = float(((hidden.values - hidden.predicted(told)) ** 2).sum()) + hidden.beyond
+        missed /= max(float((hidden.values**2).sum()) + hidden.beyond, _TINY)
         found.append(ChosenBasis(name, functions, missed))
     return min(found, key=lambda one: one.missed)

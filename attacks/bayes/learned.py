@@ -2,7 +2,8 @@
 
 No model of the federation is inverted: trees see in the records how columns depend on scores and on each other, where
 no Gaussian has it (``posterior``). Regressions are stacked (Wolpert 1992): each column's estimate is the records'
-mean and the non-negative combination of what they add to it that fits records left out.
+mean and the non-negative combination of what they add to it that fits records left out. Which of few values a column
+takes is another question: classifiers answer it.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +14,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from scipy.optimize import nnls
 
-from attacks.base import AttackSpec, require
+from attacks.base import AttackSpec, Reconstruction, require
+from attacks.bayes.categories import Category, published_categories, seen_categories
 from attacks.bayes.records import check_records, checked_records, one_hot_labels, predict
 from attacks.linear_system import check_option
 from attacks.views import AuxiliaryRows, PredictionView
@@ -33,9 +35,12 @@ _MODELS: Mapping[Model, tuple[tuple[str, str, Mapping[str, Any]], ...]] = {
     "boosting": (("ensemble", "HistGradientBoostingRegressor", {"max_iter": 60, "min_samples_leaf": 5}),),
     "network": (("neural_network", "MLPRegressor", {"hidden_layer_sizes": (64, 64), "alpha": 1e-3}),),
 }
+# What names values of columns that take few, whatever the model; their votes are added.
+_CLASSIFIERS: tuple[Mapping[str, Any], ...] = (_TREES, {**_TREES, "max_features": 1.0, "min_samples_leaf": 3})
 # Parts in which records are left out; of fewer records than make them, only ridge regressions learn.
 _FOLDS, _FEWEST = 4, 12
-# Trees learn from so many records at most, and of so many columns: of more, their leading principal components.
+# Models learn from so many records at most, and of so many columns: of more, their leading principal components. So
+# many columns or groups of few values are classified.
 _MOST_RECORDS, _MOST_TARGETS = 4000, 40
 # Log-odds of scores beyond are as good as sure.
 _SURE = 30.0
@@ -51,10 +56,13 @@ class LearnedRegression:
     Of scores it sees log-odds and, where its own share of them is known, what is left without it. The same models
     without scores are ``without_scores``: a column of which scores don't tell is estimated alike by both.
 
+    The estimate is a mean, which errs least. Where a column takes few values, or a one-hot group one of its values, the
+    value that classifying trees think likeliest is the densest place: it is right more often.
+
     Attributes:
         model: which regressions are stacked beside ridge regressions and kernels: "trees", extremely randomised and
             in forests; "boosting", by histograms, seconds a column; "network", two hidden layers.
-        records: learns from the first so many auxiliary records; None for all.
+        records: learns from the first so many auxiliary records; None for all, up to 4,000.
         seed: of the models.
 
     Raises:
@@ -86,27 +94,42 @@ class LearnedRegression:
             raise ValueError(f"{self.name} can't take seed={self.seed}: seeds are 0 or more.")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Estimate features, (n, d) in [0, 1].
+        """Estimate features, (n, d) in [0, 1]; raises what ``reconstruct_with_notes`` does."""
+        return self.reconstruct_with_notes(view).estimate
+
+    def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
+        """Estimate features, and the densest places where columns take few values: (n, d) in [0, 1] each.
 
         Raises:
             ViewError: without scores or auxiliary records, or where these don't fit the view.
         """
         require(self, view)
-        return self._estimate(view, sees_scores=True)
+        return self._found(view, sees_scores=True)
 
     def without_scores(self, view: PredictionView) -> FloatArray:
         """What the same models learn of own columns and labels alone: (n, d) in [0, 1]. Raises ViewError."""
-        return self._estimate(view, sees_scores=False)
+        return self.guess(view).estimate
 
-    def _estimate(self, view: PredictionView, *, sees_scores: bool) -> FloatArray:
-        known = checked_records(view, self.records)
+    def guess(self, view: PredictionView) -> Reconstruction:
+        """``without_scores`` with the densest places, which the same classifiers learn without scores as well."""
+        return self._found(view, sees_scores=False)
+
+    def _found(self, view: PredictionView, *, sees_scores: bool) -> Reconstruction:
+        known = checked_records(view, min(self.records or _MOST_RECORDS, _MOST_RECORDS))
         own = (known.features_active, view.features_active)
         seen = _scores_seen(view, known) if sees_scores else ()
-        known_inputs, asked = (np.hstack(parts) for parts in zip(own, *seen, strict=True))
+        inputs = tuple(np.hstack(parts) for parts in zip(own, *seen, strict=True))
+        if not inputs[0].shape[1]:
+            inputs = tuple(np.zeros((len(part), 1)) for part in inputs)
         labels = one_hot_labels(known.labels, view.record_labels)
-        estimate = _stacked(known_inputs, known.features_passive, asked, labels, self._learners())
-        # Of a column of few values a regression's mean is that of a classifier's probabilities, and takes one target.
-        return np.clip(estimate, 0.0, 1.0)
+        estimate = np.clip(_stacked(inputs[0], known.features_passive, inputs[1], labels, self._learners()), 0.0, 1.0)
+        categories = seen_categories(known.features_passive, published_categories(view.moments))[:_MOST_TARGETS]
+        if labels is not None:
+            inputs = tuple(np.hstack(parts) for parts in zip(inputs, labels, strict=True))
+        densest = estimate.copy()
+        for one in categories:
+            densest[:, one.columns] = _likeliest(one, known.features_passive, inputs[0], inputs[1], self.seed)
+        return Reconstruction(estimate, densest=densest if categories else None)
 
     def _learners(self) -> list[_Learner]:
         return [_learner(package, name, options, self.seed) for package, name, options in _MODELS[self.model]]
@@ -146,6 +169,17 @@ def _learner(package: str, name: str, options: Mapping[str, Any], seed: int) -> 
         return found.reshape(len(asked), targets.shape[1])
 
     return learn
+
+
+def _likeliest(category: Category, rows: FloatArray, known: FloatArray, asked: FloatArray, seed: int) -> FloatArray:
+    """The likeliest of a category's values for each of the asked (n, p) records: (n, columns of it)."""
+    trees = import_module("sklearn.ensemble").ExtraTreesClassifier
+    present, classes = np.unique(category.indicators(rows).argmax(axis=1), return_inverse=True)
+    votes = sum(
+        trees(**options, random_state=seed).fit(known, classes).predict_proba(asked) for options in _CLASSIFIERS
+    )
+    likeliest: FloatArray = category.values[present[np.argmax(votes, axis=1)]]
+    return likeliest
 
 
 def _stacked(

@@ -54,7 +54,7 @@ class Predictor:
         name: of the attack, or of the guess without scores.
         level: what its adversary knows beforehand.
         estimate: (n, d), on the columns' encoded scale; its errors are judged.
-        densest: (n, d), where each cell most likely is; its hits are judged, and the estimate's where it is None.
+        densest: (n, d), where each cell most likely is; its hits and names are judged; None for the estimate.
     """
 
     name: str
@@ -97,11 +97,11 @@ def _from_records(
         moments=PassiveMoments(passive.mean(axis=0), passive.var(axis=0), groups=groups),
         auxiliary=AuxiliaryRows(known.features_active[:count], passive, np.empty((count, 0)), labels),
     )
-    for name, estimate in (
-        (FROM_RECORDS, attacks.load_prediction(FROM_RECORDS).reconstruct(without_scores)),
-        (LEARNED, attacks.load(LEARNED).without_scores(without_scores)),
+    for name, found in (
+        (FROM_RECORDS, reconstruct(attacks.load_prediction(FROM_RECORDS), without_scores)),
+        (LEARNED, attacks.load(LEARNED).guess(without_scores)),
     ):
-        yield Predictor(f"{name} from {count:,} records", "records", estimate)
+        yield Predictor(f"{name} from {count:,} records", "records", found.estimate, found.densest)
 
 
 def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[Losses]:
@@ -118,13 +118,18 @@ def missing_losses(truth: FloatArray, predictors: Sequence[Predictor], tolerance
 
 
 def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories: Sequence[Category]) -> list[Losses]:
-    """1 where predictors of (n, d) cells name another value than the true one, else 0: (n, categories)."""
+    """1 where predictors of (n, d) cells name another value than the true one, else 0: (n, categories).
+
+    A column's value is named by the densest place, a group's by the largest estimate.
+    """
     told = [(one, one.symbols(truth)) for one in categories]
 
-    def wrong(guess: FloatArray) -> FloatArray:
-        return _columns([one.is_wrong(one.symbols(guess), true) for one, true in told])
+    def wrong(guess: Predictor) -> FloatArray:
+        hits = guess.estimate if guess.densest is None else guess.densest
+        named = [one.symbols(hits if len(one.columns) == 1 else guess.estimate) for one, _ in told]
+        return _columns([one.is_wrong(name, true) for (one, true), name in zip(told, named, strict=True)])
 
-    return [Losses(one.name, one.level, wrong(one.estimate)) for one in predictors]
+    return [Losses(one.name, one.level, wrong(one)) for one in predictors]
 
 
 def prior_losses(truth: FloatArray, categories: Sequence[Category], known: FloatArray | None = None) -> list[Losses]:

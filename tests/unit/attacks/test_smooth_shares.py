@@ -1,5 +1,7 @@
 """Smooth shares from sums: the same numbers as dense algebra, and movements that are the weights' own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from attacks.smooth_shares import SmoothPrior, SmoothSums, SumsReader, best_basis, own_movement, time_bases
 from attacks.training_views import TrainingView
 from attacks.views import ViewError
-from tests.harness.listening import planted, view_of
+from tests.harness.listening import planted, trained, view_of
 
 PRIOR_VARIANCE = 4.0
 
@@ -85,6 +87,26 @@ def test_a_second_look_from_where_the_first_ended_is_the_same_as_a_fresh_one() -
     ahead, afresh = warm.condition(second, 1e-9), cold.condition(second, 1e-9)
     assert ahead.terms == pytest.approx(afresh.terms, abs=1e-5)
     assert ahead.second_moments == pytest.approx(afresh.second_moments, abs=1e-5)
+
+
+def test_steps_of_the_same_rows_are_one_block_and_tell_what_they_told_one_by_one() -> None:
+    run = trained(epochs=12, batch=20, reshuffled=False, rows=np.arange(60))
+    view = view_of(run, 1, "xavier")
+    turned = [replace(one, rows=np.roll(one.rows, one.step)) for one in view.equations]  # no two alike, the same sums
+    functions = time_bases(view)["3 own movements"]
+    blocks, alone = sums_of(view, functions), SmoothSums(view, turned, functions)
+    assert len(blocks.values) == len(alone.values) * 4 / 12
+    assert blocks.count == alone.count
+    prior = SmoothPrior(np.zeros((60, 1)), PRIOR_VARIANCE, np.zeros((1, 4)), np.eye(4), 1.0)
+    found, told = (
+        SumsReader(one, 1, np.random.default_rng(0), draws=20).condition(prior, 1e-7) for one in (blocks, alone)
+    )
+    assert found.terms == pytest.approx(told.terms, abs=1e-5)
+    assert found.rest == pytest.approx(told.rest, abs=1e-5)
+    assert found.noise == pytest.approx(told.noise, rel=0.1)
+    chosen, likewise = (best_basis(view, one, PRIOR_VARIANCE) for one in (view.equations, turned))
+    assert chosen.name == likewise.name
+    assert chosen.missed == pytest.approx(likewise.missed, rel=1e-3)
 
 
 def test_steps_left_out_choose_functions_that_fit() -> None:

@@ -69,6 +69,41 @@ def test_scores_of_other_records_tell_nothing() -> None:
     assert (seen > 0.97 * unseen).all()
 
 
+def test_the_value_of_a_column_of_few_is_named_more_often_than_the_mean_is_near_it() -> None:
+    view, truth = case(t=300)
+    known = view.auxiliary
+    assert known is not None
+    values, rng = np.array([0.0, 0.25, 1.0]), np.random.default_rng(0)
+
+    def coarse(cells: FloatArray) -> FloatArray:
+        # In three parts of the scores' order, so that the mean of two is near the third; and values of nothing.
+        told = values[[1, 2, 0]][np.digitize(cells[:, 0], [0.3, 0.6])]
+        return np.column_stack([cells[:, 1:4], told, rng.choice(values, len(cells))])
+
+    few = replace(view, auxiliary=replace(known, features_passive=coarse(known.features_passive)))
+    true, told, untold = coarse(truth), FEW.reconstruct_with_notes(few), FEW.guess(few)
+    assert told.densest is not None
+    assert untold.densest is not None
+    by_mean = values[np.abs(told.estimate[:, :, None] - values).argmin(axis=2)]
+    hits, means, guesses = ((one == true)[:, 3:].mean(axis=0) for one in (told.densest, by_mean, untold.densest))
+    assert hits[0] > max(0.95, means[0])
+    assert guesses[0] < 0.6
+    assert abs(hits[1] - guesses[1]) < 0.1
+    # Elsewhere the densest place is the mean.
+    np.testing.assert_array_equal(told.densest[:, 0], told.estimate[:, 0])
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_who_owns_no_column_learns_without_one(*, labels: bool) -> None:
+    view, _ = case(t=40, n=10)
+    known = view.auxiliary
+    assert known is not None
+    rows = replace(known, features_active=np.empty((40, 0)), labels=known.labels if labels else None)
+    bare = replace(view, features_active=np.empty((10, 0)), weights_active=None, passive_features=5, auxiliary=rows)
+    assert np.isfinite(FEW.reconstruct(bare)).all()
+    assert np.isfinite(FEW.without_scores(bare)).all()
+
+
 def test_without_scores_it_reads_none() -> None:
     view, _ = case(t=50, n=20)
     known = view.auxiliary

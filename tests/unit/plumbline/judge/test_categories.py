@@ -67,6 +67,9 @@ def test_the_nearest_value_and_the_largest_of_a_group_are_named() -> None:
     estimate[:, 4] = 0.9 - 0.8 * CELLS[:, 4]
     (losses,) = wrong_losses(CELLS, [Predictor("a", "nothing", estimate)], categories)
     assert losses.values.mean(axis=0).tolist() == [0.0, 1.0]
+    # Whose densest places are others names a single column by them, and a group by its estimate.
+    (losses,) = wrong_losses(CELLS, [Predictor("a", "nothing", estimate, 1 - estimate)], categories)
+    assert losses.values.mean(axis=0).tolist() == [0.0, 0.0]
 
 
 def test_without_scores_the_most_frequent_value_is_named_once_frequencies_are_known() -> None:
