@@ -18,7 +18,7 @@ from attacks.known_moments import known_moments
 from defences import NoiseSource, ScoreContext, load
 from defences.base import channel_of
 from vfl.arrays import FloatArray
-from vfl.channels import Decision
+from vfl.channels import Decision, ScoreChannel
 from vfl.data import encode_labels, fit_encoder, load_dataset
 from vfl.data.datasets import DatasetNotFound
 from vfl.learning import confidence_scores
@@ -31,7 +31,8 @@ def seen(
     rows: FloatArray, weights: FloatArray, bias: FloatArray, d: int, n: int, defence: tuple[str, dict[str, int]] | None
 ) -> tuple[attacks.PredictionView, FloatArray]:
     """The view of n records behind those that it knows; what is left of the rows makes the moments."""
-    scores, channel = confidence_scores(rows[: KNOWN + n] @ weights.T + bias), ()
+    scores = confidence_scores(rows[: KNOWN + n] @ weights.T + bias)
+    channel: tuple[ScoreChannel, ...] = ()
     if defence is not None:
         loaded = load(defence[0], **defence[1])
         context = ScoreContext(NoiseSource(0), weights[:, -d:] @ weights[:, -d:].T)
@@ -105,7 +106,7 @@ def test_rare_large_values_that_no_known_record_has_do_not_mislead(seed: int) ->
 
 # The last columns are passive; so many records are attacked.
 TABLES = {"credit": (11, 300), "bank": (9, 60), "adult": (7, 60)}
-CHANNELS = {
+CHANNELS: dict[str, tuple[str, dict[str, int]] | None] = {
     "exact": None,
     "three decimals": ("score_rounding", {"decimals": 3}),
     "decision": ("class_label", {}),
