@@ -78,7 +78,12 @@ STUDIES: dict[str, StudyEntry] = {
         "studies.defences.study",
         "Every defence against every attack, with what it costs, and the papers' figures of defences.",
         "--section matrix --section cost --quick",
-        ("satellite", "robot", "mnist01", "credit"),
+        ("satellite", "robot", "mnist01", "credit", "adult", "bank"),
+        (
+            StudyOption(
+                "datasets", (), "Of the matrix: satellite, breast_cancer, adult or bank; default the first two."
+            ),
+        ),
     ),
 }
 

@@ -11,7 +11,8 @@ from attacks.bayes.exact import condition, factorise
 from attacks.bayes.observation import nothing_observed, observe
 from attacks.bayes.parameters import ModelParameters, find_parameters
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior, from_covariance, from_marginals, from_nothing
-from attacks.bayes.records import check_records, from_records
+from attacks.bayes.records import check_records, from_records, learned
+from attacks.bayes.rehearsal import LeftOut, trust
 from attacks.bayes.sampled_supports import sample_on_supports
 from attacks.bayes.sampling import SampledPosterior, box_agrees, sampled_posterior
 from attacks.bayes.stacking import stacked
@@ -148,13 +149,14 @@ class BayesianAdversary:
 
     def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
         """The estimate of ``reconstruct``, with intervals, and notes on what was known beforehand."""
-        belief = self._belief(view)
+        belief, left_out = learned(view, self.records) if self.prior == "imputation" else (self._belief(view), ())
         sessions = self._sessions(view)
         parameters = [
             find_parameters(one, belief.gaussian, self._own_records(one), own_bias=len(sessions) > 1)
             for one in sessions
         ]
         found, how = self._found(belief, parameters)
+        found = self._as_far_as_trusted(found, belief, parameters, left_out)
         mean, low, high, densest = found.mean, found.low, found.high, found.densest
         if self.box:
             mean, low, high = (np.clip(part, 0.0, 1.0) for part in (mean, low, high))
@@ -217,9 +219,39 @@ class BayesianAdversary:
         sampled = sampled_posterior(belief.gaussian, observation, box=boxed, seed=self.seed, draws=self.draws)
         return sampled, _of_samples(sampled, bool(belief.categories))
 
+    def _as_far_as_trusted(
+        self,
+        found: Posterior,
+        belief: Belief,
+        parameters: Sequence[ModelParameters],
+        left_out: Sequence[LeftOut],
+    ) -> Posterior:
+        """The posterior, moved back to the prior as far as that would have been better with records that are known."""
+        seen = [one for one in parameters if one.view is not None]
+        if not left_out or not seen or any(one.view is None or one.view.auxiliary is None for one in seen):
+            return found
+        estimates = [self._found(part.belief, [_of_known(one, part.rows) for one in seen])[0].mean for part in left_out]
+        guesses = np.vstack([part.belief.gaussian.mean for part in left_out])
+        moved = np.clip(np.vstack(estimates), 0.0, 1.0) - guesses
+        part, alone = trust(moved, np.vstack([one.truth for one in left_out]) - guesses), self._alone(belief)
+        names = ("mean", "low", "high", "spread")
+        between = {name: getattr(alone, name) + part * (getattr(found, name) - getattr(alone, name)) for name in names}
+        densest = None if found.densest is None else alone.mean + part * (found.densest - alone.mean)
+        return replace(found, **between, densest=densest)
+
     def _knew(self, view: PredictionView) -> str:
         knew = _KNEW.get(self.prior) or _knew_of_records(view, self.records)
         return f"Level of prior knowledge: {self.level}. The adversary knew {knew} before it saw a score."
+
+
+def _of_known(parameters: ModelParameters, rows: IntArray) -> ModelParameters:
+    """What parameters tell of some of the complete records, which were answered as the attacked ones were."""
+    view = parameters.view
+    assert view is not None  # noqa: S101 - for the type checker
+    assert view.auxiliary is not None  # noqa: S101 - as above
+    own, scores = view.auxiliary.features_active[rows], view.auxiliary.scores[rows]
+    asked = replace(view, features_active=own, scores=scores, record_labels=None, own_shift=None, earlier=())
+    return replace(parameters, view=asked)
 
 
 def _knew_of_records(view: PredictionView, records: int | None) -> str:

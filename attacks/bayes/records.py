@@ -6,8 +6,8 @@ are weighed, for each column to predict, by the errors that they make on records
 regressions have a closed form. An infinite penalty, which predicts the records' mean, is among them.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import ClassVar, TypeAlias
 
@@ -15,9 +15,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from attacks.base import AttackSpec, require
-from attacks.bayes.categories import classify, published_categories, seen_categories
+from attacks.bayes.categories import Category, classify, published_categories, seen_categories
 from attacks.bayes.prior import UNIFORM_VARIANCE, Belief, GaussianPrior, check_moments
-from attacks.views import AuxiliaryRows, PredictionView, ViewError
+from attacks.bayes.rehearsal import LeftOut
+from attacks.views import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
 from vfl.arrays import FloatArray, IntArray
 
 
@@ -26,7 +27,8 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
 
     Numbers are predicted by ridge regressions; columns that take few values, one-hot groups among them, by a classifier
     as well. The covariance is that of the errors on records left out, shrunk (Ledoit and Wolf 2004) towards its
-    diagonal. It never says that t records make sure of a column: 1/t^2 of a uniform variance is added.
+    diagonal, and towards the covariance of all records where that is published. It never says that t records make sure
+    of a column: 1/t^2 of a uniform variance is added.
 
     Args:
         view: with auxiliary records.
@@ -35,6 +37,11 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
     Raises:
         ViewError: without auxiliary records, or where they don't fit the view.
     """
+    return learned(view, records)[0]
+
+
+def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, tuple[LeftOut, ...]]:
+    """Believe as ``from_records`` does; and what some of the records would have been believed from the others."""
     known = checked_records(view, records)
     if view.moments is not None:
         check_moments(view.moments, view.d)
@@ -46,7 +53,7 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
     own = (known.features_active, view.features_active)
     if one_hot is not None:
         own = (np.hstack([own[0], one_hot[0]]), np.hstack([own[1], one_hot[1]]))
-    found, at = [], view.d
+    found, foretold, at = [], [], view.d
     for category, indicators in zip(categories, targets[1:], strict=True):
         part = slice(at, at := at + indicators.shape[1])
         regressed = (indicators - predicted.residuals[:, part], predicted.values[:, part])
@@ -54,11 +61,47 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
         values[:, category.columns] = category.mean
         residuals[:, category.columns] = known.features_passive[:, category.columns] - left_out @ category.values
         found.append(category)
-    return Belief(GaussianPrior(np.clip(values, 0.0, 1.0), _covariance(residuals)), tuple(found))
+        foretold.append(replace(category, frequencies=left_out))
+    belief = Belief(GaussianPrior(np.clip(values, 0.0, 1.0), _covariance(residuals, view.moments)), tuple(found))
+    return belief, tuple(_left_out(known.features_passive, residuals, foretold, view.moments))
 
 
-def _covariance(residuals: FloatArray) -> FloatArray:
-    """The covariance of errors (t, d) on records left out: (d, d)."""
+def _left_out(
+    passive: FloatArray, residuals: FloatArray, foretold: Sequence[Category], moments: PassiveMoments | None
+) -> Iterator[LeftOut]:
+    """Of (t, d) records the first ones, a fold at a time; nothing where there are too few."""
+    t = len(passive)
+    folds = np.arange(t) % _FOLDS
+    for fold in range(_FOLDS if t >= _LEAST_FORETOLD else 0):
+        rows = np.flatnonzero(folds[:_MOST_FORETOLD] == fold)
+        # Each record's guess is from all others; a covariance would know the record by its own error.
+        gaussian = GaussianPrior(
+            np.clip(passive[rows] - residuals[rows], 0.0, 1.0), _covariance(residuals[folds != fold], moments)
+        )
+        categories = tuple(category.restricted_to(rows) for category in foretold)
+        yield LeftOut(rows, Belief(gaussian, categories), passive[rows])
+
+
+# So few complete records say nothing of how much others may be trusted; beyond so many there is little to add.
+_LEAST_FORETOLD, _MOST_FORETOLD, _FOLDS = 20, 200, 5
+# What is published of all records' covariance counts as so many records: few don't show how far the rare ones lie off.
+_PUBLISHED = 100.0
+
+
+def _covariance(residuals: FloatArray, moments: PassiveMoments | None) -> FloatArray:
+    """The covariance of errors (t, d) on records left out, and of what is published of all: (d, d)."""
+    own, published = _of_errors(residuals), None if moments is None else moments.covariance
+    if published is None:
+        return own
+    widths = np.diag(published)
+    varied = widths > 0
+    # Records explain a part of all columns' spread: what is published keeps its shape, and takes the errors' size.
+    left = min(1.0, float((np.diag(own)[varied] / widths[varied]).mean())) if varied.any() else 0.0
+    known = len(residuals) / (len(residuals) + _PUBLISHED)
+    return known * own + (1 - known) * left * published
+
+
+def _of_errors(residuals: FloatArray) -> FloatArray:
     t, d = residuals.shape
     unsure: FloatArray = UNIFORM_VARIANCE * np.eye(d) / t**2
     if t == 1:

@@ -40,6 +40,8 @@ _PROJECTIONS = 30
 _COOLING = 0.4
 # Walks start this far from the box's faces; solutions of equations only as far as they may.
 _INSIDE, _MARGIN = 0.01, 1e-9
+# Points of a line on which a density is looked at, twice; what is less likely than e to this isn't looked at again.
+_POINTS, _FAINT = 200, -25.0
 # Mean square, in variances, by which cutting a prior to the box may move its columns' means.
 _MOVED, _LEAST_VARIANCE = 0.03, 1e-8
 
@@ -101,17 +103,55 @@ def informed_draws(frame: Frame, observation: Observation, *, seed: int, draws: 
     n, target = len(frame.centre), Target(frame, observation)
     kept, contradicted = np.empty((draws, n, frame.informed.shape[1])), np.zeros(n, dtype=np.bool_)
     for rows, generator in _groups(n, seed):
-        walkers, contradicted[rows] = _warmed_up(target, rows, generator, box=False, draws=draws)
-        for draw in range(draws):
-            _sweep(walkers, target, generator, box=False)
-            kept[draw, rows] = walkers.informed
+        walkers, contradicted[rows], seen = _warmed_up(target, rows, generator, box=False, draws=draws)
+        kept[:, rows] = _unboxed_draws(walkers, seen, target, generator, draws)
     return kept, contradicted
+
+
+def _unboxed_draws(
+    walkers: Walkers, seen: FloatArray, target: Target, generator: np.random.Generator, draws: int
+) -> FloatArray:
+    """Draws of a without the box, (draws, m, r); along a single direction they are quantiles, which err by less."""
+    is_linear = target.frame.effect is not None and not isinstance(target.observation.likelihood, ExactLogits)
+    if is_linear and walkers.informed.shape[1] == 1:
+        return generator.permutation(_quantiles(walkers, seen[:, :, 0], target, draws))[:, :, None]
+    kept = np.empty((draws, *walkers.informed.shape))
+    for draw in range(draws):
+        _sweep(walkers, target, generator, box=False)
+        kept[draw] = walkers.informed
+    return kept
+
+
+def _quantiles(walkers: Walkers, seen: FloatArray, target: Target, draws: int) -> FloatArray:
+    """So many quantiles of the single a of each record, (draws, m), near where (s, m) draws of it were seen."""
+    low, high, m = seen.min(axis=0), seen.max(axis=0), seen.shape[1]
+    low, high = low - (high - low) / 2 - _MARGIN, high + (high - low) / 2 + _MARGIN
+    for _ in range(2):
+        points = np.linspace(low, high, _POINTS)
+        logs = target.log_density(
+            points.reshape(-1, 1), np.tile(walkers.rows, _POINTS), np.tile(walkers.slack, _POINTS)
+        ).reshape(_POINTS, m)
+        likely = logs > logs.max(axis=0) + _FAINT
+        step = (high - low) / (_POINTS - 1)
+        found = likely.any(axis=0)  # a region between two points holds a draw all the same
+        low = np.where(found, np.where(likely, points, np.inf).min(axis=0) - step, seen.min(axis=0))
+        high = np.where(found, np.where(likely, points, -np.inf).max(axis=0) + step, seen.max(axis=0))
+    weights = np.where(found, np.exp(logs - np.where(found, logs.max(axis=0), 0.0)), 1.0)
+    below = np.cumsum(weights, axis=0) - weights / 2
+    levels = (np.arange(draws) + 0.5) / draws
+    return np.stack(
+        [
+            np.interp(levels * total, own, at)
+            for total, own, at in zip(weights.sum(axis=0), below.T, points.T, strict=True)
+        ],
+        axis=1,
+    )
 
 
 def _warmed_up(
     target: Target, rows: IntArray, generator: np.random.Generator, *, box: bool, draws: int
-) -> tuple[Walkers, BoolArray]:
-    """Walkers that have forgotten where they started, and for which of them nothing explains the record."""
+) -> tuple[Walkers, BoolArray, FloatArray]:
+    """Walkers that have forgotten where they started, for which nothing explains the record, and a on their way."""
     walkers, contradicted = _started(target, rows, box=box)
     contradicted |= _led_inside(walkers, target, generator, box=box)
     warm_up = max(20, draws // 3)
@@ -119,18 +159,23 @@ def _warmed_up(
     for sweep in range(warm_up):
         _sweep(walkers, target, generator, box=box)
         seen[sweep] = walkers.informed
-    _adapt(walkers, seen[warm_up // 4 :])
-    return walkers, contradicted
+    seen = seen[warm_up // 4 :]
+    _adapt(walkers, seen)
+    return walkers, contradicted, seen
 
 
 def _of_group(
     target: Target, rows: IntArray, generator: np.random.Generator, *, box: bool, draws: int
 ) -> tuple[FloatArray | BoolArray, ...]:
     """Mean, ends, spread, effective samples, densest places and contradictions of some records."""
-    walkers, contradicted = _warmed_up(target, rows, generator, box=box, draws=draws)
+    walkers, contradicted, seen = _warmed_up(target, rows, generator, box=box, draws=draws)
     kept, informed = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.informed)
+    unboxed = None if box else _unboxed_draws(walkers, seen, target, generator, draws)
     for draw in range(draws):
-        _sweep(walkers, target, generator, box=box)
+        if unboxed is None:
+            _sweep(walkers, target, generator, box=box)
+        else:
+            walkers.informed = unboxed[draw]
         informed += walkers.informed / draws
         kept[draw] = target.frame.points(walkers.informed, walkers.uninformed, walkers.rows)
     contradicted |= chi2.sf((informed**2).sum(axis=1), max(1, informed.shape[1])) < _UNLIKELY

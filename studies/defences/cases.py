@@ -1,6 +1,6 @@
 """What the matrix is measured on: data sets and their passive columns, defences with their options, trained models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ def trial_title(defence: str, options: str) -> str:
 
 UNDEFENDED = Trial(NONE)
 CASES = (Case("satellite", 18), Case("satellite", 4), Case("breast_cancer", 15), Case("breast_cancer", 1))
+# With columns of few values: minutes of sampling a model, so only where asked for.
+OF_FEW_VALUES = (Case("adult", 7), Case("bank", 9))
 TRIALS = (
     UNDEFENDED,
     Trial("feature_transform"),
@@ -78,7 +80,7 @@ UNCHANGED: Mapping[str, str] = {
     "response_truncation": "It acts in training, which stays bit for bit the same: so do scores and parameters.",
     "dp_noise": "It hides residuals of training; scores of the model that comes out tell what any model's do.",
 }
-_STAND_INS = {"satellite": Case("digits", 32)}
+_STAND_INS = {"satellite": Case("digits", 32), **dict.fromkeys(("adult", "bank"), Case("breast_cancer", 15))}
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,16 @@ QUICK = Plan(
     rounds=50,
     draws=30,
 )
+
+
+def cases_of(datasets: Sequence[str]) -> tuple[Case, ...]:
+    """The cases of some data sets, with more than one passive column. Raises ValueError for one that has none."""
+    known = [case for case in (*CASES, *OF_FEW_VALUES) if case.passive > 1]
+    names = dict.fromkeys(case.dataset for case in known)
+    for name in datasets:
+        if name not in names:
+            raise ValueError(f"The matrix isn't measured on {name!r}: choose from {', '.join(names)}.")
+    return tuple(case for case in known if case.dataset in datasets)
 
 
 def available(plan: Plan, data_dir: Path | None) -> tuple[tuple[Case, ...], list[str]]:

@@ -14,7 +14,7 @@ from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
 from studies.defences.against_predictions import prediction_rows
 from studies.defences.against_training import DATASET, training_rows
-from studies.defences.cases import NONE, PSI, QUICK, Plan, Trial, trial_title
+from studies.defences.cases import NONE, PSI, QUICK, Plan, Trial, cases_of, trial_title
 from studies.defences.matrix_page import interval_words, matrix_maps, matrix_notes
 from studies.defences.remaining import over_models, remaining_parts
 from studies.page.elements import PageTable, number_words
@@ -40,12 +40,17 @@ def matrix_section(run: StudyRun, *, plan: Plan | None = None, live: bool = True
 
     ``summary`` has the federation's part that remains, a row per case, trial and optimiser.
 
+    The option ``datasets`` takes others in the place of the usual ones, and federations with breast_cancer only.
+
     plan: of the predictions; None for the usual one. live: False leaves out the federations. A quick run:
     breast_cancer only, 40 records, two splits, two federations.
     """
     plan = plan or (QUICK if run.quick else Plan())
     trials = tuple(Trial(one.name, dict(one.options)) for one in run.defences)
     plan = replace(plan, trials=(*plan.trials, *trials), brought=run.attacks)
+    datasets = run.options.get("datasets") or ()
+    if isinstance(datasets, tuple) and datasets:
+        plan, live = replace(plan, cases=cases_of(datasets)), live and DATASET in datasets
     predicted, said = prediction_rows(
         run.data_dir, plan, seed=run.seed, done=lambda share: run.done(_PREDICTIONS * share)
     )

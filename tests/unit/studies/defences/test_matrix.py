@@ -14,7 +14,7 @@ from plumbline.cells import Choice, SweepOptions
 from studies.defences import matrix as defences_matrix
 from studies.defences.adversaries import PUBLISHED
 from studies.defences.against_predictions import prediction_rows
-from studies.defences.cases import PSI, UNDEFENDED, Case, Plan, Trial, available
+from studies.defences.cases import OF_FEW_VALUES, PSI, UNDEFENDED, Case, Plan, Trial, available, cases_of
 from studies.defences.matrix import matrix_section
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -202,3 +202,11 @@ def test_processes_give_the_same_rows_as_one(matrix: Section) -> None:
     columns: list[Any] = ["attack", "awareness", "seed", "mse"]
     two = rows[rows["status"] != "unchanged"]
     pd.testing.assert_frame_equal(one[columns].reset_index(drop=True), two[columns].reset_index(drop=True), rtol=1e-6)
+
+
+def test_cases_are_chosen_by_data_set() -> None:
+    assert cases_of(("bank", "adult")) == OF_FEW_VALUES
+    with pytest.raises(
+        ValueError, match=r"isn't measured on 'credit': choose from satellite, breast_cancer, adult, bank"
+    ):
+        cases_of(("credit",))
