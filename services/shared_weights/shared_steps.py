@@ -20,6 +20,7 @@ from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine, PackingImpossible, keygen
 from vfl.crypto.keys import MINIMUM_SECURE_BITS
+from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Half, OwnData, Send
 
@@ -78,7 +79,7 @@ class SharedSteps:
         terms, bits = SharedTerms(agreement), agreement.plan.key_bits
         try:
             key = keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
-            holder = ShareHolder(terms, name, features, key, means.engine)
+            holder = ShareHolder(terms, name, features, key, PooledEngine.of(means.engine))
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
         exchange = ShareExchange(terms, name, key, holder, timeout=means.timeout, state=means.state)
