@@ -40,11 +40,14 @@ class Rerandomiser(OwnChildrenOnly):
     takes about as long as those did: whoever needs few has none, and nobody takes more than twice the least.
 
     A worker process counts its own, and keeps the tables of the last few keys.
+
+    Attributes:
+        windows: how many bases tables have.
     """
 
     def __init__(self, n: int, kernel: Kernel) -> None:
         self._n, self._kernel = n, kernel
-        self._windows = max(n.bit_length() // 8 + 16, n.bit_length() // 12 + 128)
+        self.windows = max(n.bit_length() // 8 + 16, n.bit_length() // 12 + 128)
         self._tables: FixedBases | None = None
         self._drawn = 0
         self._lock = threading.Lock()
@@ -56,18 +59,18 @@ class Rerandomiser(OwnChildrenOnly):
     @property
     def products(self) -> int:
         """How many modular products the next one takes."""
-        return self._windows if self._tables else RERANDOMISE_PRODUCTS
+        return self.windows if self._tables else RERANDOMISE_PRODUCTS
 
     def draw(self, count: int) -> list[int]:
         """Draw rho**n mod n**2, from the operating system's randomness; each to be used once."""
         if tables := self._tables_if_worthwhile(count):
-            return tables.powers([secrets.randbits(8 * self._windows) for _ in range(count)])
+            return tables.powers([secrets.randbits(8 * self.windows) for _ in range(count)])
         return self._powers(count)
 
     def _tables_if_worthwhile(self, count: int) -> FixedBases | None:
         with self._lock:
-            if self._tables is None and self._drawn >= self._windows:
-                self._tables = self._kernel.fixed_bases(self._powers(self._windows), self._n**2)
+            if self._tables is None and self._drawn >= self.windows:
+                self._tables = self._kernel.fixed_bases(self._powers(self.windows), self._n**2)
             self._drawn += count
             return self._tables
 

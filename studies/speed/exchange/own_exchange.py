@@ -18,6 +18,7 @@ from vfl.crypto import (
     ColumnFormats,
     Engine,
     PackingLayout,
+    PrivateKey,
     decrypt_integers,
     encrypt_vector,
     layouts_for,
@@ -27,6 +28,7 @@ from vfl.crypto import (
 )
 from vfl.crypto.kernels import FixedBases, Kernel, ProductTask
 from vfl.crypto.kernels.counts import best_group_size
+from vfl.crypto.rerandomising import Rerandomiser
 
 # Without packing, so many answers are decrypted by `phe` as well.
 _SHOWN_TO_PHE = 2
@@ -86,6 +88,15 @@ class OwnVariant:
             public_key, private_key = phe_keys(key)
             told = [private_key.decrypt(phe_number(public_key, one)) for one in answer.ciphertexts[:_SHOWN_TO_PHE]]
             require_equal("phe on plumbline's ciphertexts", told, work.expected[:_SHOWN_TO_PHE])
+
+
+def warmed(kernel: Kernel, private_key: PrivateKey) -> Engine:
+    """An engine that has a key's tables, its owner's and its peer's: they are made once per session."""
+    engine, n = Engine(kernel), private_key.public_key.n
+    engine.encrypt(private_key, [0])
+    engine.rerandomisers(n, Rerandomiser(n, kernel).windows)
+    engine.rerandomisers(n, 1)
+    return engine
 
 
 def formats_of(work: ExchangeWork) -> ColumnFormats:

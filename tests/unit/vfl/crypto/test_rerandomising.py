@@ -36,7 +36,7 @@ class Counting(PortableKernel):
 def drawing(n: int, kernel: Kernel) -> Rerandomiser:
     """One that has its tables."""
     rerandomiser = Rerandomiser(n, kernel)
-    rerandomiser.draw(rerandomiser._windows)
+    rerandomiser.draw(rerandomiser.windows)
     rerandomiser.draw(1)
     assert rerandomiser._tables
     return rerandomiser
@@ -56,9 +56,9 @@ def test_a_power_is_that_of_its_bases_and_digits(small_keys: KeyPair, monkeypatc
     """By the definition: (prod rho_k**d_k)**n, a unit and a digit for every window."""
     n, units = small_keys[0].n, list(range(2, 10_000))
     rerandomiser = Rerandomiser(n, PortableKernel())
-    rerandomiser.draw(rerandomiser._windows)
+    rerandomiser.draw(rerandomiser.windows)
     monkeypatch.setattr("vfl.crypto.rerandomising.random_unit", lambda _: units.pop(0))
-    digits = [(7 * k + 3) % 256 for k in range(rerandomiser._windows)]
+    digits = [(7 * k + 3) % 256 for k in range(rerandomiser.windows)]
     monkeypatch.setattr("secrets.randbits", lambda bits: int.from_bytes(bytes(digits), "little") % (1 << bits))
     unit = math.prod(base**digit for base, digit in enumerate(digits, 2))
     assert rerandomiser.draw(1) == [pow(unit % n, n, n * n)]
@@ -67,7 +67,7 @@ def test_a_power_is_that_of_its_bases_and_digits(small_keys: KeyPair, monkeypatc
 def test_tables_are_made_once_and_only_for_who_draws_many(small_keys: KeyPair) -> None:
     Counting.tables = Counting.powers_drawn = 0
     engine = Engine(Counting())
-    n, windows = small_keys[0].n, Rerandomiser(small_keys[0].n, Counting())._windows
+    n, windows = small_keys[0].n, Rerandomiser(small_keys[0].n, Counting()).windows
     for _ in range(windows):
         engine.rerandomisers(n, 1)
     assert (Counting.tables, Counting.powers_drawn) == (0, windows)
@@ -80,7 +80,7 @@ def test_tables_are_made_once_and_only_for_who_draws_many(small_keys: KeyPair) -
 @pytest.mark.parametrize("bits", [1024, 2048, 3072, 4096])
 def test_there_are_more_windows_than_a_hostile_modulus_has_factors(bits: int) -> None:
     """Both terms of the bound on the distance: of what digits have in common, and of how many digits there are."""
-    windows = Rerandomiser((1 << bits) - 1, PortableKernel())._windows
+    windows = Rerandomiser((1 << bits) - 1, PortableKernel()).windows
     factors = int(bits / math.log2(6370))
     assert factors - windows <= -128
     assert bits - 8 * windows <= -128
