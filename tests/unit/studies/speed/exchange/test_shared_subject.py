@@ -2,13 +2,13 @@
 
 import pytest
 
-from studies.speed.exchange import shared_subject
 from studies.speed.exchange.own_exchange import warmed
 from studies.speed.exchange.shared_subject import SharedStep, SharingAsked, measure_sharing
 from studies.speed.exchange.work import KINDS, make_work
 from studies.speed.repetition import WrongResult
 from vfl.crypto import keygen
 from vfl.crypto.kernels import PortableKernel
+from vfl.crypto.sharing.masked_products import multiply
 
 
 def test_both_protocols_are_timed_on_the_same_numbers() -> None:
@@ -29,7 +29,8 @@ def test_a_wrong_product_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     _, private_key = keygen(512, insecure=True)
     step = SharedStep(make_work(private_key, 4, 2, KINDS["dense"]), warmed(PortableKernel(), private_key))
     step.run()
-    multiply = shared_subject.multiply
-    monkeypatch.setattr(shared_subject, "multiply", lambda *task: [one + 1 for one in multiply(*task)])
+    monkeypatch.setattr(
+        "studies.speed.exchange.shared_subject.multiply", lambda *task: [one + 1 for one in multiply(*task)]
+    )
     with pytest.raises(WrongResult):
         step.run()
