@@ -52,7 +52,7 @@ class ShareHolder:
             name: the party's.
             features: (aligned rows, d) in the session's fixed point.
             private_key: encrypts these features and nothing else.
-            engine: what computes.
+            engine: what computes, for this session alone.
             draw: a uniform number below another, for masks; another one than the default is for tests.
             backward: what it encrypts for products with residuals; an honest party its features.
         """
@@ -186,8 +186,9 @@ class ShareHolder:
         self._drawn = {key: drawn for key, drawn in self._drawn.items() if key[0] >= before}
 
     def forget_features(self) -> None:
-        """Forget the other parties' encrypted features, and all answers: the session is over."""
+        """Forget the other parties' encrypted features, all answers, and their keys' tables: the session is over."""
         self._rows, self._blocks, self._drawn = {}, {}, {}
+        self._engine.forget_tables()
 
     # -- inner --
 

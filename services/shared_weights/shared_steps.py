@@ -22,6 +22,7 @@ from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine, PackingImpossible, keygen
 from vfl.crypto.keys import MINIMUM_SECURE_BITS
+from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Half, OwnData, Send
 
@@ -85,10 +86,11 @@ class SharedSteps:
         terms, bits = SharedTerms(agreement), agreement.plan.key_bits
         try:
             key = keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
+            engine = PooledEngine.of(means.engine)
             if (others := means.others) is None:
-                holder = ShareHolder(terms, name, features, key, means.engine)
+                holder = ShareHolder(terms, name, features, key, engine)
             else:
-                holder = ShareHolder(terms, name, others.forward, key, means.engine, backward=others.backward)
+                holder = ShareHolder(terms, name, others.forward, key, engine, backward=others.backward)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
         exchange = ShareExchange(

@@ -89,6 +89,26 @@ def he(
 
 
 @app.command()
+def shared(
+    columns: Annotated[list[int] | None, typer.Option(min=1, help="Columns of one exchange; default: 12, 100.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Rows per batch.")] = 256,
+    key_bits: Annotated[int, typer.Option(help="Size of the modulus.")] = 2048,
+    repetitions: Repetitions = 3,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """One direction of a step of training on shared weights, beside one of Protocol 1.
+
+    Example: plumbline bench shared --columns 30 --repetitions 5
+    """
+    from studies.speed.exchange.shared_subject import SharingAsked, measure_sharing
+
+    with plain_errors():
+        asked = SharingAsked(batch=batch, key_bits=key_bits, repetitions=repetitions).with_columns(columns)
+        _show(measure_sharing(asked, _say), out, as_json=as_json)
+
+
+@app.command()
 def psi(
     ids: Annotated[int, typer.Option(min=2, help="Ids on each side, message by message.")] = 50_000,
     whole: Annotated[

@@ -112,6 +112,21 @@ def targets(results: Results) -> list[Target]:
     for kernel, gain in (("portable", 1.6), ("native", 1.8)):
         found = number(_two_workers(results, kernel), "product_gain")
         asked.append(Target(f"2 workers: times as fast as one ({kernel})", gain, None, found))
+    for columns in (12, 100) if "shared" in results and "avx512ifma" in results["shared"].machine.flags else ():
+        rows = [
+            row
+            for row in rows_of(results, "shared", str(columns), protocol="shared")
+            if "8 lanes" in str(row["kernel"])
+        ]
+        asked += [
+            Target(f"{columns} columns on shared weights: {words} (native)", None, limit, number(rows, key))
+            for words, limit, key in (
+                ("a step by Protocol 1's", 1.5, "times"),
+                ("its bytes by Protocol 1's", 0.35, "bytes_times"),
+                ("once, ms a row", 1.2, "begin"),
+                ("once, kB a row", 6.5, "begin_bytes"),
+            )
+        ]
     growth = most(rows_of(results, "he", "scaling"), "growth")
     gained = number(rows_of(results, "psi", "workers", workers=2), "gain")
     memory = {ids: most(rows_of(results, "psi", "whole", ids=ids), "memory") for ids in (300_000, 1_000_000)}
@@ -142,6 +157,7 @@ RESULTS, PAGE = _ROOT / "studies" / "results", _ROOT / "docs" / "benchmarks.md"
 # What is measured beyond each subject's defaults.
 _OPTIONS = {
     "he": ("--scaling", "--workers", str(available_cores())),
+    "shared": (),
     "psi": ("--whole", "300000", "--whole", "1000000", "--workers", str(available_cores())),
     "federation": (),
     "predict": (),
@@ -149,6 +165,7 @@ _OPTIONS = {
 }
 _TITLES = {
     "he": "The encrypted exchange",
+    "shared": "Training on shared weights",
     "psi": "Alignment",
     "federation": "A step of a federation",
     "predict": "Predictions",

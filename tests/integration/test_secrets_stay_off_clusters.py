@@ -60,7 +60,7 @@ def test_no_prime_mask_or_randomness_reaches_a_cluster(heard: Proxy, monkeypatch
         return call
 
     monkeypatch.setattr(vectors, "secrets", Recording)
-    monkeypatch.setattr("vfl.crypto.engine.random_unit", noted(random_unit))
+    monkeypatch.setattr("vfl.crypto.rerandomising.random_unit", noted(random_unit))
     for name in ("obfuscators", "rerandomisers"):
         monkeypatch.setattr(Engine, name, noted(getattr(Engine, name)))
 

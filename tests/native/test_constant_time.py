@@ -125,7 +125,7 @@ def test_products_execute_the_same_and_look_up_what_they_are_told(traced: ctypes
     # Everything stays in its place, for addresses are part of the trace: only the entries are written anew.
     entries = np.zeros((rows, columns), dtype=np.int64)
     arrays = [entries, np.full(columns, 6), np.arange(columns) * 10, np.zeros_like(entries[0]), np.full(columns, -1)]
-    task = Task(rows, columns, 1, 5, 0, *(array.ctypes.data for array in arrays), b"")
+    task = Task(1, rows, columns, 1, 5, 0, *(array.ctypes.data for array in arrays), b"")
     data = residues(root**2, rows, 4)
 
     def trace(values: IntArray) -> Trace:

@@ -93,7 +93,7 @@ task = ProductTask(np.ones((9, 4), dtype=np.int64), ones, ones, np.arange(4), 0 
 works = [
     lambda: kernel.secret_powers([2, 3], 5, modulus),
     lambda: kernel.product([2] * 9, task, modulus),
-    lambda: kernel.fixed_base(3, modulus, 64).powers([1, 2]),
+    lambda: kernel.fixed_bases([3] * 8, modulus).powers([1, 2]),
 ]
 expected = [work() for work in works]
 """
@@ -142,5 +142,5 @@ def test_the_kernel_gives_all_memory_back(sanitized: dict[str, str], script: str
 
 def test_what_is_kept_is_counted(sanitized: dict[str, str]) -> None:
     """Tables that somebody still has are blocks of the kernel's."""
-    done = run(sanitized, "-c", WORK.replace("LANES", "1") + "tables = kernel.fixed_base(3, modulus, 64)" + COUNT)
+    done = run(sanitized, "-c", WORK.replace("LANES", "1") + "tables = kernel.fixed_bases([3] * 8, modulus)" + COUNT)
     assert int(done.stdout) > 0

@@ -111,7 +111,7 @@ EXPORT int trace_product(
     struct modulus modulus, const uint8_t *ciphertexts, const struct task *task, uint64_t *hashes
 ) {
     modulus.root = place(0, modulus.root, (modulus.root_bits + 7) / 8);
-    ciphertexts = place(1, ciphertexts, task->rows * modulus.width);
+    ciphertexts = place(1, ciphertexts, task->blocks * task->rows * modulus.width);
     begin(__builtin_frame_address(0));
     const int status = plumbline_product(&modulus, ciphertexts, task, (uint8_t *)inputs[3]);
     end(hashes);

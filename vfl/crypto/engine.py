@@ -1,8 +1,8 @@
 """The engine: a kernel on the cores that a party is given, for batches of what Paillier's time goes into."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
 from typing import TypeVar
 
 import numpy as np
@@ -12,11 +12,11 @@ from vfl.arrays import BoolArray, IntArray
 from vfl.cores import Cores, OneCore, OwnChildrenOnly
 from vfl.cores.own_children import Rebuilt
 from vfl.crypto.kernels import Kernel, ProductTask, best_kernel
-from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS, product_cost
-from vfl.crypto.kernels.integers import random_unit
+from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, product_cost
 from vfl.crypto.keys import PrivateKey
 from vfl.crypto.obfuscation import OwnerObfuscator
 from vfl.crypto.product_jobs import ProductCores, ProductJob, compute_product
+from vfl.crypto.rerandomising import Rerandomiser
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -36,19 +36,25 @@ class Engine:
     kernel: Kernel = field(default_factory=best_kernel)
     cores: Cores = field(default_factory=OneCore)
     product_cores: ProductCores | None = None
+    # By modulus, with large tables: a party has an engine for every session (`vfl.crypto.pool`).
+    _rerandomisers: dict[int, Rerandomiser] = field(init=False, repr=False, default_factory=dict)
 
     def __str__(self) -> str:
         count = self.cores.count
         return f"{self.kernel.name}; {count} core{'' if count == 1 else 's'}"
 
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
-        """Compute an encrypted matrix product; raises InvalidCiphertext as `Kernel.product` does."""
-        cores = self.product_cores or self.cores
-        chunks = product_chunks(task, modulus.bit_length(), cores.count, self.kernel.batch)
+        """Compute an encrypted matrix product; raises InvalidCiphertext as `Kernel.product` does.
+
+        Several blocks of ciphertexts, one after the other, are multiplied by the same matrix; each has its answers.
+        """
+        cores, rows = self.product_cores or self.cores, len(task.entries)
+        blocks = [ciphertexts[start : start + rows] for start in range(0, len(ciphertexts), max(1, rows))]
+        chunks = product_chunks(task, modulus.bit_length(), cores.count, self.kernel.batch, len(blocks))
         if len(chunks) == 1:
             return self.kernel.product(ciphertexts, task, modulus)
-        jobs = (ProductJob(self.kernel, ciphertexts[chunk.rows], chunk.task, modulus) for chunk in chunks)
-        return _multiplied(chunks, cores.map(compute_product, jobs), int(task.answers[-1]) + 1, modulus)
+        jobs = (ProductJob(self.kernel, chunk.chosen(blocks), chunk.task, modulus) for chunk in chunks)
+        return _multiplied(chunks, cores.map(compute_product, jobs), modulus)
 
     def encrypt(self, private_key: PrivateKey, plaintexts: Sequence[int]) -> list[int]:
         """Encrypt integers, which count modulo n, under one's own key."""
@@ -61,9 +67,14 @@ class Engine:
         return self._mapped(_draw, [_Drawing(obfuscator, cut.stop - cut.start) for cut in cuts])
 
     def rerandomisers(self, n: int, count: int) -> list[int]:
-        """Draw fresh rho**n mod n**2, rho uniform in Z_n*, secret; each serves once."""
-        cuts = self._cuts(count, RERANDOMISE_PRODUCTS, n * n)
-        return self._mapped(_rerandomise, [_Rerandomising(self.kernel, n, cut.stop - cut.start) for cut in cuts])
+        """Draw fresh rho**n mod n**2, rho uniform in Z_n* (`vfl.crypto.rerandomising`), secret; each serves once."""
+        found = self._rerandomisers.get(n) or self._rerandomisers.setdefault(n, Rerandomiser(n, self.kernel))
+        cuts = self._cuts(count, found.products, n * n)
+        return self._mapped(_draw, [_Drawing(found, cut.stop - cut.start) for cut in cuts])
+
+    def forget_tables(self) -> None:
+        """Forget what rerandomisers are drawn from."""
+        self._rerandomisers.clear()
 
     def decrypt(self, private_key: PrivateKey, ciphertexts: Sequence[int]) -> list[int]:
         """Decrypt to plaintexts in [0, n), by the Chinese remainder theorem."""
@@ -119,14 +130,20 @@ class ProductChunk:
     """A rectangle of a product's matrix.
 
     Attributes:
-        rows: which ciphertexts, and rows of the matrix.
+        blocks: which blocks of ciphertexts.
+        rows: which ciphertexts of each, and rows of the matrix.
         task: what becomes of them; answers count from 0.
         first_answer: which answer of the whole task that is. An answer of the whole is the product of the chunks'.
     """
 
+    blocks: slice
     rows: slice
     task: ProductTask
     first_answer: int
+
+    def chosen(self, blocks: Sequence[Sequence[int]]) -> list[int]:
+        """The ciphertexts of it, block by block."""
+        return [one for block in blocks[self.blocks] for one in block[self.rows]]
 
 
 def item_chunks(count: int, products_per_item: int, modulus_bits: int, cores: int, batch: int = 1) -> list[slice]:
@@ -152,14 +169,22 @@ def cut_evenly(count: int, pieces: int) -> list[slice]:
     return [slice(start, end) for start, end in pairwise(ends)]
 
 
-def product_chunks(task: ProductTask, modulus_bits: int, cores: int, batch: int = 1) -> list[ProductChunk]:
-    """Cut a product for several cores: by columns, by rows, or by both, whatever makes the largest chunk cheapest.
+def product_chunks(
+    task: ProductTask, modulus_bits: int, cores: int, batch: int = 1, blocks: int = 1
+) -> list[ProductChunk]:
+    """Cut a product for several cores: by blocks, and where there are fewer of them than cores also the matrix: by
+    columns, by rows, or by both, whatever makes the largest chunk cheapest.
 
     Chunks of columns need the tables of the same rows, chunks of rows the squarings of the same answers. A kernel that
     computes a batch at once squares as many answers in the time of one.
     """
     rows = len(task.entries)
     whole = _Cut(1, [0, len(task.digits)])
+    if blocks > 1:
+        worthwhile = _worthwhile_chunks(blocks * whole.cost(task, 1), modulus_bits)
+        pieces = cut_evenly(blocks, min(blocks, cores, worthwhile))
+        parts = product_chunks(task, modulus_bits, cores // len(pieces), batch)
+        return [replace(part, blocks=piece) for piece in pieces for part in parts]
     most = min(cores, _worthwhile_chunks(whole.cost(task, batch), modulus_bits))
     # Few shapes of the grid are tried: halves, quarters and so on.
     bands = {min(most, rows), *(1 << power for power in range(min(most, rows).bit_length()))}
@@ -221,7 +246,7 @@ def _chunk(task: ProductTask, rows: slice, columns: slice) -> ProductChunk:
         shifts=task.shifts[columns],
         answers=answers - first,
     )
-    return ProductChunk(rows, piece, first)
+    return ProductChunk(slice(0, 1), rows, piece, first)
 
 
 def _worthwhile_chunks(products: int, modulus_bits: int) -> int:
@@ -232,47 +257,31 @@ def _worthwhile_chunks(products: int, modulus_bits: int) -> int:
 # --- tasks of a core ---
 
 
-def _multiplied(chunks: Sequence[ProductChunk], results: Iterable[list[int]], count: int, modulus: int) -> list[int]:
-    """Answers from the answers of chunks."""
-    answers = [mpz(1)] * count
+def _multiplied(chunks: Sequence[ProductChunk], results: Iterable[list[int]], modulus: int) -> list[int]:
+    """Answers from the answers of chunks, block by block."""
+    answers = dict[tuple[int, int], mpz]()
     for chunk, partial in zip(chunks, results, strict=True):
-        for answer, factor in enumerate(partial, chunk.first_answer):
-            answers[answer] = answers[answer] * factor % modulus
-    return [int(answer) for answer in answers]
+        blocks = range(chunk.blocks.start, chunk.blocks.stop)
+        last = chunk.first_answer + len(partial) // len(blocks)
+        for place, factor in zip(product(blocks, range(chunk.first_answer, last)), partial, strict=True):
+            answers[place] = answers.get(place, 1) * mpz(factor) % modulus
+    return [int(answers[place]) for place in sorted(answers)]
 
 
 @dataclass(frozen=True, repr=False)
 class _Drawing(OwnChildrenOnly):
-    """A number of the owner's obfuscators; the obfuscator rebuilds itself, once per worker and key."""
+    """A number of random powers; what draws them rebuilds itself, once per worker and key."""
 
-    obfuscator: OwnerObfuscator
+    source: OwnerObfuscator | Rerandomiser
     count: int
 
     def rebuilt_in_child(self) -> Rebuilt:
         """Name this class and what it takes."""
-        return _Drawing, (self.obfuscator, self.count)
+        return _Drawing, (self.source, self.count)
 
 
 def _draw(task: _Drawing) -> list[int]:
-    return task.obfuscator.draw(task.count)
-
-
-@dataclass(frozen=True, repr=False)
-class _Rerandomising(OwnChildrenOnly):
-    """A number of fresh rho**n. Nothing in it is secret, but what it gives is."""
-
-    kernel: Kernel
-    n: int
-    count: int
-
-    def rebuilt_in_child(self) -> Rebuilt:
-        """Name this class and what it takes."""
-        return _Rerandomising, (self.kernel, self.n, self.count)
-
-
-def _rerandomise(task: _Rerandomising) -> list[int]:
-    units = [random_unit(task.n) for _ in range(task.count)]
-    return task.kernel.powers(units, task.n, task.n**2)
+    return task.source.draw(task.count)
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,8 +15,8 @@ from functools import lru_cache
 from gmpy2 import invert, mpz, powmod_sec
 
 from vfl.cores.own_children import OwnChildrenOnly, Rebuilt
-from vfl.crypto.kernels import FixedBase, Kernel
-from vfl.crypto.kernels.integers import random_unit
+from vfl.crypto.kernels import FixedBases, Kernel
+from vfl.crypto.kernels.integers import byte_bases, random_unit
 
 _KEYS_OF_A_WORKER = 2  # a party has one per session
 
@@ -33,7 +33,7 @@ class OwnerObfuscator(OwnChildrenOnly):
         self._kernel = kernel
         self._p_squared, self._q_squared = mpz(p) ** 2, mpz(q) ** 2
         self._q_squared_inverse = invert(self._q_squared, self._p_squared)
-        self._tables: tuple[FixedBase, FixedBase] | None = None
+        self._tables: tuple[FixedBases, FixedBases] | None = None
         self._lock = threading.Lock()
 
     def rebuilt_in_child(self) -> Rebuilt:
@@ -54,7 +54,7 @@ class OwnerObfuscator(OwnChildrenOnly):
             for part_p, part_q in parts
         ]
 
-    def _build_once(self) -> tuple[FixedBase, FixedBase]:
+    def _build_once(self) -> tuple[FixedBases, FixedBases]:
         with self._lock:
             if self._tables is None:
                 n = self._p * self._q
@@ -66,8 +66,9 @@ class OwnerObfuscator(OwnChildrenOnly):
                 )
             return self._tables
 
-    def _table(self, h: mpz, n: int, prime: int, square: mpz) -> FixedBase:
-        return self._kernel.fixed_base(int(powmod_sec(h, n, square)), int(square), prime.bit_length())
+    def _table(self, h: mpz, n: int, prime: int, square: mpz) -> FixedBases:
+        bases = byte_bases(powmod_sec(h, n, square), square, (prime.bit_length() + 7) // 8)
+        return self._kernel.fixed_bases(bases, int(square))
 
 
 @lru_cache(_KEYS_OF_A_WORKER)

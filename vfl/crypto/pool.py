@@ -79,7 +79,7 @@ class PooledEngine(Engine):
     @classmethod
     def of(cls, engine: Engine) -> Self:
         """The same kernel and cores, with pools that are empty."""
-        return cls(**{one.name: getattr(engine, one.name) for one in fields(Engine)})
+        return cls(**{one.name: getattr(engine, one.name) for one in fields(Engine) if one.init})
 
     def obfuscators(self, private_key: PrivateKey, count: int) -> list[int]:
         """Take fresh obfuscators for one's own values; each serves once."""
@@ -104,6 +104,7 @@ class PooledEngine(Engine):
         self._closed.set()
         for pool in list(self._pools.values()):
             pool.close()
+        self.forget_tables()
 
     def _mapped(
         self, function: Callable[[Task], list[int]], tasks: Sequence[Task], cores: Cores | None = None

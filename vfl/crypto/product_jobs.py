@@ -25,7 +25,7 @@ class ProductJob:
 
     Attributes:
         kernel: what computes it on this machine; elsewhere it is the best kernel there.
-        ciphertexts: what the peer has sent, which holds the key.
+        ciphertexts: what the peer has sent, which holds the key; one block or several.
         task: what becomes of them: the party's own features, secret from the peer.
         modulus: n**2 of the peer's key.
     """
@@ -38,7 +38,7 @@ class ProductJob:
     @property
     def answers(self) -> int:
         """How many ciphertexts come out."""
-        return int(self.task.answers[-1]) + 1
+        return len(self.ciphertexts) // len(self.task.entries) * (int(self.task.answers[-1]) + 1)
 
     @property
     def width(self) -> int:

@@ -7,13 +7,12 @@ from studies.speed.exchange.growth import scaling_table, workers_table
 from studies.speed.exchange.other_libraries import COLUMNS as PHE_COLUMNS
 from studies.speed.exchange.other_libraries import DECRYPTIONS, ENCRYPTIONS, heu_variants, phe_floats, phe_integers
 from studies.speed.exchange.other_libraries import ROWS as PHE_ROWS
-from studies.speed.exchange.own_exchange import Counting, OwnVariant, best_layout, seconds_of_product
+from studies.speed.exchange.own_exchange import Counting, OwnVariant, best_layout, seconds_of_product, warmed
 from studies.speed.exchange.work import KIND_WORDS, KINDS, ExchangeWork, Phases, make_work, spreads
 from studies.speed.machine import kernels_here
 from studies.speed.repetition import in_turns, one_core
 from studies.speed.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 from vfl.crypto import Engine, PrivateKey, keygen
-from vfl.crypto.kernels import Kernel
 
 BASELINE = "phe, integers"
 _LETTER = "ours, portable, packing off"
@@ -51,9 +50,8 @@ def measure_exchanges(asked: ExchangesAsked, progress: Progress = silent) -> Res
     _, private_key = keygen(asked.key_bits, insecure=asked.key_bits < 2048)
     kernels = kernels_here()
     with one_core():
-        for kernel in kernels.values():
-            Engine(kernel).encrypt(private_key, [0])  # builds the owner's tables: once per key, not once per exchange
-        tables = [_exchange(asked, private_key, kind, columns, kernels, progress) for kind, columns in asked.exchanges]
+        engines = {name: warmed(kernel, private_key) for name, kernel in kernels.items()}
+        tables = [_exchange(asked, private_key, kind, columns, engines, progress) for kind, columns in asked.exchanges]
         if asked.scaling:
             progress("how a product grows")
             tables.append(scaling_table(private_key, kernels, asked.repetitions))
@@ -87,12 +85,12 @@ def _exchange(
     private_key: PrivateKey,
     kind: str,
     columns: int,
-    kernels: dict[str, Kernel],
+    engines: dict[str, Engine],
     progress: Progress,
 ) -> ResultTable:
     work = make_work(private_key, asked.batch, columns, KINDS[kind])
-    own = {_LETTER: OwnVariant(Engine(kernels["portable"]), None)}
-    own |= {f"ours, {name}": OwnVariant(Engine(kernel), best_layout(work)) for name, kernel in kernels.items()}
+    own = {_LETTER: OwnVariant(engines["portable"], None)}
+    own |= {f"ours, {name}": OwnVariant(engine, best_layout(work)) for name, engine in engines.items()}
     variants: dict[str, Callable[[], Phases]] = {
         "phe, floats": lambda: phe_floats(work),
         BASELINE: lambda: phe_integers(work),
@@ -143,7 +141,7 @@ def _notes(variants: list[str]) -> tuple[str, ...]:
     notes = [
         f"phe and HEU: {ENCRYPTIONS} encryptions, {PHE_ROWS} x {PHE_COLUMNS} products and {DECRYPTIONS} decryptions "
         "are timed and scaled; their mask is one encryption per answer. Ours: timed whole, the mask with a fresh r and "
-        "rho**n per answer; the owner's tables are built beforehand, once per key.",
+        "rho**n per answer; tables are built beforehand, once per key.",
         "Limit: the product's modular products, counted, at the measured time of one. A product by an empty "
         "subset of rows is quicker: where most entries are 0, the portable kernel may take less.",
     ]

@@ -18,6 +18,7 @@ from vfl.crypto import (
     ColumnFormats,
     Engine,
     PackingLayout,
+    PrivateKey,
     decrypt_integers,
     encrypt_vector,
     layouts_for,
@@ -25,8 +26,9 @@ from vfl.crypto import (
     matvec,
     unmask,
 )
-from vfl.crypto.kernels import FixedBase, Kernel, ProductTask
+from vfl.crypto.kernels import FixedBases, Kernel, ProductTask
 from vfl.crypto.kernels.counts import best_group_size
+from vfl.crypto.rerandomising import Rerandomiser
 
 # Without packing, so many answers are decrypted by `phe` as well.
 _SHOWN_TO_PHE = 2
@@ -88,6 +90,15 @@ class OwnVariant:
             require_equal("phe on plumbline's ciphertexts", told, work.expected[:_SHOWN_TO_PHE])
 
 
+def warmed(kernel: Kernel, private_key: PrivateKey) -> Engine:
+    """An engine that has a key's tables, its owner's and its peer's: they are made once per session."""
+    engine, n = Engine(kernel), private_key.public_key.n
+    engine.encrypt(private_key, [0])
+    engine.rerandomisers(n, Rerandomiser(n, kernel).windows)
+    engine.rerandomisers(n, 1)
+    return engine
+
+
 def formats_of(work: ExchangeWork) -> ColumnFormats:
     """The formats of a work's columns."""
     return ColumnFormats(((work.entries, work.matrix.shape[1]),))
@@ -127,7 +138,7 @@ def seconds_of_product(kernel: Kernel, modulus: int, repetitions: int) -> Spread
     one, of equal bytes: what is multiplied stays in the cache.
     """
     base = int.from_bytes(np.random.default_rng(2).bytes(modulus.bit_length() // 8), "big") % modulus
-    powers = kernel.fixed_base(base, modulus, 8 * _BYTES)
+    powers = kernel.fixed_bases([base] * _BYTES, modulus)
     exponents = [int.from_bytes(b"Z" * _BYTES, "big")] * _EXPONENTS
     runs = [timed(lambda: powers.powers(exponents))[0] for _ in range(repetitions)]
     return Spread.of(runs).scaled(1 / (_EXPONENTS * (_BYTES - 1)))
@@ -170,9 +181,9 @@ class Counting:
         self.tasks.append(task)
         return self.kernel.product(ciphertexts, task, modulus)
 
-    def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
-        """Make the tables of a base."""
-        return self.kernel.fixed_base(base, modulus, exponent_bits)
+    def fixed_bases(self, bases: Sequence[int], modulus: int) -> FixedBases:
+        """Make the tables of bases."""
+        return self.kernel.fixed_bases(bases, modulus)
 
     def powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
         """Raise many bases to one public exponent."""

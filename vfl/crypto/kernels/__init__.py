@@ -3,13 +3,13 @@
 import logging
 from functools import cache
 
-from vfl.crypto.kernels.kernel import FixedBase, InvalidCiphertext, Kernel, ProductTask
+from vfl.crypto.kernels.kernel import FixedBases, InvalidCiphertext, Kernel, ProductTask
 from vfl.crypto.kernels.native import NativeKernel
 from vfl.crypto.kernels.portable import PortableKernel
 from vfl.crypto.native.library import LibraryMissing
 
 __all__ = [
-    "FixedBase",
+    "FixedBases",
     "InvalidCiphertext",
     "Kernel",
     "NativeKernel",

@@ -33,11 +33,14 @@ class ProductTask:
     answers: IntArray
 
 
-class FixedBase(Protocol):
-    """Powers of one base modulo one odd modulus, from tables."""
+class FixedBases(Protocol):
+    """Powers of some bases modulo one odd modulus, from tables."""
 
     def powers(self, exponents: Sequence[int]) -> list[int]:
-        """Raise the base to each of some exponents, 0 <= e < 2**exponent_bits."""
+        """Multiply the bases, base k to the power of byte k of an exponent (little-endian), for each of them.
+
+        Exponents have at most as many bytes as there are bases. With b, b**256, b**65536, ... this is b**exponent.
+        """
 
 
 class Kernel(Protocol):
@@ -59,10 +62,13 @@ class Kernel(Protocol):
         """How many items it computes at once: fewer take as long."""
 
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
-        """Compute the answers of a task. Raises InvalidCiphertext where an offset needs an inverse that isn't there."""
+        """Compute the answers of a task about each of several blocks of ciphertexts, which stand one after the other.
 
-    def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
-        """Make the tables of a base, once for many powers."""
+        Raises InvalidCiphertext where an offset needs an inverse that isn't there.
+        """
+
+    def fixed_bases(self, bases: Sequence[int], modulus: int) -> FixedBases:
+        """Make the tables of bases, once for many powers: 256 residues of each."""
 
     def powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
         """Raise many bases to one public exponent."""

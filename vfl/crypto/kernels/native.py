@@ -14,11 +14,12 @@ import numpy as np
 from gmpy2 import invert, isqrt, powmod
 
 from vfl.arrays import IntArray
-from vfl.crypto.kernels.kernel import FixedBase, InvalidCiphertext, ProductTask
+from vfl.crypto.kernels.kernel import FixedBases, InvalidCiphertext, ProductTask
 from vfl.crypto.native.library import Modulus, Task, load
 
 _LARGEST_GROUP = 12  # a table of 2**12 ciphertexts is 2.6 MB at 2048 bits
 _MOST_BITS = 16_384
+_MOST_BASES = 2048  # a byte of an exponent each
 _MOST_DIGITS = 63  # entries are 64-bit integers, and not negative
 _MOST_SHIFT = 1 << 20
 _MOST_COUNT = 1 << 28
@@ -70,22 +71,21 @@ class NativeKernel:
         residues = _Residues(modulus, self._count)
         columns = _Columns(task, len(ciphertexts))
         if not len(ciphertexts) or modulus == 1:
-            return [1 % modulus] * columns.answers
+            return [1 % modulus] * (columns.blocks * columns.answers)
         data = residues.to_bytes(ciphertexts)
-        corrections = self._corrections(residues, data, len(ciphertexts), columns)
-        answers: list[int] = []
-        for part in columns.parts(max(1, _SUM_BYTES // (residues.width * 3 // 2))):
-            answers += self._part(residues, data, part, corrections)
-        return answers
+        corrections = self._corrections(residues, data, columns)
+        parts = columns.parts(max(1, _SUM_BYTES // (residues.width * 3 // 2) // columns.blocks))
+        found = [self._part(residues, data, part, corrections) for part in parts]
+        return [answer for block in zip(*found, strict=True) for part in block for answer in part]
 
-    def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
-        """Make the tables of a base (`Kernel`): 256 residues for every byte of an exponent."""
+    def fixed_bases(self, bases: Sequence[int], modulus: int) -> FixedBases:
+        """Make the tables of bases (`Kernel`)."""
         residues = _Residues(modulus, self._count)
-        if not 0 < exponent_bits <= _MOST_BITS:
-            raise ValueError(f"Expected exponents of 1 to {_MOST_BITS} bits, got {exponent_bits}.")
+        if not 0 < len(bases) <= _MOST_BASES:
+            raise ValueError(f"Expected 1 to {_MOST_BASES} bases, got {len(bases)}.")
         if modulus == 1:
             return _Zeros()
-        return _NativeFixedBase(residues, base, exponent_bits)
+        return _NativeFixedBases(residues, bases)
 
     def powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
         """Raise many bases to one public exponent (`Kernel`)."""
@@ -119,26 +119,33 @@ class NativeKernel:
         _check(load().plumbline_powers(modulus, data, len(bases), digits, bits, int(secret), out))
         return residues.from_bytes(out)
 
-    def _corrections(self, residues: "_Residues", data: bytes, count: int, columns: "_Columns") -> dict[int, int]:
-        """(prod c_u)**(-offset) for every offset there is: one inversion for all of them."""
-        offsets = [int(offset) for offset in np.unique(columns.offsets) if offset]
-        if not offsets:
-            return {}
-        out = residues.room(1)
-        _check(load().plumbline_total(ctypes.byref(residues.modulus), data, count, out))
-        try:
-            inverse = invert(residues.from_bytes(out)[0], residues.number)
-        except ZeroDivisionError:
-            raise InvalidCiphertext(
-                "A ciphertext shares a factor with the modulus: check ciphertexts as they arrive."
-            ) from None
-        return {offset: int(powmod(inverse, offset, residues.number)) for offset in offsets}
+    def _corrections(self, residues: "_Residues", data: bytes, columns: "_Columns") -> dict[int, list[int]]:
+        """(prod c_u)**(-offset) of every block, for every offset there is: one inversion for all of a block."""
+        corrections: dict[int, list[int]] = {int(offset): [] for offset in np.unique(columns.offsets) if offset}
+        size = columns.rows * residues.width
+        for start in range(0, len(data) if corrections else 0, size):
+            out = residues.room(1)
+            block = data[start : start + size]
+            _check(load().plumbline_total(ctypes.byref(residues.modulus), block, columns.rows, out))
+            try:
+                inverse = invert(residues.from_bytes(out)[0], residues.number)
+            except ZeroDivisionError:
+                raise InvalidCiphertext(
+                    "A ciphertext shares a factor with the modulus: check ciphertexts as they arrive."
+                ) from None
+            for offset, powers in corrections.items():
+                powers.append(int(powmod(inverse, offset, residues.number)))
+        return corrections
 
-    def _part(self, residues: "_Residues", data: bytes, columns: "_Columns", corrections: dict[int, int]) -> list[int]:
-        out = residues.room(columns.answers)
+    def _part(
+        self, residues: "_Residues", data: bytes, columns: "_Columns", corrections: dict[int, list[int]]
+    ) -> list[list[int]]:
+        """Every block's answers."""
+        out = residues.room(columns.blocks * columns.answers)
         task = columns.task(residues, corrections, self._count)
         _check(load().plumbline_product(ctypes.byref(residues.modulus), data, ctypes.byref(task), out))
-        return residues.from_bytes(out)
+        answers = residues.from_bytes(out)
+        return [answers[start : start + columns.answers] for start in range(0, len(answers), columns.answers)]
 
 
 class _Residues:
@@ -174,15 +181,20 @@ class _Residues:
 class _Columns:
     """The arrays of a product's task, checked and as C reads them."""
 
-    def __init__(self, task: ProductTask, rows: int) -> None:
+    def __init__(self, task: ProductTask, ciphertexts: int) -> None:
         self.entries = _integers(task.entries, 2, "entries")
         self.digits = _integers(task.digits, 1, "digits")
         self.offsets = _integers(task.offsets, 1, "offsets")
         self.shifts = _integers(task.shifts, 1, "shifts")
         self.answer = _integers(task.answers, 1, "answers")
         columns = len(self.digits)
-        if self.entries.shape != (rows, columns):
-            raise ValueError(f"Expected entries of shape {rows, columns}, got {self.entries.shape}.")
+        self.rows = len(self.entries)
+        self.blocks, rest = divmod(ciphertexts, self.rows) if self.rows else (1, ciphertexts)
+        if self.entries.shape[1] != columns or rest or not self.blocks:
+            raise ValueError(
+                f"Expected entries of shape {ciphertexts, columns}, or as many rows as each of several blocks has "
+                f"ciphertexts, got {self.entries.shape}."
+            )
         if not len(self.offsets) == len(self.shifts) == len(self.answer) == columns:
             raise ValueError("Expected one number of digits, offset, shift and answer for every column.")
         if columns:
@@ -231,47 +243,46 @@ class _Columns:
         task = ProductTask(
             self.entries[:, chosen], self.digits[chosen], self.offsets[chosen], self.shifts[chosen], answers
         )
-        return _Columns(task, len(self.entries))
+        return _Columns(task, self.blocks * self.rows)
 
-    def task(self, residues: _Residues, corrections: dict[int, int], lanes: int) -> Task:
+    def task(self, residues: _Residues, corrections: dict[int, list[int]], lanes: int) -> Task:
         offsets = list(corrections)
         self.correction = np.searchsorted(offsets, self.offsets) if offsets else np.zeros(len(self.offsets))
         self.correction = np.where(self.offsets > 0, self.correction, -1).astype(np.int64)
-        rows, columns = self.entries.shape
         return Task(
-            rows,
-            columns,
+            self.blocks,
+            self.rows,
+            len(self.digits),
             self.answers,
-            group_size(rows, int(self.digits.sum()), lanes),
+            group_size(self.rows, int(self.digits.sum()), lanes),
             len(offsets),
             self.entries.ctypes.data,
             self.digits.ctypes.data,
             self.shifts.ctypes.data,
             self.answer.ctypes.data,
             self.correction.ctypes.data,
-            residues.to_bytes(list(corrections.values())),
+            residues.to_bytes([power for block in zip(*corrections.values(), strict=True) for power in block]),
         )
 
 
-class _NativeFixedBase:
-    """Tables of one base, in C's memory until nobody has them any more."""
+class _NativeFixedBases:
+    """Tables of bases, in C's memory until nobody has them any more."""
 
-    def __init__(self, residues: _Residues, base: int, exponent_bits: int) -> None:
-        self._residues, self._bits = residues, exponent_bits
-        self._bytes = (exponent_bits + 7) // 8
+    def __init__(self, residues: _Residues, bases: Sequence[int]) -> None:
+        self._residues, self._bytes = residues, len(bases)
         self._handle = ctypes.c_void_p()
-        _check(
-            load().plumbline_fixed_open(
-                ctypes.byref(residues.modulus), residues.to_bytes([base]), self._bytes, ctypes.byref(self._handle)
-            )
+        data = residues.to_bytes(bases)
+        opened = load().plumbline_fixed_open(
+            ctypes.byref(residues.modulus), data, len(bases), ctypes.byref(self._handle)
         )
+        _check(opened)
         # C wipes the tables: they can be a key owner's. At the end of the process a thread may still be reading them.
         weakref.finalize(self, load().plumbline_fixed_close, self._handle).atexit = False
 
     def powers(self, exponents: Sequence[int]) -> list[int]:
-        """Raise the base to each of some exponents (`FixedBase`). Raises ValueError for one out of range."""
-        if any(not 0 <= exponent >> self._bits < 1 for exponent in exponents):
-            raise ValueError(f"Expected exponents of at least 0 and at most {self._bits} bits.")
+        """Multiply the bases to the bytes of exponents (`FixedBases`). Raises ValueError for one out of range."""
+        if any(exponent < 0 or exponent.bit_length() > 8 * self._bytes for exponent in exponents):
+            raise ValueError(f"Expected exponents of at least 0 and at most {self._bytes} bytes.")
         data = b"".join([int(exponent).to_bytes(self._bytes, "little") for exponent in exponents])
         out = self._residues.room(len(exponents))
         _check(load().plumbline_fixed_powers(self._handle, data, len(exponents), out))
@@ -291,7 +302,9 @@ def group_size(rows: int, digit_columns: int, lanes: int) -> int:
 
     def products(size: int) -> int:
         groups = -(-rows // size)
-        return groups * (-(-(1 << size) // lanes) + batches)
+        # A table grows by halves, each of whole batches; groups are nearly equal.
+        table = sum(-(-((1 << q) - 1) // lanes) for q in range(-(-rows // groups)))
+        return groups * (table + batches)
 
     return min(range(1, _LARGEST_GROUP + 1), key=products)
 

@@ -22,10 +22,9 @@ from gmpy2 import invert, mpz, powmod, powmod_base_list, powmod_sec
 from vfl.arrays import IntArray
 from vfl.crypto.kernels.counts import best_group_size
 from vfl.crypto.kernels.integers import random_unit
-from vfl.crypto.kernels.kernel import FixedBase, InvalidCiphertext, ProductTask
+from vfl.crypto.kernels.kernel import FixedBases, InvalidCiphertext, ProductTask
 
-_WINDOW = 8  # one table row per byte of the exponent: an exponent's digits are its bytes
-_ROW = 1 << _WINDOW
+_ROW = 256  # a base's powers: an exponent's digits are its bytes
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,14 @@ class PortableKernel:
 
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
         """Compute the answers of a task; raises InvalidCiphertext where an offset needs an inverse that isn't there."""
-        n_squared = mpz(modulus)
+        n_squared, rows = mpz(modulus), len(task.entries) or 1
         vector = [mpz(c) for c in ciphertexts]
-        digit_products = _subset_products(vector, task, n_squared)
-        corrections = _offset_corrections(vector, task.offsets, n_squared)
+        blocks = [vector[start : start + rows] for start in range(0, len(vector), rows)]
+        return [answer for block in blocks or [[]] for answer in self._answers(block, task, n_squared)]
+
+    def _answers(self, block: list[mpz], task: ProductTask, n_squared: mpz) -> list[int]:
+        digit_products = _subset_products(block, task, n_squared)
+        corrections = _offset_corrections(block, task.offsets, n_squared)
         ends = np.cumsum(task.digits).tolist()
         columns = [
             _Column(digit_products[end - digits : end], shift, corrections[offset])
@@ -52,9 +55,9 @@ class PortableKernel:
         firsts = [0, *(np.flatnonzero(np.diff(task.answers)) + 1).tolist(), len(columns)]
         return [_horner(columns[first:end], n_squared) for first, end in pairwise(firsts)]
 
-    def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
-        """Make the tables of a base: 256 powers per byte of an exponent."""
-        return _Tables(mpz(base), mpz(modulus), (exponent_bits + _WINDOW - 1) // _WINDOW)
+    def fixed_bases(self, bases: Sequence[int], modulus: int) -> FixedBases:
+        """Make the tables of bases: 256 powers of each."""
+        return _Tables(bases, mpz(modulus))
 
     def powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
         """Raise many bases to one public exponent."""
@@ -75,24 +78,22 @@ class _Column:
 
 
 class _Tables:
-    """Powers of one base modulo one modulus, one product per byte of the exponent."""
+    """Powers of some bases modulo one modulus, one product per byte of the exponent."""
 
-    def __init__(self, base: mpz, modulus: mpz, exponent_bytes: int) -> None:
+    def __init__(self, bases: Sequence[int], modulus: mpz) -> None:
         self._modulus = modulus
-        self._exponent_bytes = exponent_bytes
-        self._rows: list[list[mpz]] = []
-        for _ in range(exponent_bytes):
-            row = list(accumulate(repeat(base, _ROW - 1), lambda a, b: a * b % modulus, initial=mpz(1)))
-            self._rows.append(row)
-            base = row[-1] * base % modulus
+        self._rows: list[list[mpz]] = [
+            list(accumulate(repeat(mpz(base), _ROW - 1), lambda a, b: a * b % modulus, initial=mpz(1)))
+            for base in bases
+        ]
 
     def powers(self, exponents: Sequence[int]) -> list[int]:
-        """Raise the base to each of some exponents."""
+        """Multiply the bases to the bytes of each exponent."""
         return [int(self._power(exponent)) for exponent in exponents]
 
     def _power(self, exponent: int) -> mpz:
         result = mpz(1)
-        for row, digit in zip(self._rows, exponent.to_bytes(self._exponent_bytes, "little"), strict=True):
+        for row, digit in zip(self._rows, exponent.to_bytes(len(self._rows), "little"), strict=True):
             result = result * row[digit] % self._modulus
         return result
 

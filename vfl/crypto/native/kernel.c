@@ -33,7 +33,8 @@ static bool modulus_fits(const struct modulus *modulus) {
 }
 
 static bool task_fits(const struct task *task) {
-    return task->rows >= 1 && task->rows < MOST_COUNT && task->columns >= 1 && task->columns < MOST_COUNT
+    return task->blocks >= 1 && task->blocks < MOST_COUNT && task->rows >= 1 && task->rows < MOST_COUNT
+        && task->columns >= 1 && task->columns < MOST_COUNT
         && task->answers >= 1 && task->answers <= task->columns && task->group_size >= 1
         && task->group_size <= LARGEST_GROUP && task->corrections <= task->columns;
 }
@@ -89,14 +90,14 @@ int plumbline_powers(
 }
 
 int plumbline_fixed_open(
-    const struct modulus *modulus, const uint8_t *base, uint64_t exponent_bytes, struct fixed_base **fixed
+    const struct modulus *modulus, const uint8_t *bases, uint64_t count, struct fixed_bases **fixed
 ) {
-    if (!modulus_fits(modulus) || exponent_bytes < 1 || exponent_bytes >= MOST_COUNT)
+    if (!modulus_fits(modulus) || count < 1 || count >= MOST_COUNT)
         return WRONG_SIZE;
-    struct fixed_base *opened = malloc(sizeof *opened);
+    struct fixed_bases *opened = malloc(sizeof *opened);
     if (opened == NULL)
         return NO_MEMORY;
-    if (!fixed_base_open(opened, modulus, base, exponent_bytes)) {
+    if (!fixed_bases_open(opened, modulus, bases, count)) {
         free(opened);
         return NO_MEMORY;
     }
@@ -104,13 +105,13 @@ int plumbline_fixed_open(
     return DONE;
 }
 
-int plumbline_fixed_powers(const struct fixed_base *fixed, const uint8_t *exponents, uint64_t count, uint8_t *out) {
+int plumbline_fixed_powers(const struct fixed_bases *fixed, const uint8_t *exponents, uint64_t count, uint8_t *out) {
     if (count >= MOST_COUNT)
         return WRONG_SIZE;
-    return result(fixed_base_powers(fixed, out, exponents, count));
+    return result(fixed_bases_powers(fixed, out, exponents, count));
 }
 
-void plumbline_fixed_close(struct fixed_base *fixed) {
+void plumbline_fixed_close(struct fixed_bases *fixed) {
     pool_release(&fixed->pool);
     wipe(fixed, sizeof *fixed);
     free(fixed);

@@ -33,16 +33,16 @@ EXPORT int plumbline_powers(
     uint64_t exponent_bits, int secret, uint8_t *out
 );
 
-/* Tables of a base for exponents of so many bytes; closed by plumbline_fixed_close. */
+/* Tables of bases, one for each byte of an exponent; closed by plumbline_fixed_close. */
 EXPORT int plumbline_fixed_open(
-    const struct modulus *modulus, const uint8_t *base, uint64_t exponent_bytes, struct fixed_base **fixed
+    const struct modulus *modulus, const uint8_t *bases, uint64_t count, struct fixed_bases **fixed
 );
 
-/* The base to each of `count` exponents of exponent_bytes bytes. */
+/* For each of `count` exponents, the product of every base to its byte. */
 EXPORT int plumbline_fixed_powers(
-    const struct fixed_base *fixed, const uint8_t *exponents, uint64_t count, uint8_t *out
+    const struct fixed_bases *fixed, const uint8_t *exponents, uint64_t count, uint8_t *out
 );
 
-EXPORT void plumbline_fixed_close(struct fixed_base *fixed);
+EXPORT void plumbline_fixed_close(struct fixed_bases *fixed);
 
 #endif

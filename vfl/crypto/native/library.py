@@ -29,6 +29,7 @@ class Task(Structure):
     """`struct task` of product.h."""
 
     _fields_ = (
+        ("blocks", c_uint64),
         ("rows", c_uint64),
         ("columns", c_uint64),
         ("answers", c_uint64),

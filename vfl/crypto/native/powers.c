@@ -118,7 +118,7 @@ void subset_products(
     }
 }
 
-/* base**(2**i) for i < 8 exponent_bytes, as elements. */
+/* Square the first element over and over: element i becomes its power 2**i. */
 static void fill_squares(const struct ring *ring, word *squares, size_t count, word *batch, word *unused) {
     const struct lanes *lanes = ring->lanes;
     ring_spread(ring, batch, squares);
@@ -131,33 +131,31 @@ static void fill_squares(const struct ring *ring, word *squares, size_t count, w
     }
 }
 
-static bool fill_tables(struct fixed_base *fixed, const uint8_t *base) {
+static bool fill_tables(struct fixed_bases *fixed, const uint8_t *residues) {
     const struct ring *ring = &fixed->ring;
-    const size_t words = ring->words, count = fixed->exponent_bytes;
+    const size_t words = ring->words;
     struct pool pool = {0};
-    word *squares = pool_words(&pool, 8 * count, words), *unused = pool_words(&pool, 1, words);
+    word *squares = pool_words(&pool, 8, words), *unused = pool_words(&pool, 1, words);
     word *batch = pool_words(&pool, 2, batch_words(ring));
-    bool done = !pool.failed && ring_import(ring, squares, base, 1);
-    if (done) {
-        fill_squares(ring, squares, 8 * count, batch, unused);
-        for (size_t k = 0; k < count; k++)
-            subset_products(
-                ring, fixed->tables + k * BYTE_VALUES * words, squares + 8 * k * words, 8, batch, unused
-            );
+    bool done = !pool.failed;
+    for (size_t k = 0; done && k < fixed->bases; k++) {
+        done = ring_import(ring, squares, residues + k * ring->width, 1);
+        fill_squares(ring, squares, 8, batch, unused);
+        subset_products(ring, fixed->tables + k * BYTE_VALUES * words, squares, 8, batch, unused);
     }
     pool_release(&pool);
     return done;
 }
 
-bool fixed_base_open(
-    struct fixed_base *fixed, const struct modulus *modulus, const uint8_t *base, size_t exponent_bytes
+bool fixed_bases_open(
+    struct fixed_bases *fixed, const struct modulus *modulus, const uint8_t *residues, size_t bases
 ) {
     memset(fixed, 0, sizeof *fixed);
-    fixed->exponent_bytes = exponent_bytes;
+    fixed->bases = bases;
     bool done = ring_open(&fixed->ring, &fixed->pool, modulus);
     if (done) {
-        fixed->tables = pool_words(&fixed->pool, exponent_bytes * BYTE_VALUES, fixed->ring.words);
-        done = fixed->tables != NULL && fill_tables(fixed, base);
+        fixed->tables = pool_words(&fixed->pool, bases * BYTE_VALUES, fixed->ring.words);
+        done = fixed->tables != NULL && fill_tables(fixed, residues);
     }
     if (!done)
         pool_release(&fixed->pool);
@@ -170,41 +168,66 @@ static void prefetch(const word *element, size_t words) {
         __builtin_prefetch(element + at);
 }
 
-/* The entry for byte k of an exponent. */
-static const word *entry_of(const struct fixed_base *fixed, const uint8_t *exponent, size_t k) {
-    return fixed->tables + (k * BYTE_VALUES + exponent[k]) * fixed->ring.words;
+/* Exponents on their way through lanes. Few of them have several lanes each, which share an exponent's bytes. */
+struct shared_lanes {
+    const uint8_t *const *exponents; /* of `apart` */
+    size_t apart, share;             /* share * apart lanes; each works through `bytes` */
+    size_t bytes;
+};
+
+/* What a lane multiplies next; beyond the last byte it is base_0**0. */
+static const word *entry_of(const struct fixed_bases *fixed, const struct shared_lanes *shared, size_t lane, size_t k) {
+    const size_t at = lane / shared->apart * shared->bytes + k;
+    const size_t place = at < fixed->bases ? at * BYTE_VALUES + shared->exponents[lane % shared->apart][at] : 0;
+    return fixed->tables + place * fixed->ring.words;
 }
 
-/* The products of one table entry per byte, for up to `lanes` exponents. */
+/* The products of one table entry per byte in the first lanes; `elements` is workspace of one for each lane. */
 static void multiply_entries(
-    const struct fixed_base *fixed, const struct ring *ring, word *power, word *factor, const uint8_t *const *exponents
+    const struct fixed_bases *fixed, const struct ring *ring, word *power, word *elements, const struct shared_lanes *shared
 ) {
     const struct lanes *lanes = ring->lanes;
-    for (size_t k = 0; k < fixed->exponent_bytes; k++) {
-        const word *sources[MOST_LANES];
+    const size_t words = ring->words;
+    word *factor = power + batch_words(ring), *targets[MOST_LANES];
+    const word *sources[MOST_LANES];
+    for (size_t k = 0; k < shared->bytes; k++) {
         for (size_t lane = 0; lane < lanes->count; lane++)
-            sources[lane] = entry_of(fixed, exponents[lane], k);
-        for (size_t lane = 0; k + 1 < fixed->exponent_bytes && lane < lanes->count; lane++)
-            prefetch(entry_of(fixed, exponents[lane], k + 1), ring->words);
-        lanes->gather(ring->words, k == 0 ? power : factor, sources);
+            sources[lane] = entry_of(fixed, shared, lane, k);
+        for (size_t lane = 0; k + 1 < shared->bytes && lane < lanes->count; lane++)
+            prefetch(entry_of(fixed, shared, lane, k + 1), words);
+        lanes->gather(words, k == 0 ? power : factor, sources);
         if (k > 0)
             lanes->multiply(ring, power, power, factor);
     }
+    for (size_t share = shared->share / 2; share > 0; share /= 2) {
+        for (size_t lane = 0; lane < lanes->count; lane++) {
+            targets[lane] = elements + lane * words;
+            sources[lane] = elements + (lane + share * shared->apart) % lanes->count * words;
+        }
+        lanes->scatter(words, targets, power);
+        lanes->gather(words, factor, sources);
+        lanes->multiply(ring, power, power, factor);
+    }
 }
 
-bool fixed_base_powers(const struct fixed_base *fixed, uint8_t *out, const uint8_t *exponents, size_t count) {
+bool fixed_bases_powers(const struct fixed_bases *fixed, uint8_t *out, const uint8_t *exponents, size_t count) {
     struct pool pool = {0};
     struct ring ring;
     bool done = ring_share(&ring, &pool, &fixed->ring);
-    const size_t lanes = ring.lanes->count, bytes = fixed->exponent_bytes;
-    word *power = pool_words(&pool, 2, batch_words(&ring));
-    done = done && power != NULL;
+    const size_t lanes = ring.lanes->count;
+    word *power = pool_words(&pool, 2, batch_words(&ring)), *elements = pool_words(&pool, lanes, ring.words);
+    done = done && !pool.failed;
     for (size_t start = 0; done && start < count; start += lanes) {
         const size_t left = count - start, used = left < lanes ? left : lanes;
         const uint8_t *chosen[MOST_LANES];
-        for (size_t lane = 0; lane < lanes; lane++)
-            chosen[lane] = exponents + (start + (lane < used ? lane : 0)) * bytes;
-        multiply_entries(fixed, &ring, power, power + batch_words(&ring), chosen);
+        struct shared_lanes shared = {.exponents = chosen, .share = lanes};
+        while (shared.share * used > lanes)
+            shared.share /= 2;
+        shared.apart = lanes / shared.share;
+        shared.bytes = (fixed->bases + shared.share - 1) / shared.share;
+        for (size_t i = 0; i < shared.apart; i++)
+            chosen[i] = exponents + (start + (i < used ? i : 0)) * fixed->bases;
+        multiply_entries(fixed, &ring, power, elements, &shared);
         done = ring_export(&ring, out + start * ring.width, power, used);
     }
     pool_release(&pool);

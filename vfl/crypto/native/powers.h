@@ -22,19 +22,20 @@ bool batch_powers(
     const struct ring *ring, uint8_t *out, const word *bases, size_t count, const struct exponent *exponent
 );
 
-/* Tables of one base: for byte k of an exponent, base**(i 256**k) for i < 256. */
-struct fixed_base {
+/* Tables of some bases: the powers below 256 of each. */
+struct fixed_bases {
     struct pool pool;
     struct ring ring;
-    size_t exponent_bytes;
+    size_t bases;
     word *tables;
 };
 
-bool fixed_base_open(
-    struct fixed_base *fixed, const struct modulus *modulus, const uint8_t *base, size_t exponent_bytes
+/* Compute the tables of bases that are given as residues. */
+bool fixed_bases_open(
+    struct fixed_bases *fixed, const struct modulus *modulus, const uint8_t *residues, size_t bases
 );
 
-/* Write base**e for each of `count` exponents of exponent_bytes little-endian bytes. Threads may share the tables. */
-bool fixed_base_powers(const struct fixed_base *fixed, uint8_t *out, const uint8_t *exponents, size_t count);
+/* Write the product of base_k**e_k for each of `count` exponents, whose byte k is e_k. Threads may share the tables. */
+bool fixed_bases_powers(const struct fixed_bases *fixed, uint8_t *out, const uint8_t *exponents, size_t count);
 
 #endif

@@ -1,7 +1,8 @@
 /* See product.h.
  *
  * Every binary digit of every column, a digit column, has a sum of its own: the product of the ciphertexts whose row has
- * that digit. The rows go in groups; a group's digits select among the 2**size products of its ciphertexts.
+ * that digit. The rows go in groups; a group's digits select among the 2**size products of its ciphertexts. Lanes hold
+ * digit columns of one block; then, for Horner's rule, answers of all blocks.
  * Sums that are empty are multiplied like others: how many products there are doesn't depend on entries, but which
  * entries of a table are read does.
  */
@@ -16,10 +17,11 @@ struct work {
     const struct ring *ring;
     const struct task *task;
     size_t digit_columns;
-    size_t batches;     /* of digit columns; the last may be filled up */
+    size_t batches;     /* of a block's digit columns; the last may be filled up */
     word *ciphertexts;  /* elements */
     word *corrections;  /* elements */
-    word *sums;         /* batches of digit columns; later elements */
+    word *all_sums;     /* of all blocks */
+    word *sums;         /* batches of the block's digit columns; later elements */
     word *table;        /* elements */
     word *one, *unused; /* an element */
     word *batch;        /* two batches */
@@ -39,9 +41,9 @@ static bool take_memory(struct work *work, struct pool *pool) {
     const size_t lanes = ring->lanes->count, words = ring->words;
     work->digit_columns = count_digits(work->task);
     work->batches = (work->digit_columns + lanes - 1) / lanes;
-    work->ciphertexts = pool_words(pool, work->task->rows, words);
-    work->corrections = pool_words(pool, work->task->corrections, words);
-    work->sums = pool_words(pool, work->batches * lanes, words);
+    work->ciphertexts = pool_words(pool, work->task->blocks * work->task->rows, words);
+    work->corrections = pool_words(pool, work->task->blocks * work->task->corrections, words);
+    work->all_sums = pool_words(pool, work->task->blocks * work->batches * lanes, words);
     work->table = pool_words(pool, (size_t)1 << work->task->group_size, words);
     work->one = pool_words(pool, 2, words);
     work->unused = work->one + words;
@@ -84,13 +86,13 @@ static void add_group(struct work *work, bool begin) {
 }
 
 /* Groups of nearly equal sizes: the largest table decides. */
-static void sum_digits(struct work *work) {
+static void sum_digits(struct work *work, const word *ciphertexts) {
     const size_t rows = work->task->rows;
     const size_t groups = (rows + work->task->group_size - 1) / work->task->group_size;
     for (size_t g = 0, start = 0; g < groups; g++) {
         const size_t size = (rows - start + groups - g - 1) / (groups - g);
         subset_products(
-            work->ring, work->table, work->ciphertexts + start * work->ring->words, size, work->batch, work->unused
+            work->ring, work->table, ciphertexts + start * work->ring->words, size, work->batch, work->unused
         );
         set_indices(work, start, size);
         add_group(work, g == 0);
@@ -112,7 +114,7 @@ static void take_apart(struct work *work) {
 }
 
 /* Multiply a column's lowest digit by its correction. */
-static void correct(struct work *work) {
+static void correct(struct work *work, const word *corrections) {
     const struct task *task = work->task;
     const struct lanes *lanes = work->ring->lanes;
     const size_t words = work->ring->words;
@@ -125,7 +127,7 @@ static void correct(struct work *work) {
             targets[lane] = used ? work->sums + (size_t)work->first[j] * words : work->unused;
             sums[lane] = used ? targets[lane] : work->one;
             factors[lane] = used && task->correction[j] >= 0
-                ? work->corrections + (size_t)task->correction[j] * words : work->one;
+                ? corrections + (size_t)task->correction[j] * words : work->one;
         }
         lanes->gather(words, work->batch, sums);
         lanes->gather(words, work->batch + batch_words(work->ring), factors);
@@ -136,6 +138,7 @@ static void correct(struct work *work) {
 
 /* The columns of one answer, worked through from the highest bit. */
 struct answer {
+    const word *sums; /* of its block */
     size_t first, next; /* columns: where it begins, and after the one whose turn it is; next == first: done */
 };
 
@@ -162,7 +165,7 @@ static void horner(struct work *work, struct answer *answers, size_t used, int64
         for (size_t lane = 0; lane < ring->lanes->count; lane++) {
             const int64_t digit = lane < used ? digit_at(work, &answers[lane], bit) : -1;
             any = any || digit >= 0;
-            sources[lane] = digit >= 0 ? work->sums + (size_t)digit * words : work->one;
+            sources[lane] = digit >= 0 ? answers[lane].sums + (size_t)digit * words : work->one;
         }
         if (bit < bits - 1)
             ring->lanes->square(ring, value, value);
@@ -174,7 +177,8 @@ static void horner(struct work *work, struct answer *answers, size_t used, int64
 }
 
 /* Find the columns of the next answer; gives the bits that it takes. */
-static int64_t next_answer(const struct task *task, struct answer *answer, size_t column) {
+static int64_t next_answer(const struct task *task, struct answer *answer, const word *sums, size_t column) {
+    answer->sums = sums;
     answer->first = column;
     while (column < task->columns && task->answer[column] == task->answer[answer->first])
         column++;
@@ -183,15 +187,20 @@ static int64_t next_answer(const struct task *task, struct answer *answer, size_
 }
 
 static bool pack(struct work *work, uint8_t *out) {
-    const size_t lanes = work->ring->lanes->count;
+    const size_t lanes = work->ring->lanes->count, answers_of_all = work->task->blocks * work->task->answers;
+    const word *sums = work->all_sums;
     bool done = true;
-    for (size_t start = 0, column = 0; done && start < work->task->answers; start += lanes) {
-        const size_t left = work->task->answers - start, used = left < lanes ? left : lanes;
+    for (size_t start = 0, column = 0; done && start < answers_of_all; start += lanes) {
+        const size_t left = answers_of_all - start, used = left < lanes ? left : lanes;
         struct answer answers[MOST_LANES];
         int64_t most = 0;
         for (size_t lane = 0; lane < used; lane++) {
-            const int64_t bits = next_answer(work->task, &answers[lane], column);
+            const int64_t bits = next_answer(work->task, &answers[lane], sums, column);
             column = answers[lane].next;
+            if (column == work->task->columns) {
+                column = 0;
+                sums += work->batches * batch_words(work->ring);
+            }
             most = bits > most ? bits : most;
         }
         horner(work, answers, used, most);
@@ -214,14 +223,17 @@ static void begin(struct work *work) {
 bool encrypted_product(const struct ring *ring, uint8_t *out, const uint8_t *ciphertexts, const struct task *task) {
     struct pool pool = {0};
     struct work work = {.ring = ring, .task = task};
-    bool done = take_memory(&work, &pool) && ring_import(ring, work.ciphertexts, ciphertexts, task->rows)
-        && ring_import(ring, work.corrections, task->correction_bytes, task->corrections);
+    bool done = take_memory(&work, &pool) && ring_import(ring, work.ciphertexts, ciphertexts, task->blocks * task->rows)
+        && ring_import(ring, work.corrections, task->correction_bytes, task->blocks * task->corrections);
     if (done) {
         begin(&work);
-        sum_digits(&work);
-        take_apart(&work);
-        if (task->corrections > 0)
-            correct(&work);
+        for (size_t block = 0; block < task->blocks; block++) {
+            work.sums = work.all_sums + block * work.batches * batch_words(ring);
+            sum_digits(&work, work.ciphertexts + block * task->rows * ring->words);
+            take_apart(&work);
+            if (task->corrections > 0)
+                correct(&work, work.corrections + block * task->corrections * ring->words);
+        }
         done = pack(&work, out);
     }
     pool_release(&pool);

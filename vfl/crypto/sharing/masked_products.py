@@ -54,7 +54,7 @@ def multiply(
         shifts=np.tile(starts, count),
         answers=np.repeat(np.arange(count), len(starts)),
     )
-    return [answer for group in groups for answer in engine.product(group, task, key.n_squared)]
+    return engine.product([ciphertext for group in groups for ciphertext in group], task, key.n_squared)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.product_tasks import random_task
+from vfl.cores import OneCore
 from vfl.crypto import engine
-from vfl.crypto.engine import cut_evenly, item_chunks, product_chunks
+from vfl.crypto.engine import Engine, cut_evenly, item_chunks, product_chunks
 from vfl.crypto.kernels import PortableKernel, ProductTask
 from vfl.crypto.kernels.counts import product_cost
 
@@ -47,6 +48,25 @@ def test_chunks_of_a_product_multiply_to_the_whole(seed: int, rows: int, columns
         for answer, factor in enumerate(partial, chunk.first_answer):
             answers[answer] = answers[answer] * factor % modulus
     assert answers == kernel.product(ciphertexts, task, modulus)
+
+
+@given(seed=st.integers(0, 2**32), rows=st.integers(1, 9), blocks=st.integers(1, 9), cores=st.integers(1, 9))
+def test_blocks_are_shared_out_before_the_matrix_is(seed: int, rows: int, blocks: int, cores: int) -> None:
+    _, task = random_task(seed, rows, 5)
+    ciphertexts = [int(c) for c in np.random.default_rng(seed).integers(1, 2**62, blocks * rows)]
+    modulus = 1_000_003**2 * 998_244_353**2
+    cut = product_chunks(task, 4096, cores, blocks=blocks)
+    assert 1 <= len(cut) <= cores
+    assert len({(chunk.blocks.start, chunk.blocks.stop) for chunk in cut}) == min(blocks, cores)
+    named = Engine(PortableKernel(), NamedCores(cores))
+    assert named.product(ciphertexts, task, modulus) == PortableKernel().product(ciphertexts, task, modulus)
+
+
+class NamedCores(OneCore):
+    """So many cores in name."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
 
 
 def dense(rows: int, columns: int, digits: int, per_answer: int, slot_bits: int) -> ProductTask:

@@ -15,7 +15,7 @@ import pytest
 
 from vfl.crypto import InsecureKey, MalformedKey, PrivateKey, PublicKey, keygen
 from vfl.crypto.engine import Engine
-from vfl.crypto.kernels import FixedBase, PortableKernel
+from vfl.crypto.kernels import FixedBases, PortableKernel
 from vfl.crypto.obfuscation import OwnerObfuscator
 
 KeyPair = tuple[PublicKey, PrivateKey]
@@ -142,10 +142,10 @@ def test_owner_tables_are_built_once_by_many_threads() -> None:
     start = threading.Barrier(8)
 
     class Counting(PortableKernel):
-        def fixed_base(self, *arguments: Any) -> FixedBase:
+        def fixed_bases(self, *arguments: Any) -> FixedBases:
             built.append(arguments)
             time.sleep(0.01)  # long enough for the other threads to come in
-            return super().fixed_base(*arguments)
+            return super().fixed_bases(*arguments)
 
     _, private_key = keygen(256, insecure=True)
     engine = Engine(Counting())

@@ -14,18 +14,21 @@ from vfl.crypto.product_jobs import ProductJob, compute_product
 MODULUS = (2**61 - 1) ** 2 * (2**31 - 1) ** 2
 
 
-def job_of(rows: int, columns: int, bits: int, seed: int) -> ProductJob:
+def job_of(rows: int, columns: int, bits: int, seed: int, blocks: int = 1) -> ProductJob:
     generator = np.random.default_rng(seed)
     entries = generator.integers(0, 1 << bits, size=(rows, columns), dtype=np.int64)
     each = np.arange(columns)
     task = ProductTask(entries, np.full(columns, bits), np.zeros(columns, dtype=np.int64), 0 * each, each)
-    return ProductJob(PortableKernel(), [int(c) for c in generator.integers(2, 2**62, size=rows)], task, MODULUS)
+    ciphertexts = [int(c) for c in generator.integers(2, 2**62, size=blocks * rows)]
+    return ProductJob(PortableKernel(), ciphertexts, task, MODULUS)
 
 
-@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 52), st.integers(0, 99))
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 52), st.integers(0, 99), st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
-def test_a_job_that_has_travelled_has_the_same_answers(rows: int, columns: int, bits: int, seed: int) -> None:
-    job = job_of(rows, columns, bits, seed)
+def test_a_job_that_has_travelled_has_the_same_answers(
+    rows: int, columns: int, bits: int, seed: int, blocks: int
+) -> None:
+    job = job_of(rows, columns, bits, seed, blocks)
     there = ProductJob.from_bytes(job.to_bytes())
     answers = compute_product(there)
     assert answers == compute_product(job)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.harness.product_tasks import by_definition, random_task
 from vfl.crypto import InvalidCiphertext
 from vfl.crypto.kernels import Kernel, ProductTask
+from vfl.crypto.kernels.integers import byte_bases
 
 N = 1_000_003 * 998_244_353
 MODULUS = N * N
@@ -21,6 +22,17 @@ def test_product_is_the_product_of_powers(kernel: Kernel, seed: int, rows: int, 
     assert kernel.product(ciphertexts, task, MODULUS) == by_definition(ciphertexts, task, MODULUS)
 
 
+@few_examples
+@given(seed=st.integers(0, 2**32), rows=st.integers(1, 12), columns=st.integers(1, 9), blocks=st.integers(2, 20))
+def test_blocks_have_the_answers_that_each_has_alone(
+    kernel: Kernel, seed: int, rows: int, columns: int, blocks: int
+) -> None:
+    _, task = random_task(seed, rows, columns)
+    ciphertexts = [[int(c) for c in block] for block in np.random.default_rng(seed).integers(1, 2**62, (blocks, rows))]
+    alone = [answer for block in ciphertexts for answer in kernel.product(block, task, MODULUS)]
+    assert kernel.product([c for block in ciphertexts for c in block], task, MODULUS) == alone
+
+
 def test_an_offset_needs_ciphertexts_with_an_inverse(kernel: Kernel) -> None:
     one = np.ones(1, dtype=np.int64)
     plain = ProductTask(one[None], one, 0 * one, 0 * one, 0 * one)
@@ -32,7 +44,7 @@ def test_an_offset_needs_ciphertexts_with_an_inverse(kernel: Kernel) -> None:
 @few_examples
 @given(base=st.integers(1, N - 1), exponents=st.lists(st.integers(0, 2**67 - 1), max_size=5))
 def test_powers_are_those_of_the_definition(kernel: Kernel, base: int, exponents: list[int]) -> None:
-    tables = kernel.fixed_base(base, MODULUS, 67)
+    tables = kernel.fixed_bases(byte_bases(base, MODULUS, 9), MODULUS)
     assert tables.powers(exponents) == [pow(base, exponent, MODULUS) for exponent in exponents]
     for exponent in exponents:
         expected = [pow(b, exponent, MODULUS) for b in (base, base + 1)]

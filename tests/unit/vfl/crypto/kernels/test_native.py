@@ -4,6 +4,7 @@ import math
 import pickle
 import random
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vfl.crypto.kernels import InvalidCiphertext
+from vfl.crypto.kernels.integers import byte_bases
 from vfl.crypto.kernels.kernel import ProductTask
 from vfl.crypto.kernels.native import NativeKernel
 
@@ -103,8 +105,22 @@ def test_tables_give_the_powers_of_python(native_kernel: NativeKernel, modulus: 
     drawn = seeded(seed)
     base = drawn.choice([0, 1, modulus - 1, drawn.randrange(modulus)])
     exponents = [0, 1, (1 << bits) - 1, *(drawn.getrandbits(bits) for _ in range(8))]
-    powers = native_kernel.fixed_base(base, modulus, bits).powers(exponents)
-    assert powers == [pow(base, exponent, modulus) for exponent in exponents]
+    tables = native_kernel.fixed_bases(byte_bases(base, modulus, -(-bits // 8)), modulus)
+    assert tables.powers(exponents) == [pow(base, exponent, modulus) for exponent in exponents]
+
+
+@SETTINGS
+@given(modulus=moduli(), count=st.integers(1, 40), exponents=st.integers(0, 17), seed=st.integers(0, 1 << 30))
+def test_independent_bases_are_multiplied_byte_by_byte(
+    native_kernel: NativeKernel, modulus: int, count: int, exponents: int, seed: int
+) -> None:
+    """Few exponents share lanes: the bytes of each are worked through in parts."""
+    bases = residues(modulus, count, seed)[::-1]
+    chosen = [seeded(seed + i).randbytes(count) for i in range(exponents)]
+    powers = ([pow(b, digit, modulus) for b, digit in zip(bases, digits, strict=True)] for digits in chosen)
+    expected = [reduce(lambda a, b: a * b % modulus, factors) for factors in powers]
+    tables = native_kernel.fixed_bases(bases, modulus)
+    assert tables.powers([int.from_bytes(digits, "little") for digits in chosen]) == expected
 
 
 @pytest.mark.parametrize("bits", LONG)
@@ -141,7 +157,7 @@ def test_a_ciphertext_without_inverse_is_refused_where_an_offset_needs_one(nativ
 
 def test_threads_share_tables(native_kernel: NativeKernel) -> None:
     modulus = odd_number(256, 9) ** 2
-    tables = native_kernel.fixed_base(3, modulus, 200)
+    tables = native_kernel.fixed_bases(byte_bases(3, modulus, 25), modulus)
     exponents = [seeded(i).getrandbits(200) for i in range(40)]
     expected = [pow(3, exponent, modulus) for exponent in exponents]
     with ThreadPoolExecutor(2) as pool:

@@ -35,6 +35,7 @@ NOT_THERE = np.iinfo(np.int64)
         ({"entries": np.zeros((3, 3), dtype=object)}, "integers"),
         ({"entries": np.zeros((2, 3), dtype=np.int64)}, "shape"),
         ({"entries": np.zeros((3, 4), dtype=np.int64)}, "shape"),
+        ({"entries": np.zeros((6, 3), dtype=np.int64)}, "shape"),
         ({"entries": np.zeros(9, dtype=np.int64)}, "2 dimensions"),
         ({"entries": [[0, 0, 0]] * 3}, "integers"),
         ({"digits": np.array([0, 8, 3])}, "1 to 63 digits"),
@@ -65,17 +66,17 @@ def test_moduli_that_are_even_or_too_long(native_kernel: NativeKernel, modulus: 
     with pytest.raises(ValueError, match="odd modulus"):
         native_kernel.powers([2], 3, modulus)
     with pytest.raises(ValueError, match="odd modulus"):
-        native_kernel.fixed_base(2, modulus, 8)
+        native_kernel.fixed_bases([2], modulus)
 
 
 def test_exponents_out_of_range(native_kernel: NativeKernel) -> None:
     with pytest.raises(ValueError, match="not negative"):
         native_kernel.secret_powers([2], -1, 15)
-    with pytest.raises(ValueError, match="exponents of 1 to"):
-        native_kernel.fixed_base(2, 15, 0)
-    tables = native_kernel.fixed_base(2, 15, 9)
-    for exponent in (-1, 1 << 9):
-        with pytest.raises(ValueError, match="at most 9 bits"):
+    with pytest.raises(ValueError, match="1 to 2048 bases"):
+        native_kernel.fixed_bases([], 15)
+    tables = native_kernel.fixed_bases([2, 7], 15)
+    for exponent in (-1, 1 << 16):
+        with pytest.raises(ValueError, match="at most 2 bytes"):
             tables.powers([1, exponent])
 
 
@@ -95,13 +96,13 @@ def test_nothing_to_do(native_kernel: NativeKernel) -> None:
     assert native_kernel.product(CIPHERTEXTS, ProductTask(np.zeros((3, 0), int), none, none, none, none), MODULUS) == []
     assert native_kernel.product([], replace(TASK, entries=TASK.entries[:0]), MODULUS) == [1, 1]
     assert native_kernel.powers([], 3, MODULUS) == []
-    assert native_kernel.fixed_base(3, MODULUS, 8).powers([]) == []
+    assert native_kernel.fixed_bases([3], MODULUS).powers([]) == []
 
 
 def test_modulo_one_everything_is_zero(native_kernel: NativeKernel) -> None:
     assert native_kernel.product(CIPHERTEXTS, TASK, 1) == [0, 0]
     assert native_kernel.powers([7], 3, 1) == [0]
-    assert native_kernel.fixed_base(7, 1, 8).powers([0, 1]) == [0, 0]
+    assert native_kernel.fixed_bases([7], 1).powers([0, 1]) == [0, 0]
 
 
 def test_lanes_that_do_not_exist(native_kernel: NativeKernel) -> None:
@@ -115,6 +116,7 @@ def test_a_task_goes_in_parts_where_its_sums_are_large(
     whole = native_kernel.product(CIPHERTEXTS, TASK, MODULUS)
     monkeypatch.setattr("vfl.crypto.kernels.native._SUM_BYTES", 1)
     assert native_kernel.product(CIPHERTEXTS, TASK, MODULUS) == whole
+    assert native_kernel.product(CIPHERTEXTS * 3, TASK, MODULUS) == whole * 3
 
 
 SHORT_OF_MEMORY = """
@@ -124,7 +126,7 @@ kernel = NativeKernel({lanes})
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
 try:
-    kernel.fixed_base(3, ((1 << 2047) + 1) ** 2, 2048)
+    kernel.fixed_bases([3] * 256, ((1 << 2047) + 1) ** 2)
 except MemoryError as error:
     print(error)
 print(kernel.powers([2], 10, 1025))
@@ -145,7 +147,7 @@ TABLES_AT_THE_END = """
 import atexit
 atexit.register(lambda: print(tables.powers([5])))  # what is registered first is called last
 from vfl.crypto.kernels.native import NativeKernel
-tables = NativeKernel({lanes}).fixed_base(3, 1025, 8)
+tables = NativeKernel({lanes}).fixed_bases([3], 1025)
 """
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vfl.crypto import Engine, keygen
-from vfl.crypto.kernels import Kernel
 from vfl.crypto.sharing.masked_products import Masked, kept, mask, multiply, pack_blocks, pack_rows
 from vfl.crypto.sharing.share_formats import ShareFormats, SlotLayout
 from vfl.crypto.sharing.shares import Integers
@@ -75,15 +74,16 @@ def test_exponents_at_the_edges_of_their_limbs_reach_every_slot(feature: int) ->
     assert carries(masked, layout, [layout.count], X @ v) <= {0, 1}
 
 
-def test_kernels_multiply_alike(kernel: Kernel) -> None:
-    groups = [[secrets.randbelow(PUBLIC.n_squared) for _ in range(5)] for _ in range(2)]
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_kernels_and_cores_multiply_alike(engine: Engine, count: int) -> None:
+    groups = [[secrets.randbelow(PUBLIC.n_squared) for _ in range(5)] for _ in range(count)]
     exponents = integers((5, 2), 0, 1 << 103)
     expected = [
         math.prod(pow(base, int(e), PUBLIC.n_squared) for base, e in zip(group, column, strict=True)) % PUBLIC.n_squared
         for group in groups
         for column in exponents.T
     ]
-    assert multiply(groups, exponents, 103, PUBLIC, Engine(kernel)) == expected
+    assert multiply(groups, exponents, 103, PUBLIC, engine) == expected
 
 
 def test_nothing_is_reached_by_zero_exponents_but_the_mask() -> None:
