@@ -8,6 +8,8 @@
 
 Masks are uniform in Z_n (`masked_products`), so that neither of the two reads anything, and who adds up reads the sum
 alone. Numbers count modulo 2**RING. Their units are so fine that the carries of all masks fall off: sums are exact.
+Who adds up sees those carries, and a mask carries out of a slot the likelier the more the slot holds. So slots are
+`_SIGMA` bits longer than what they hold: of one record's product a carry then tells with probability 2**-_SIGMA.
 """
 
 from collections.abc import Sequence
@@ -27,6 +29,7 @@ from vfl.crypto.sharing.shares import Integers, Shares
 
 # Bits of residues: a score has at least half of them for its integer part.
 RING = 64
+_SIGMA = 40
 Residues: TypeAlias = npt.NDArray[np.uint64]
 
 
@@ -61,7 +64,7 @@ class ScoreFormats:
     @property
     def layout(self) -> SlotLayout:
         """Records in a plaintext: each slot holds sum_j x_j v_j with 0 <= v < 2**RING."""
-        bits = (self.columns * self._largest_feature << RING).bit_length() + self.features_signed
+        bits = (self.columns * self._largest_feature << RING).bit_length() + self.features_signed + _SIGMA
         return SlotLayout(bits, (self.key_bits - 2 - WRAP_BITS) // bits, self.features_signed)
 
     @property

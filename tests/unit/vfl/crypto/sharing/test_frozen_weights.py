@@ -59,6 +59,22 @@ def test_the_ends_of_the_range_and_every_mask_give_the_same(value: int) -> None:
             assert np.array_equal(found, np.full((7, 1), value / 2**32))
 
 
+def test_carries_of_masks_tell_who_adds_up_nothing() -> None:
+    """Below a score's own units there is a carry or none; of the largest products as of none, none."""
+    formats = ScoreFormats(BITS, 5, 2, 16)
+    weights, largest = np.zeros((5, 1), dtype=object), np.full((5, 1), (1 << 62) - 1, dtype=object)
+    for features in (np.zeros((400, 5), dtype=np.int64), np.full((400, 5), 1 << 16)):
+        one, other = halves(formats, features, weights - largest, largest)
+        assert not np.any((one + other) % 4)
+    signed = ScoreFormats(BITS, 5, 2, 16, features_signed=True)
+    for value in (-(1 << 16), 1 << 16):
+        one, other = halves(signed, np.full((400, 5), value), weights - largest, largest)
+        carries = (one + other) % 4
+        # The first slot of each ciphertext gets none. Even, at 1e-6.
+        later = carries.ravel()[np.arange(400) % signed.layout.count > 0]
+        assert abs(later.mean() - 0.5) < 4.9 * 0.5 / np.sqrt(len(later))
+
+
 def test_neither_half_tells_of_weights_or_records() -> None:
     """Bits of both halves are even, of records that are all 0 as of others, and no half comes twice."""
     formats = ScoreFormats(BITS, 2, 2, 16)
