@@ -281,8 +281,8 @@ class PartyTraining:
         part = self._part if kept is None else self._parts_after_epoch[kept]
         return PartyModel(self.agreement, self.name, self._features, part, epochs, self._token_key, self._labels)
 
-    def partial_scores(self, rows: Sequence[int]) -> FloatArray:
-        """This party's share of the logits for rows of the common order: (len(rows), columns).
+    def model_for(self, rows: Sequence[int]) -> PartyModel:
+        """The model, as it stands, that scores of these rows of the common order are of.
 
         Until training ends there are scores between epochs only, and of validation rows only. Scores of every step
         would tell of a record what asking for it again and again would.
@@ -291,11 +291,6 @@ class PartyTraining:
             InvalidMessage: for no row, or one that isn't aligned.
             OutOfOrder: for other rows than validation ones before training has ended.
         """
-        with self._lock:
-            return self._model_for(rows).partial_scores(rows)
-
-    def model_for(self, rows: Sequence[int]) -> PartyModel:
-        """The model, as it stands, that ``partial_scores`` of these rows would be of; raises what that raises."""
         with self._lock:
             return self._model_for(rows)
 
