@@ -265,7 +265,8 @@ class PassiveParty:
         self._models.keep_candidate(kept)
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
-        self._record.note(remarks=training.remarks, discloses=self._context.settings.disclose)
+        discloses = self._context.settings.disclose and not kept.model.stays_shared
+        self._record.note(remarks=training.remarks, discloses=discloses)
         self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.

@@ -113,6 +113,7 @@ def test_nothing_is_disclosed_of_what_nobody_knows(served: House) -> None:
     for party in served.passive.values():
         with pytest.raises(OutOfOrder, match="weights stay shared"):
             party.disclose_parameters(ACTIVE, served.active.session_id)
+        assert served.record(party.name)["discloses"] is False
 
 
 def asking(served: House, rows: list[int]) -> tuple[str, bytes]:
