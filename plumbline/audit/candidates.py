@@ -128,7 +128,7 @@ def try_defences(
 def cipher_of_trials(findings: Findings) -> str:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
     told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
-    return ENCRYPTED if "replaces_messages" in told else IN_THE_CLEAR
+    return ENCRYPTED if set(told) - {"listens"} else IN_THE_CLEAR
 
 
 def exposed_columns(findings: Findings) -> int:

@@ -173,6 +173,8 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
         yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield _without_ciphertexts(name)
+    if spec.conduct == "replaces_features" and scenario.protocol == "shared":
+        yield LeftOut(name, "takes its party's columns out of the model: name it", is_safe=False)
 
 
 def _without_ciphertexts(name: str) -> LeftOut:
@@ -415,6 +417,7 @@ def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool)
         is_encrypted=is_encrypted,
         packing=plan.packing,
         rerandomise=plan.rerandomise,
+        protocol=plan.protocol,
     )
 
 

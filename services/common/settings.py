@@ -136,6 +136,7 @@ class Settings(BaseSettings):
         description="With protocol=shared. guarded: weights stay shared after training where, opened, they could carry "
         "more than 5 % of the labels or of a record. always: this party lets them be opened all the same.",
     )
+    opening_bits: int = _term("opening_bits")
     learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
     learner_options: Annotated[dict[str, Any], NoDecode] = Field(
         default_factory=dict,

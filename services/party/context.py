@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from attacks.training import OtherFeatures
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.heartbeat import Heartbeat
 from services.common.scores import PartialScores, Products
@@ -70,6 +71,9 @@ class Adversary(Protocol):
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
+
+    def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
+        """What this party encrypts in place of its features where weights are shared; None for these themselves."""
 
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step, where any attack is mounted."""

@@ -8,7 +8,7 @@ and is itself what is sent again.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,32 +16,47 @@ import numpy as np
 from services.common.agreement import SHARED, Agreement
 from services.common.errors import OutOfOrder
 from services.common.state_folder import State
+from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Integers, Shares
 
-# w. Weights stay below 2^7 in magnitude.
-OPENING_BITS = 24
-OPENING_FRACTION_BITS = 16
+# Of w, the plan's opening_bits: weights stay below 2^7 in magnitude, the others are fraction bits.
+_WHOLE_BITS = 8
 _KEPT = "opening.json"
 
 
-def word_of(share: Shares) -> Integers:
-    """What the holder of V sends of it: its lowest w bits from the opening's fraction on."""
-    word: Integers = share.rescaled(OPENING_FRACTION_BITS).integers % (1 << OPENING_BITS)
+def fraction_bits(bits: int) -> int:
+    """How many of an opened word's bits are of the fraction."""
+    return bits - _WHOLE_BITS
+
+
+def word_of(share: Shares, bits: int) -> Integers:
+    """What the holder of V sends of it: its lowest ``bits`` from the opening's fraction on."""
+    word: Integers = share.rescaled(fraction_bits(bits)).integers % (1 << bits)
     return word
 
 
-def opened(word: Integers, share: Shares) -> FloatArray:
-    """An owner's weights, of the other's word and its own share: multiples of 2**-OPENING_FRACTION_BITS."""
-    half = 1 << OPENING_BITS - 1
-    total = (word_of(share) + word + half) % (1 << OPENING_BITS) - half
-    weights: FloatArray = total.astype(np.float64) / 2.0**OPENING_FRACTION_BITS
+def opened(word: Integers, share: Shares, bits: int) -> FloatArray:
+    """An owner's weights, of the other's word and its own share: multiples of 2**-fraction_bits, below 2^7."""
+    half = 1 << bits - 1
+    total = (word_of(share, bits) + word + half) % (1 << bits) - half
+    weights: FloatArray = total.astype(np.float64) / 2.0 ** fraction_bits(bits)
     return weights
 
 
 def opened_bits(agreement: Agreement, owner: str) -> int:
     """How many bits an owner is opened in a session."""
-    return agreement.party(owner).feature_count * agreement.residual_columns * OPENING_BITS
+    return agreement.party(owner).feature_count * agreement.residual_columns * agreement.plan.opening_bits
+
+
+def opened_to(agreement: Agreement, name: str) -> dict[str, int]:
+    """How many bits a session opens that could be about a party's records, by who is opened them.
+
+    The label party's labels are in all weights of others; a passive party's features in those of the label party.
+    """
+    active = agreement.active.name
+    owners = [peer.name for peer in agreement.peers_of(active)] if name == active else [active]
+    return {owner: opened_bits(agreement, owner) for owner in owners}
 
 
 def kept_words(state: State, session_id: str, words: dict[str, Integers]) -> dict[str, Integers]:
@@ -93,22 +108,26 @@ def _refusals(agreement: Agreement) -> Iterator[_Threat]:
     """
     for party in agreement.parties:
         if not party.opens_always:
-            even = agreement.training_rows * math.log2(agreement.classes)
+            even, bits = agreement.training_rows * math.log2(agreement.classes), opened_to(agreement, party.name)
             is_active = party == agreement.active
-            yield from _about_labels(agreement, even) if is_active else _about_a_record(agreement, party.name)
+            about = _about_labels(agreement, even, bits) if is_active else _about_a_record(agreement, party.name, bits)
+            yield from about
 
 
-def guard_opening(agreement: Agreement, name: str, labels: IntArray | None, mode: str) -> list[str]:
+def guard_opening(
+    agreement: Agreement, name: str, labels: IntArray | None, mode: str, ledger: OpeningLedger | None = None
+) -> list[str]:
     """Warn of what this party's data may tell those who are opened their weights, or say why nobody is.
 
     The label party compares each passive party's opened bits with the entropy of its training labels; a passive party
-    compares the label party's with the bits of one of its records.
+    compares the label party's with the bits of one of its records. What earlier sessions opened is added.
 
     Args:
         agreement: the session's terms.
         name: the party's.
         labels: class indices of the aligned records; the label party's only.
         mode: warn, refuse (raises instead) or off. Nothing is raised where weights stay shared.
+        ledger: of what earlier sessions opened about the same records; None for nothing.
 
     Raises:
         OutOfOrder: the first warning, where the mode is refuse.
@@ -123,10 +142,11 @@ def guard_opening(agreement: Agreement, name: str, labels: IntArray | None, mode
         ]
     if mode == "off" or not plan.shares_weights:
         return []
+    bits = {owner: of + (ledger.before(owner) if ledger else 0) for owner, of in opened_to(agreement, name).items()}
     threats = (
-        _about_a_record(agreement, name)
+        _about_a_record(agreement, name, bits)
         if labels is None
-        else _about_labels(agreement, agreement.training_rows * _entropy(labels))
+        else _about_labels(agreement, agreement.training_rows * _entropy(labels), bits)
     )
     warnings = [f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{one.remedy}." for one in threats]
     if warnings and mode == "refuse":
@@ -140,29 +160,32 @@ def _entropy(labels: IntArray) -> float:
     return float(-(shares * np.log2(shares)).sum())
 
 
-def _about_labels(agreement: Agreement, told: float) -> Iterator[_Threat]:
+def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int]) -> Iterator[_Threat]:
     """At the label party: of all that labels tell, in bits."""
     rows, active = agreement.training_rows, agreement.active.name
-    for peer in agreement.peers_of(active):
-        bits = opened_bits(agreement, peer.name)
+    for peer, bits in opening.items():
         if bits > _TOLERATED * told:
             yield _Threat(
                 active,
-                f"{peer.name} could read labels of {active} from its opened weights, if it encrypts other columns than "
-                f"its own: up to {bits} bits of the {told:.0f} that {rows} records have",
-                f", train on {math.ceil(bits * rows / (_TOLERATED * told))} records or more, or let {peer.name} bring "
-                "fewer columns",
+                f"{_reader(agreement, peer, bits, 'labels', active)} of the {told:.0f} that {rows} records have",
+                f", train on {math.ceil(bits * rows / (_TOLERATED * told))} records or more, or let {peer} bring fewer "
+                "columns",
             )
 
 
-def _about_a_record(agreement: Agreement, name: str) -> Iterator[_Threat]:
+def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int]) -> Iterator[_Threat]:
     """At a passive party."""
     own, plan = agreement.party(name), agreement.plan
     record = own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
-    bits, active = opened_bits(agreement, agreement.active.name), agreement.active.name
-    if bits > _TOLERATED * record:
-        yield _Threat(
-            name,
-            f"{active} could read features of {name} from its opened weights, if it encrypts other columns than its "
-            f"own: up to {bits} bits, where a record has {record}",
-        )
+    for active, bits in opening.items():
+        if bits > _TOLERATED * record:
+            yield _Threat(name, f"{_reader(agreement, active, bits, 'features', name)}, where a record has {record}")
+
+
+def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:
+    """Who could read what, and how many bits."""
+    earlier = " of this session and earlier ones" if bits > opened_bits(agreement, owner) else ""
+    return (
+        f"{owner} could read {what} of {of} from its opened weights{earlier}, if it encrypts other columns than its "
+        f"own: up to {bits} bits"
+    )

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from attacks.training import OtherFeatures
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.common.state_folder import State, StateInMemory
+from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_exchange import Outgoing, ShareExchange
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_peer import SharePeer
@@ -35,6 +37,8 @@ class SharedMeans:
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
         state: where it is kept what was opened.
+        ledger: counts what others are opened about this party's records, over all sessions.
+        others: what the party encrypts in place of its features, an adversary's; None for an honest one.
     """
 
     peers: Mapping[str, SharePeer]
@@ -42,6 +46,8 @@ class SharedMeans:
     timeout: float
     executor: Executor
     state: State = field(default_factory=StateInMemory)
+    ledger: OpeningLedger | None = None
+    others: OtherFeatures | None = None
 
 
 class SharedSteps:
@@ -58,6 +64,7 @@ class SharedSteps:
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
         self._terms, self._name = terms, name
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
+        self._others = means.others
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
 
     @classmethod
@@ -80,10 +87,15 @@ class SharedSteps:
         terms = SharedTerms(agreement)
         try:
             key = made_key(agreement.plan.key_bits)
-            holder = ShareHolder(terms, name, features, key, means.engine)
+            if (others := means.others) is None:
+                holder = ShareHolder(terms, name, features, key, means.engine)
+            else:
+                holder = ShareHolder(terms, name, others.forward, key, means.engine, backward=others.backward)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        exchange = ShareExchange(terms, name, key, holder, timeout=means.timeout, state=means.state)
+        exchange = ShareExchange(
+            terms, name, key, holder, timeout=means.timeout, state=means.state, ledger=means.ledger
+        )
         return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
 
     def show_public_key(self) -> None:
@@ -141,7 +153,7 @@ class SharedSteps:
         sending = self._sending(self.exchange.open(weights))
         own = self.exchange.opened(weights)
         _all_done(sending)
-        return own
+        return own if self._others is None else self._others.read(own)
 
     def freeze(self) -> SharedPart:
         """Have weights served as they are shared: this party's part of the model. No step is taken after it.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from services.common.agreement import RESHUFFLED, Agreement
-from services.shared_weights.opening import OPENING_FRACTION_BITS
+from services.shared_weights.opening import fraction_bits
 from vfl.crypto.sharing.frozen_weights import ScoreFormats
 from vfl.crypto.sharing.share_formats import ShareFormats
 from vfl.learning import BlockSchedule, split_rows
@@ -52,7 +52,7 @@ class SharedTerms:
             key_bits=plan.key_bits,
             columns=self.formats.columns,
             parties=len(agreement.parties),
-            weight_fraction_bits=OPENING_FRACTION_BITS,
+            weight_fraction_bits=fraction_bits(plan.opening_bits),
             feature_fraction_bits=plan.feature_fraction_bits,
             feature_integer_bits=self.formats.feature_integer_bits,
             features_signed=self.formats.features_signed,
