@@ -34,6 +34,7 @@ from services.common.settings import Settings
 from services.coordinator.protection import Protection, total_gram
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
+from services.shared_weights.opening import stays_shared
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.faults import counted
 from vfl.learning import (
@@ -52,6 +53,7 @@ from vfl.learning import (
 MOST_RECORDS, _BATCH_SIZE = 2_000, 32
 # Of the active party's start weights, beside those that a plan's initialisation draws.
 _LARGE = 10.0
+_SHARED = "Attacks over several sessions need to know what a score is a sum of, and weights stay shared."
 
 
 class ClearSessions:
@@ -206,7 +208,9 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
     agreement = folder.record(Role.ACTIVE).agreement
     if limit is None or agreement is None or not any(one.batch == 0 for one in outcomes):
         return
-    if mounted := labels_of(plan.request.adversary.attacks, plan.request.adversary.levels, limit):
+    if stays_shared(agreement):
+        limit = replace(limit, reason=_SHARED)
+    elif mounted := labels_of(plan.request.adversary.attacks, plan.request.adversary.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))
         with _logged(run.logs / "auditor.log"):

@@ -24,6 +24,7 @@ from services.common.run_records import (
     TrainingAttackOutcome,
     content_of,
 )
+from services.shared_weights.opening import stays_shared
 from vfl.data.faults import counted
 from vfl.learning import LinearPart, class_rows
 from vfl.learning.score_quality import ScoreQuality
@@ -187,7 +188,7 @@ def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | 
 
 def _passive_view(folder: RunFolder, party: str, record: PartyRecord, agreement: Agreement) -> PartyView:
     view = PartyView(party, False, agreement, record, on_training=folder.training_outcomes())
-    if agreement.plan.family.spec.part is not LinearPart:
+    if agreement.plan.family.spec.part is not LinearPart or stays_shared(agreement):
         return view
     own = folder.weights(party)
     space = row_space(equations(class_rows(own.weights)))

@@ -36,6 +36,7 @@ class TrainingPlan(_message.Message):
     CIPHER_FIELD_NUMBER: _builtins.int
     CIPHER_OPTIONS_FIELD_NUMBER: _builtins.int
     BATCHES_FIELD_NUMBER: _builtins.int
+    SERVING_FIELD_NUMBER: _builtins.int
     OPENING_BITS_FIELD_NUMBER: _builtins.int
     epochs: _builtins.int
     batch_size: _builtins.int
@@ -58,6 +59,8 @@ class TrainingPlan(_message.Message):
     cipher_options: _builtins.str
     batches: _builtins.str
     """Whether each epoch has batches of its own (reshuffled) or all have the same (fixed)."""
+    serving: _builtins.str
+    """Where the protocol is shared, what becomes of weights after training: opened to their owners, or shared still."""
     opening_bits: _builtins.int
     """Bits of every weight that its owner is opened: shared."""
     def __init__(
@@ -75,11 +78,12 @@ class TrainingPlan(_message.Message):
         cipher: _builtins.str = ...,
         cipher_options: _builtins.str = ...,
         batches: _builtins.str = ...,
+        serving: _builtins.str = ...,
         opening_bits: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batches", b"batches", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "learner", b"learner", "learner_options", b"learner_options", "opening_bits", b"opening_bits", "patience", b"patience", "protocol", b"protocol", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batches", b"batches", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "learner", b"learner", "learner_options", b"learner_options", "opening_bits", b"opening_bits", "patience", b"patience", "protocol", b"protocol", "seed", b"seed", "serving", b"serving", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -130,6 +134,7 @@ class PartyDescription(_message.Message):
     BINARY_FEATURES_FIELD_NUMBER: _builtins.int
     BYTE_FEATURES_FIELD_NUMBER: _builtins.int
     VALIDATED_EPOCHS_FIELD_NUMBER: _builtins.int
+    OPENS_ALWAYS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     feature_count: _builtins.int
     feature_integer_bits: _builtins.int
@@ -146,6 +151,8 @@ class PartyDescription(_message.Message):
     byte_features: _builtins.int
     validated_epochs: _builtins.int
     """A passive party's: in so many epochs, spread evenly, it scores validation records; 0 for every epoch."""
+    opens_always: _builtins.bool
+    """Where weights are shared, they may be opened however much of this party's data they could carry."""
     @_builtins.property
     def disclosure_defences(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnnouncedDefence]:
         """A passive party's defences that change what its parameters mean when it discloses them, in order."""
@@ -163,10 +170,11 @@ class PartyDescription(_message.Message):
         binary_features: _builtins.int = ...,
         byte_features: _builtins.int = ...,
         validated_epochs: _builtins.int = ...,
+        opens_always: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "binary_features", b"binary_features", "byte_features", b"byte_features", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "truncates_answers", b"truncates_answers", "validated_epochs", b"validated_epochs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "binary_features", b"binary_features", "byte_features", b"byte_features", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "opens_always", b"opens_always", "truncates_answers", b"truncates_answers", "validated_epochs", b"validated_epochs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -389,6 +397,7 @@ class PartialScores(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
+    RESIDUES_FIELD_NUMBER: _builtins.int
     PARAMETER_GRAM_FIELD_NUMBER: _builtins.int
     RECORD_TOKENS_FIELD_NUMBER: _builtins.int
     SUBMISSIONS_SEEN_FIELD_NUMBER: _builtins.int
@@ -399,7 +408,13 @@ class PartialScores(_message.Message):
     submissions_seen: _builtins.int
     """From a passive party of a session with score defences: the highest SubmissionReceipt.submissions that it was given."""
     @_builtins.property
-    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Empty where weights stay shared."""
+
+    @_builtins.property
+    def residues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """There, in place of values: modulo 2^64, uniform for whoever lacks one of the parties'."""
+
     @_builtins.property
     def parameter_gram(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """From a passive party whose agreement wants it: W W^T of its class rows W, classes x classes, row by row."""
@@ -418,13 +433,14 @@ class PartialScores(_message.Message):
         rows: _builtins.int = ...,
         columns: _builtins.int = ...,
         values: _abc.Iterable[_builtins.float] | None = ...,
+        residues: _abc.Iterable[_builtins.int] | None = ...,
         parameter_gram: _abc.Iterable[_builtins.float] | None = ...,
         record_tokens: _abc.Iterable[_builtins.int] | None = ...,
         submissions_seen: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "parameter_gram", b"parameter_gram", "record_tokens", b"record_tokens", "request_id", b"request_id", "rows", b"rows", "session_id", b"session_id", "submissions_seen", b"submissions_seen", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "parameter_gram", b"parameter_gram", "record_tokens", b"record_tokens", "request_id", b"request_id", "residues", b"residues", "rows", b"rows", "session_id", b"session_id", "submissions_seen", b"submissions_seen", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -176,8 +176,11 @@ class PartialScoresRequest(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     request_id: _builtins.int
+    masked: _builtins.bytes
+    """To the helper where weights stay shared: masked products of the caller's rows, under the helper's serving key."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Positions in the common order. Ids no longer travel once parties are aligned."""
@@ -188,14 +191,35 @@ class PartialScoresRequest(_message.Message):
         session_id: _builtins.str = ...,
         request_id: _builtins.int = ...,
         rows: _abc.Iterable[_builtins.int] | None = ...,
+        masked: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "rows", b"rows", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["masked", b"masked", "request_id", b"request_id", "rows", b"rows", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartialScoresRequest: _TypeAlias = PartialScoresRequest  # noqa: Y015
+
+@_typing.final
+class ContributedScores(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MASKED_FIELD_NUMBER: _builtins.int
+    masked: _builtins.bytes
+    """Where weights stay shared: masked products of these rows, under the caller's serving key."""
+    def __init__(
+        self,
+        *,
+        masked: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["masked", b"masked"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContributedScores: _TypeAlias = ContributedScores  # noqa: Y015
 
 @_typing.final
 class DisclosedParameters(_message.Message):

@@ -73,7 +73,7 @@ class PassiveStub(object):
         self.ContributeScores = channel.unary_unary(
                 '/plumbline.v1.Passive/ContributeScores',
                 request_serializer=protos_dot_v1_dot_passive__pb2.PartialScoresRequest.SerializeToString,
-                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                response_deserializer=protos_dot_v1_dot_passive__pb2.ContributedScores.FromString,
                 _registered_method=True)
         self.DiscloseParameters = channel.unary_unary(
                 '/plumbline.v1.Passive/DiscloseParameters',
@@ -141,7 +141,7 @@ class PassiveServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ContributeScores(self, request, context):
-        """Sends this party's partial scores to the coordinator, never to the caller.
+        """Sends this party's partial scores to the coordinator, never to the caller. The same request again gets the same.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -209,7 +209,7 @@ def add_PassiveServicer_to_server(servicer, server):
             'ContributeScores': grpc.unary_unary_rpc_method_handler(
                     servicer.ContributeScores,
                     request_deserializer=protos_dot_v1_dot_passive__pb2.PartialScoresRequest.FromString,
-                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+                    response_serializer=protos_dot_v1_dot_passive__pb2.ContributedScores.SerializeToString,
             ),
             'DiscloseParameters': grpc.unary_unary_rpc_method_handler(
                     servicer.DiscloseParameters,
@@ -442,7 +442,7 @@ class Passive(object):
             target,
             '/plumbline.v1.Passive/ContributeScores',
             protos_dot_v1_dot_passive__pb2.PartialScoresRequest.SerializeToString,
-            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            protos_dot_v1_dot_passive__pb2.ContributedScores.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,8 +42,8 @@ class PassiveStub:
     """Once every party has joined: shows the public key to the peers."""
     RunEpoch: _grpc.UnaryStreamMultiCallable[_passive_pb2.RunEpochRequest, _passive_pb2.StepReport]
     FinishTraining: _grpc.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]
-    ContributeScores: _grpc.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _common_pb2.Acknowledgement]
-    """Sends this party's partial scores to the coordinator, never to the caller."""
+    ContributeScores: _grpc.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _passive_pb2.ContributedScores]
+    """Sends this party's partial scores to the coordinator, never to the caller. The same request again gets the same."""
     DiscloseParameters: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.DisclosedParameters]
     """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
     EndSession: _grpc.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]
@@ -64,8 +64,8 @@ class PassiveAsyncStub(PassiveStub):
     """Once every party has joined: shows the public key to the peers."""
     RunEpoch: _aio.UnaryStreamMultiCallable[_passive_pb2.RunEpochRequest, _passive_pb2.StepReport]  # type: ignore[assignment]
     FinishTraining: _aio.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
-    ContributeScores: _aio.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
-    """Sends this party's partial scores to the coordinator, never to the caller."""
+    ContributeScores: _aio.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _passive_pb2.ContributedScores]  # type: ignore[assignment]
+    """Sends this party's partial scores to the coordinator, never to the caller. The same request again gets the same."""
     DiscloseParameters: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.DisclosedParameters]  # type: ignore[assignment]
     """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
     EndSession: _aio.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
@@ -131,8 +131,8 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _passive_pb2.PartialScoresRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
-        """Sends this party's partial scores to the coordinator, never to the caller."""
+    ) -> _typing.Union[_passive_pb2.ContributedScores, _abc.Awaitable[_passive_pb2.ContributedScores]]:
+        """Sends this party's partial scores to the coordinator, never to the caller. The same request again gets the same."""
 
     @_abc_1.abstractmethod
     def DiscloseParameters(

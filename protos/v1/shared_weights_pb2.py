@@ -26,7 +26,7 @@ from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 from protos.v1 import exchange_pb2 as protos_dot_v1_dot_exchange__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/v1/shared_weights.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\x1a\x18protos/v1/exchange.proto2\xb0\x04\n\rSharedWeights\x12N\n\rSendPublicKey\x12\x1e.plumbline.v1.PublicKeyMessage\x1a\x1d.plumbline.v1.Acknowledgement\x12K\n\x08SendRows\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12M\n\nSendBlocks\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12N\n\x0bSendForward\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12O\n\x0cSendBackward\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12I\n\x06HandOn\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12G\n\x04Open\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/v1/shared_weights.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\x1a\x18protos/v1/exchange.proto2\xcc\x05\n\rSharedWeights\x12N\n\rSendPublicKey\x12\x1e.plumbline.v1.PublicKeyMessage\x1a\x1d.plumbline.v1.Acknowledgement\x12K\n\x08SendRows\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12M\n\nSendBlocks\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12N\n\x0bSendForward\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12O\n\x0cSendBackward\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12I\n\x06HandOn\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12G\n\x04Open\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12O\n\x0eSendServingKey\x12\x1e.plumbline.v1.PublicKeyMessage\x1a\x1d.plumbline.v1.Acknowledgement\x12I\n\x06\x46reeze\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.v1.shared_weights_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SHAREDWEIGHTS']._serialized_start=99
-  _globals['_SHAREDWEIGHTS']._serialized_end=659
+  _globals['_SHAREDWEIGHTS']._serialized_end=815
 # @@protoc_insertion_point(module_scope)

@@ -70,6 +70,16 @@ class SharedWeightsStub(object):
                 request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
+        self.SendServingKey = channel.unary_unary(
+                '/plumbline.v1.SharedWeights/SendServingKey',
+                request_serializer=protos_dot_v1_dot_exchange__pb2.PublicKeyMessage.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.Freeze = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/Freeze',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
 
 
 class SharedWeightsServicer(object):
@@ -126,6 +136,20 @@ class SharedWeightsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendServingKey(self, request, context):
+        """In place of it where weights stay shared, once per session: the caller's serving key and its proof, and its shares of
+        the callee's weights under that key, which encrypts nothing else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Freeze(self, request_iterator, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SharedWeightsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -161,6 +185,16 @@ def add_SharedWeightsServicer_to_server(servicer, server):
             ),
             'Open': grpc.stream_unary_rpc_method_handler(
                     servicer.Open,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendServingKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendServingKey,
+                    request_deserializer=protos_dot_v1_dot_exchange__pb2.PublicKeyMessage.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'Freeze': grpc.stream_unary_rpc_method_handler(
+                    servicer.Freeze,
                     request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
@@ -352,6 +386,60 @@ class SharedWeights(object):
             request_iterator,
             target,
             '/plumbline.v1.SharedWeights/Open',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendServingKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.SharedWeights/SendServingKey',
+            protos_dot_v1_dot_exchange__pb2.PublicKeyMessage.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Freeze(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/Freeze',
             protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,

@@ -52,6 +52,11 @@ class SharedWeightsStub:
     """Once per session, when training is over: the caller's shares of the callee's weights, cut to the opening's bits, in
     the clear. The header's step is the number of all steps; none is taken after it.
     """
+    SendServingKey: _grpc.UnaryUnaryMultiCallable[_exchange_pb2.PublicKeyMessage, _common_pb2.Acknowledgement]
+    """In place of it where weights stay shared, once per session: the caller's serving key and its proof, and its shares of
+    the callee's weights under that key, which encrypts nothing else.
+    """
+    Freeze: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
 
 @_typing.type_check_only
 class SharedWeightsAsyncStub(SharedWeightsStub):
@@ -74,6 +79,11 @@ class SharedWeightsAsyncStub(SharedWeightsStub):
     """Once per session, when training is over: the caller's shares of the callee's weights, cut to the opening's bits, in
     the clear. The header's step is the number of all steps; none is taken after it.
     """
+    SendServingKey: _aio.UnaryUnaryMultiCallable[_exchange_pb2.PublicKeyMessage, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """In place of it where weights stay shared, once per session: the caller's serving key and its proof, and its shares of
+    the callee's weights under that key, which encrypts nothing else.
+    """
+    Freeze: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
 
 class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -135,5 +145,22 @@ class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
         """Once per session, when training is over: the caller's shares of the callee's weights, cut to the opening's bits, in
         the clear. The header's step is the number of all steps; none is taken after it.
         """
+
+    @_abc_1.abstractmethod
+    def SendServingKey(
+        self,
+        request: _exchange_pb2.PublicKeyMessage,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """In place of it where weights stay shared, once per session: the caller's serving key and its proof, and its shares of
+        the callee's weights under that key, which encrypts nothing else.
+        """
+
+    @_abc_1.abstractmethod
+    def Freeze(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
 
 def add_SharedWeightsServicer_to_server(servicer: SharedWeightsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

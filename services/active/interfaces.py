@@ -34,8 +34,11 @@ class PassiveParty(Protocol):
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
         """Have the party keep the weights of one epoch and end its training."""
 
-    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
-        """Have the party send its partial scores of some rows to the coordinator."""
+    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b"") -> bytes:
+        """Have the party send its partial scores of some rows to the coordinator.
+
+        Where weights stay shared, it takes this party's masked products if it holds its V, and returns its own.
+        """
 
     def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
         """Ask for the arrays of the party's part of the model; None when it discloses nothing (black box)."""

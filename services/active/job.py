@@ -287,16 +287,20 @@ class Job:
         rows = training.rows.validation
         if not len(rows):
             return math.nan
-        return log_loss(self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows))
+        return log_loss(self._scores(training, rows), training.model.labels_of(rows))
 
     def _test(self, training: PartyTraining) -> FloatArray:
         """Score the test rows over the session and write them, with the labels, to this party's own folder."""
         rows = training.rows.test
-        scores, labels = self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows)
+        scores, labels = self._scores(training, rows), training.model.labels_of(rows)
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
         self._record.finish(training.model.part, DeliveredScores(rows, scores, labels))
         return scores
+
+    def _scores(self, training: PartyTraining, rows: IntArray) -> FloatArray:
+        asked = rows.tolist()
+        return self._scoring.scores(training.model_for(asked) if asked else training.model, asked)
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
         first_failure([self._executor.submit(action, party) for party in self._passive_parties.values()])

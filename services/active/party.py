@@ -90,14 +90,14 @@ class ActiveParty:
         self._context = context
         self._record = context.record
         self._passive_parties = dict(passive_parties)
-        self._scoring = Scoring(context.coordinator, passive_parties, context.executor)
+        self._scoring = Scoring(context.coordinator, passive_parties, context.executor, context.engine)
         self._attack_host = attack_host
         self._beforehand = beforehand or PriorKnowledge()
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
         # Predictions have threads and a bound of their own: however many operators ask, a job's messages to the same
         # parties find a thread here, and a stream of the connection there.
         self._asking = ThreadPoolExecutor(_PREDICTIONS_AT_ONCE, thread_name_prefix="predictions")
-        self._prediction_scoring = Scoring(context.coordinator, passive_parties, self._asking)
+        self._prediction_scoring = Scoring(context.coordinator, passive_parties, self._asking, context.engine)
         self._predicting = threading.BoundedSemaphore(_PREDICTIONS_AT_ONCE)
         self._one_by_one = Coalescing(self.predict, most=PREDICTION_ROWS)
         self._job_lock = threading.Lock()

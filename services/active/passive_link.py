@@ -122,12 +122,14 @@ class PassiveLink:
         request = passive_pb2.FinishTrainingRequest(session_id=session_id, kept_epoch=kept_epoch)
         self._stub.FinishTraining(request, timeout=self._timeout)
 
-    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
-        """Have the party send its partial scores of some rows to the coordinator."""
-        request = passive_pb2.PartialScoresRequest(session_id=session_id, request_id=request_id, rows=rows)
+    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b"") -> bytes:
+        """Have the party send its partial scores of some rows to the coordinator; returns its masked products."""
+        request = passive_pb2.PartialScoresRequest(
+            session_id=session_id, request_id=request_id, rows=rows, masked=masked
+        )
         # The party asks the coordinator, which has as long as the timeout says.
         timeout = self._timeout + _MARGIN
-        self._health.insisting(lambda: self._stub.ContributeScores(request, timeout=timeout))
+        return self._health.insisting(lambda: self._stub.ContributeScores(request, timeout=timeout)).masked
 
     def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
         """The arrays of the party's part of the model, None when it discloses nothing (black box).

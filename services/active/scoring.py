@@ -6,20 +6,23 @@ from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from services.active.interfaces import PassiveParty
-from services.common.agreement import Agreement
 from services.common.limits import PREDICTION_ROWS
-from services.common.scores import check_confidence_scores
+from services.common.scores import Products, check_confidence_scores
 from services.network.deadlines import carrying_the_deadline
 from services.party.context import Coordinator
+from services.party.party_model import PartyModel
+from services.shared_weights.shared_serving import Asked, records_at_once
+from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import Engine
 
 
-def first_failure(futures: Iterable[Future[None]]) -> None:
+def first_failure(futures: Iterable[Future[Any]]) -> None:
     """Wait for all, or for the first that fails: its error is raised, and nobody waits for the others."""
     futures = list(futures)
     wait(futures, return_when=FIRST_EXCEPTION)
@@ -59,24 +62,14 @@ class Predictions(Mapping[str, FloatArray]):
         return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
 
-class Scored(Protocol):
-    """This party's share of the scores: a training's between epochs, or a finished model's."""
-
-    @property
-    def agreement(self) -> Agreement:
-        """The session's public terms."""
-
-    def partial_scores(self, rows: Sequence[int]) -> FloatArray:
-        """Its share for rows of the common order, (len(rows), columns)."""
-
-
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some rows whose shares the passive parties are sending."""
+    """Some rows whose shares the passive parties are sending, by name; and what was asked of them on shares."""
 
     rows: Sequence[int]
     request_id: int
-    sending: Sequence[Future[None]]
+    sending: Mapping[str, Future[bytes]]
+    asked: Asked | None
 
 
 class Scoring:
@@ -87,38 +80,55 @@ class Scoring:
     """
 
     def __init__(
-        self, coordinator: Coordinator, passive_parties: Mapping[str, PassiveParty], executor: Executor
+        self, coordinator: Coordinator, passive_parties: Mapping[str, PassiveParty], executor: Executor, engine: Engine
     ) -> None:
         self._coordinator = coordinator
-        self._passive_parties = tuple(passive_parties.values())
+        self._passive_parties = passive_parties
         self._executor = executor
+        self._engine = engine
 
-    def scores(self, own: Scored, rows: Sequence[int]) -> FloatArray:
+    def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
-        starts = range(0, len(rows), PREDICTION_ROWS)
-        parts = (self._begin(own, rows[start : start + PREDICTION_ROWS]) for start in starts)
+        most = records_at_once(SharedTerms(own.agreement)) if own.stays_shared else PREDICTION_ROWS
+        starts = range(0, len(rows), most)
+        parts = (self._begin(own, rows[start : start + most]) for start in starts)
         ordered = parts if own.agreement.score_defences else _one_ahead(parts)
         return np.vstack([np.empty((0, own.agreement.classes)), *(self._finish(own, part) for part in ordered)])
 
-    def _begin(self, own: Scored, rows: Sequence[int]) -> _Part:
+    def _begin(self, own: PartyModel, rows: Sequence[int]) -> _Part:
         """Have the passive parties send their shares of some rows."""
         session_id = own.agreement.session_id
         # Not counted: the coordinator may remember requests from before this process began.
         request_id = secrets.randbits(63)
-        sending = [
-            self._executor.submit(carrying_the_deadline(party.contribute_scores, session_id, request_id, rows))
-            for party in self._passive_parties
-        ]
-        return _Part(rows, request_id, sending)
+        asked = own.asked(rows, self._engine) if own.stays_shared else None
+        holder = SharedTerms(own.agreement).holder(own.name)
+        sending = {
+            name: self._executor.submit(
+                carrying_the_deadline(party.contribute_scores, session_id, request_id, rows, masked)
+            )
+            for name, party in self._passive_parties.items()
+            for masked in [asked.masked if asked and name == holder else b""]
+        }
+        return _Part(rows, request_id, sending, asked)
 
-    def _finish(self, own: Scored, part: _Part) -> FloatArray:
+    def _finish(self, own: PartyModel, part: _Part) -> FloatArray:
         """Wait for the shares of a part, and have the coordinator add them up."""
-        products = own.partial_scores(part.rows)
-        first_failure(part.sending)
+        products: Products | None = None if part.asked else own.partial_scores(part.rows)
+        first_failure(part.sending.values())
+        if products is None:
+            products = self._on_shares(own, part)
         scores = self._coordinator.score(own.agreement.session_id, part.request_id, products)
         shape = (len(part.rows), own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
         return scores
+
+    def _on_shares(self, own: PartyModel, part: _Part) -> Products:
+        """This party's residues of a part, with those that the others' masked products leave it with."""
+        assert part.asked is not None  # noqa: S101 - who calls has asked
+        server, total = own.on_shares(self._engine), part.asked.residues
+        for name, sent in part.sending.items():
+            total = total + server.keep(name, sent.result(), len(part.rows))
+        return total
 
 
 def _one_ahead(parts: Iterator[_Part]) -> Iterator[_Part]:

@@ -30,6 +30,7 @@ from vfl.plugin_options import from_to as _from_to
 _log = logging.getLogger(__name__)
 
 PROTOCOLS = ("hu", "shared")
+OPENED, SHARED = SERVING = ("opened", "shared")
 RESHUFFLED, FIXED = BATCHES = ("reshuffled", "fixed")
 # What a plan names, with options of its own.
 _PLUGINS = ("cipher", "learner")
@@ -98,6 +99,13 @@ class TrainingPlan:
         "hu: who decrypts sends back. shared: who decrypts keeps it, as a share of weights that are opened at the end.",
         lambda value: value in PROTOCOLS,
         f"one of {', '.join(PROTOCOLS)}",
+    )
+    serving: str = _term(
+        OPENED,
+        "With protocol=shared, after training. opened: each party is sent its weights. shared: they stay shared, and "
+        "scores are computed on shares.",
+        lambda value: value in SERVING,
+        f"one of {', '.join(SERVING)}",
     )
     opening_bits: int = _term(
         24,
@@ -197,6 +205,8 @@ class TrainingPlan:
             raise InvalidMessage("patience needs validation rows: set validation_fraction above 0, or patience to 0.")
         if self.shares_weights:
             self._check_sharing()
+        elif self.serving == SHARED:
+            raise InvalidMessage("serving=shared goes on from protocol=shared: set that too, or serving=opened.")
 
     def _check_sharing(self) -> None:
         """Refuse what training on shared weights can't do, or what it would do without a word."""
@@ -221,7 +231,7 @@ class TrainingPlan:
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
         values = {name: getattr(message, name) for name in cls.__dataclass_fields__.keys() - _OF_CIPHERS}
-        for term in (*_PLUGINS, "batches", "opening_bits"):
+        for term in (*_PLUGINS, "batches", "serving", "opening_bits"):
             if not values[term]:
                 raise InvalidMessage(
                     f"The plan names no {term}: whoever proposes it runs an older version of Plumbline."
@@ -289,6 +299,7 @@ class PartyDescription:
         binary_features: features that travel as integers 0 or 1, first of all.
         byte_features: features that travel as integers 0 to 255, next; all others are in the session's fixed point.
         validated_epochs: in so many epochs, spread evenly, it scores validation records; 0 for every epoch.
+        opens_always: whether it lets shared weights be opened however much of its data they could carry.
     """
 
     name: str
@@ -301,6 +312,7 @@ class PartyDescription:
     binary_features: int = 0
     byte_features: int = 0
     validated_epochs: int = 0
+    opens_always: bool = False
 
     @property
     def widths(self) -> ColumnWidths:

@@ -3,13 +3,18 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from protos.v1 import common_pb2
 from services.common import limits
 from services.common.errors import InvalidMessage
 from vfl.arrays import FloatArray
+
+# Shares of logits, (rows, columns): numbers, or residues modulo 2**64 where weights stay shared.
+Products: TypeAlias = FloatArray | NDArray[np.uint64]
 
 # A Python integer of 64 bits in a tuple.
 _TOKEN_BYTES = 44
@@ -23,7 +28,7 @@ class PartialScores:
     """What a party sends to the coordinator for one request.
 
     Attributes:
-        products: its share of the logits, (rows, columns).
+        products: its share of the logits, (rows, columns); residues where weights stay shared.
         parameter_gram: (classes, classes), W W^T of a passive party's class rows W, where the agreement wants it and
             the model is linear.
         record_tokens: a passive party's pseudonym of each row's record, where scores are defended.
@@ -31,7 +36,7 @@ class PartialScores:
             defended.
     """
 
-    products: FloatArray
+    products: Products
     parameter_gram: FloatArray | None = None
     record_tokens: tuple[int, ...] = ()
     submissions_seen: int = 0
@@ -58,7 +63,8 @@ class PartialScores:
             request_id=request_id,
             rows=rows,
             columns=columns,
-            values=self.products.ravel(),
+            values=[] if are_residues(self.products) else self.products.ravel(),
+            residues=self.products.ravel() if are_residues(self.products) else [],
             parameter_gram=[] if self.parameter_gram is None else self.parameter_gram.ravel(),
             record_tokens=self.record_tokens,
             submissions_seen=self.submissions_seen,
@@ -72,12 +78,26 @@ class PartialScores:
         limits.check_count(message.record_tokens, limits.PREDICTION_ROWS, "pseudonyms of records")
         limits.check_count(message.parameter_gram, limits.CLASSES**2, "values of a Gram matrix")
         classes = math.isqrt(len(message.parameter_gram))
+        if message.residues and message.values:
+            raise InvalidMessage("Expected scores as numbers or as residues, got both.")
         return cls(
-            matrix_of(message.rows, message.columns, message.values),
+            _residues_of(message) if message.residues else matrix_of(message.rows, message.columns, message.values),
             matrix_of(classes, classes, message.parameter_gram) if message.parameter_gram else None,
             tuple(message.record_tokens),
             message.submissions_seen,
         )
+
+
+def are_residues(products: Products) -> bool:
+    """Whether shares of logits are residues."""
+    return products.dtype == np.uint64
+
+
+def _residues_of(message: common_pb2.PartialScores) -> NDArray[np.uint64]:
+    count = message.rows * message.columns
+    if len(message.residues) != count:
+        raise InvalidMessage(f"Expected {message.rows} x {message.columns} scores, got {len(message.residues)} values.")
+    return np.fromiter(message.residues, dtype=np.uint64, count=count).reshape(message.rows, message.columns)
 
 
 def matrix_of(rows: int, columns: int, values: Sequence[float]) -> FloatArray:
@@ -93,7 +113,7 @@ def matrix_of(rows: int, columns: int, values: Sequence[float]) -> FloatArray:
     return matrix
 
 
-def check_magnitude(values: FloatArray) -> None:
+def check_magnitude(values: Products) -> None:
     """Raises InvalidMessage unless all are finite and at most LARGEST_SHARE: sums of them stay finite."""
     # Not "any above": a comparison with NaN is false.
     if not (np.abs(values) <= limits.LARGEST_SHARE).all():

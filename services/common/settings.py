@@ -130,6 +130,12 @@ class Settings(BaseSettings):
     batch_size: int = _term("batch_size")
     batches: str = _term("batches")
     protocol: str = _term("protocol")
+    serving: str = _term("serving")
+    opening: Literal["guarded", "always"] = Field(
+        "guarded",
+        description="With protocol=shared. guarded: weights stay shared after training where, opened, they could carry "
+        "more than 5 % of the labels or of a record. always: this party lets them be opened all the same.",
+    )
     opening_bits: int = _term("opening_bits")
     learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
     learner_options: Annotated[dict[str, Any], NoDecode] = Field(

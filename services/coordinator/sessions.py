@@ -5,6 +5,7 @@ import secrets
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from defences import NoiseSource, ScoreDefence
 from services.common.agreement import (
@@ -27,12 +28,13 @@ from services.common.errors import (
 )
 from services.common.identity import Identity
 from services.common.learner_calls import LearnerCalls, LearnerFailed
-from services.common.scores import PartialScores, check_magnitude
+from services.common.scores import PartialScores, Products, are_residues, check_magnitude
 from services.common.state_folder import State, StateInMemory, StateNotKept
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
 from services.coordinator.protection import Protection, check_gram, total_gram
 from services.coordinator.session_state import AnsweredRecords, SessionState
 from services.protocol1.default_batch import with_batch_size
+from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -217,7 +219,7 @@ class Sessions:
     def _answered(self, session_id: str, session: SessionState) -> AnsweredRecords:
         return AnsweredRecords(self._kept, session_id, session.most_answers)
 
-    def score(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
+    def score(self, caller: Identity, session_id: str, request_id: int, products: Products) -> FloatArray:
         """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only.
 
         Raises:
@@ -234,7 +236,7 @@ class Sessions:
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
         # Kept until newer requests push it out: a repeated question gets the same answer.
         calls = LearnerCalls(session.plan.family, self._timeout)
-        logits = calls.join([products, *(share.products for share in shares.values())])
+        logits = _joined(calls, session, [products, *(share.products for share in shares.values())])
         if self._protection.is_on:
             tokens = {name: share.record_tokens for name, share in shares.items()}
             with self._condition:
@@ -338,7 +340,16 @@ class Sessions:
             raise OutOfOrder(f"The session has ended: {session.ended}")
 
     @staticmethod
-    def _check_columns(session: SessionState, products: FloatArray) -> None:
+    def _check_columns(session: SessionState, products: Products) -> None:
+        if are_residues(products) != session.stays_shared:
+            raise InvalidMessage(f"Expected scores as {'residues' if session.stays_shared else 'numbers'} here.")
         if products.shape[1] != session.columns:
             raise InvalidMessage(f"Expected {session.columns} columns of partial scores, got {products.shape[1]}.")
         check_magnitude(products)
+
+
+def _joined(calls: LearnerCalls, session: SessionState, products: list[Any]) -> FloatArray:
+    """All parties' shares of logits as one, (rows, columns)."""
+    if session.stays_shared and session.agreement is not None:
+        products = [SharedTerms(session.agreement).scores.sums(products)]
+    return calls.join(products)

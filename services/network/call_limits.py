@@ -85,6 +85,8 @@ _FEW = {
         "SendBackward": 4,
         "HandOn": 4,
         "Open": 4,
+        "SendServingKey": 8,
+        "Freeze": 4,
     },
     active_pb2.DESCRIPTOR.services_by_name["Active"]: {
         # One job at a time; the others hear so.

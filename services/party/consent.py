@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
+from services.common.agreement import SHARED, Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
 from services.protocol1.default_batch import with_batch_size
@@ -81,6 +81,11 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
         raise OutOfOrder(
             f"The session is protocol={plan.protocol}, this party runs protocol={settings.protocol}. "
             "Set PLUMBLINE_PROTOCOL alike at every party."
+        )
+    if plan.shares_weights and settings.serving == SHARED != plan.serving:
+        raise OutOfOrder(
+            f"The session is serving={plan.serving}, this party runs serving={SHARED}: set PLUMBLINE_SERVING={SHARED} "
+            "at the active party."
         )
     if plan.shares_weights and settings.kernel == "phe":
         raise OutOfOrder("protocol=shared isn't computed by PLUMBLINE_KERNEL=phe: choose another kernel here.")

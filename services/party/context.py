@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 from attacks.training import OtherFeatures
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.heartbeat import Heartbeat
-from services.common.scores import PartialScores
+from services.common.scores import PartialScores, Products
 from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
 from services.party.features import PartyData
@@ -49,7 +49,7 @@ class Coordinator(Protocol):
             How many shares of the session have come; 0 where scores aren't defended.
         """
 
-    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
+    def score(self, session_id: str, request_id: int, products: Products) -> FloatArray:
         """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
 
     def end_session(self, session_id: str, reason: str) -> None:

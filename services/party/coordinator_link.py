@@ -7,7 +7,7 @@ from services.common import limits
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Role
-from services.common.scores import PartialScores, matrix_of
+from services.common.scores import PartialScores, Products, matrix_of
 from services.common.wire import END_SECONDS
 from services.network.health import holds_model
 from services.network.health_link import HealthLink
@@ -73,7 +73,7 @@ class CoordinatorLink:
         reply = self._health.insisting(lambda: self._stub.SubmitPartialScores(message, timeout=self._timeout))
         return reply.submissions
 
-    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
+    def score(self, session_id: str, request_id: int, products: Products) -> FloatArray:
         """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
         message = PartialScores(products).to_message(session_id, request_id)
         reply = self._health.insisting(lambda: self._stub.Score(message, timeout=self._timeout))

@@ -25,6 +25,8 @@ from services.common.state_folder import broken
 from services.party.features import PartyData
 from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
+from services.shared_weights.opening import stays_shared
+from services.shared_weights.shared_serving import SharedPart
 from vfl.arrays import FloatArray, IntArray, write_arrays
 from vfl.learning import Part
 from vfl.learning.score_quality import ScoreQuality
@@ -229,4 +231,4 @@ def _arrays_of(name: str, part: Part) -> dict[str, NDArray[Any]]:
 def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:
     start = f"{name}_"
     own = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
-    return LearnerCalls(agreement.plan.family).read_part(own)
+    return SharedPart.of(own) if stays_shared(agreement) else LearnerCalls(agreement.plan.family).read_part(own)

@@ -11,9 +11,12 @@ from defences import DefenceError
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
-from services.common.scores import PartialScores
+from services.common.scores import PartialScores, Products
 from services.party.party_defences import PartyDefences
+from services.shared_weights.shared_serving import Asked, SharedPart, SharedServer
+from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import Engine
 from vfl.learning import Part, RowSplit, split_rows
 
 
@@ -40,6 +43,20 @@ class PartyModel:
     token_key: bytes = field(repr=False)
     labels: IntArray | None = None
 
+    @property
+    def stays_shared(self) -> bool:
+        """Whether scores take this party and the holder of its other shares (``on_shares``)."""
+        return isinstance(self.part, SharedPart)
+
+    def on_shares(self, engine: Engine) -> SharedServer:
+        """What computes this party's part of scores where weights stay shared."""
+        assert isinstance(self.part, SharedPart)  # noqa: S101 - who calls has asked
+        return SharedServer(SharedTerms(self.agreement), self.name, self.part, engine)
+
+    def asked(self, rows: Sequence[int], engine: Engine) -> Asked:
+        """This party's masked products of rows of the common order, and its own half; raises as ``partial_scores``."""
+        return self.on_shares(engine).ask(self.features[checked_rows(rows, len(self.features))])
+
     @cached_property
     def rows(self) -> RowSplit:
         """Training, validation and test rows of the common order."""
@@ -59,10 +76,10 @@ class PartyModel:
         outputs = calls.outputs(self.agreement.classes)
         return calls.checked(calls(lambda: self.part.shares(asked)), (len(asked), outputs), "shares")
 
-    def share_of(self, rows: Sequence[int]) -> PartialScores:
-        """A passive party's ``partial_scores``, with what the session's score defences need besides."""
+    def share_of(self, rows: Sequence[int], products: Products | None = None) -> PartialScores:
+        """A passive party's ``partial_scores``, or residues, with what the session's score defences need besides."""
         return PartialScores(
-            self.partial_scores(rows),
+            self.partial_scores(rows) if products is None else products,
             self.parameter_gram() if self.agreement.wants_parameter_gram else None,
             self._record_tokens(rows) if self.agreement.score_defences else (),
         )

@@ -30,9 +30,11 @@ from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
+from services.shared_weights.opening import stays_shared
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_peer import SharePeer
+from services.shared_weights.shared_serving import SharedPart, check_is_served_shared
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine
@@ -146,6 +148,8 @@ class PartyTraining:
         self.schedule: BatchSchedule | BlockSchedule = self._shared.schedule if self._shared else batches
         self.half = self._shared.half if self._shared else self._calls.begin(own)
         self._parts_after_epoch: list[Part] = []
+        # Where weights stay shared, once training is over.
+        self._frozen: SharedPart | None = None
         self._kept_epoch: int | None = None
         self._epoch_runs = False
         self._token_key = secrets.token_bytes(32)
@@ -189,6 +193,8 @@ class PartyTraining:
         if means.defences.changes_residuals:
             names = ", ".join(means.defences.names)
             raise InvalidMessage(f"{self.name}: protocol=shared sends no residuals for {names} to protect.")
+        if stays_shared(self.agreement):
+            check_is_served_shared(self._learner)
         others = means.others(self.agreement, self.name, self._features)
         shared = SharedMeans(
             means.share_peers, means.engine, means.timeout, means.executor, means.state, means.ledger, others
@@ -233,13 +239,25 @@ class PartyTraining:
                     with log_context(session=self.agreement.session_id, step=step):
                         on_step(step, run_step(step, batch))
                 if self._shared is not None and epoch == self.agreement.plan.epochs - 1:
-                    self._calls.set_weights(self.half, self._shared.open())
+                    self._end_sharing(self._shared)
             except BaseException as error:
                 self.exchange.end(f"{self.name} stopped in epoch {epoch}: {told(error)}")
                 raise
             finally:
                 self._epoch_runs = False
-            self._parts_after_epoch.append(self._calls.part(self.half.part))
+            self._parts_after_epoch.append(self._part)
+
+    def _end_sharing(self, shared: SharedSteps) -> None:
+        """Open the weights, or freeze them as they are shared; then nothing is left of the shares of earlier epochs."""
+        if stays_shared(self.agreement):
+            self._frozen = shared.freeze()
+            self._parts_after_epoch = [self._frozen for _ in self._parts_after_epoch]
+        else:
+            self._calls.set_weights(self.half, shared.open())
+
+    @property
+    def _part(self) -> Part:
+        return self._frozen or self._calls.part(self.half.part)
 
     def keep_epoch(self, epoch: int) -> None:
         """Go back to the weights after ``epoch`` and end training. The same epoch again changes nothing.
@@ -269,11 +287,11 @@ class PartyTraining:
         """This party's share of the model, as it stands; where weights are shared, once they are opened."""
         kept = self._kept_epoch
         epochs = len(self._parts_after_epoch) if kept is None else kept + 1
-        part = self._calls.part(self.half.part) if kept is None else self._parts_after_epoch[kept]
+        part = self._part if kept is None else self._parts_after_epoch[kept]
         return PartyModel(self.agreement, self.name, self._features, part, epochs, self._token_key, self._labels)
 
-    def partial_scores(self, rows: Sequence[int]) -> FloatArray:
-        """This party's share of the logits for rows of the common order: (len(rows), columns).
+    def model_for(self, rows: Sequence[int]) -> PartyModel:
+        """The model, as it stands, that scores of these rows of the common order are of.
 
         Until training ends there are scores between epochs only, and of validation rows only. Scores of every step
         would tell of a record what asking for it again and again would.
@@ -282,11 +300,6 @@ class PartyTraining:
             InvalidMessage: for no row, or one that isn't aligned.
             OutOfOrder: for other rows than validation ones before training has ended.
         """
-        with self._lock:
-            return self._model_for(rows).partial_scores(rows)
-
-    def model_for(self, rows: Sequence[int]) -> PartyModel:
-        """The model, as it stands, that ``partial_scores`` of these rows would be of; raises what that raises."""
         with self._lock:
             return self._model_for(rows)
 

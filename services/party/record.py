@@ -18,6 +18,7 @@ from services.common.meters import TrafficMeter
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import DeliveredScores, PartyFeatures, PartyRecord, StepRecord
+from services.shared_weights.shared_serving import SharedPart
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.data.columns import EncodedColumn
@@ -90,7 +91,8 @@ class RunRecord:
         if self._folder is not None and tested is not None:
             with self.lost.noting(f"{self._name}'s test scores of this run"):
                 self._folder.write_delivered_scores(self._name, tested)
-        if self._folder is not None:
+        # A share of weights is for the party's own state: whoever reads all parties' folders would join them.
+        if self._folder is not None and not isinstance(part, SharedPart):
             with self.lost.noting(f"{self._name}'s weights of this run"):
                 self._folder.write_part(self._name, part.arrays(), self._names)
         with self._lock:

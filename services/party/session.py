@@ -121,6 +121,7 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
         aligned.describe(context.name, truncates_answers=context.settings.truncate_answers),
         disclosure_defences=context.defences.announced,
         validated_epochs=validated_epochs,
+        opens_always=context.settings.opening == "always",
     )
     agreement = context.coordinator.join_session(terms.session_id, described)
     if strangers := {party.name for party in agreement.parties} - {context.name, *context.peers}:

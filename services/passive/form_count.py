@@ -199,7 +199,7 @@ def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, .
     rows = model.part.class_rows
     if rows is None:
         # No form of the features: each class's logit but one counts as a form of its own.
-        arrays = [one for one in model.part.arrays().values() if one.dtype.kind == "f"]
+        arrays = [one for one in model.part.arrays().values() if one.dtype.kind in "fu"]
         # A network is told by its weights, as it was counted before.
         values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
         digest = hash_of_features(np.concatenate(values))

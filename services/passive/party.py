@@ -1,5 +1,6 @@
 """The passive party's state: one session from alignment to its model, and the models that answer. Knows no network."""
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,8 +32,10 @@ from services.passive.quota import AlignmentQuota
 from services.passive.submissions import SeenSubmissions
 from services.protocol1.exchange import GradientExchange
 from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.shared_serving import AskedOnce
 from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
+from vfl.crypto.sharing.frozen_weights import Residues
 from vfl.data import BlindedIds, PsiServer
 from vfl.learning import Part
 
@@ -122,6 +125,7 @@ class PassiveParty:
         self._forms = FormCount(
             self.name, self._data, context.state, settings.most_forms, refuses_first=settings.guard == "refuse"
         )
+        self._asked = AskedOnce()
         # Models that were counted, by session and epochs.
         self._counted: set[tuple[str, int]] = set()
 
@@ -261,7 +265,8 @@ class PassiveParty:
         self._models.keep_candidate(kept)
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
-        self._record.note(remarks=training.remarks, discloses=self._context.settings.disclose)
+        discloses = self._context.settings.disclose and not kept.model.stays_shared
+        self._record.note(remarks=training.remarks, discloses=discloses)
         self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
@@ -285,14 +290,34 @@ class PassiveParty:
 
     # -- prediction ------------------------------------------------------------------------------------------------
 
-    def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: Sequence[int]) -> None:
-        """Send this party's partial scores of some aligned rows to the coordinator."""
+    def contribute_scores(
+        self, caller: Identity, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b""
+    ) -> bytes:
+        """Send this party's partial scores of some aligned rows to the coordinator.
+
+        Where weights stay shared, this takes the active party's masked products if this party holds its V, and returns
+        its own: the same for the same request.
+        """
         limits.check_count(rows, limits.PREDICTION_ROWS, "rows per request")
         model = self._answering(caller, session_id, rows)
         _log.info("Contributing to the scores of %d records.", len(rows))
-        share = replace(model.share_of(rows), submissions_seen=self._submissions.of_session(session_id))
+        answer, products = b"", None
+        if model.stays_shared:
+            content = tuple(rows), hashlib.sha256(masked).digest()
+            request = session_id, request_id
+            answer, products = self._asked(request, content, lambda: self._on_shares(model, rows, masked))
+        share = replace(model.share_of(rows, products), submissions_seen=self._submissions.of_session(session_id))
         submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
         self._submissions.note(session_id, submissions)
+        return answer
+
+    def _on_shares(self, model: PartyModel, rows: Sequence[int], masked: bytes) -> tuple[bytes, Residues]:
+        """This party's masked products for the active party, and its residues for the coordinator."""
+        server, active = model.on_shares(self._context.engine), model.agreement.active.name
+        asked = model.asked(rows, self._context.engine)
+        if active not in server.terms.held_by(self.name):
+            return asked.masked, asked.residues
+        return asked.masked, asked.residues + server.keep(active, masked, len(rows))
 
     def _answering(self, caller: Identity, session_id: str, rows: Sequence[int]) -> PartyModel:
         """What answers for rows of a session: its finished model, or its training's between epochs; it is counted."""
@@ -322,6 +347,8 @@ class PassiveParty:
         kept = self._models.of_session(session_id, caller.name)
         if kept is None:
             self._training_of(caller, session_id)
+        if kept is not None and kept.model.stays_shared:
+            raise OutOfOrder(f"{self.name} discloses no parameters: weights stay shared, so it doesn't know them.")
         if not self._context.settings.disclose:
             raise OutOfOrder(f"{self.name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
         disclosed = self._models.disclosed(session_id, self._context.defences)

@@ -92,10 +92,11 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
 
     def ContributeScores(
         self, request: passive_pb2.PartialScoresRequest, context: grpc.ServicerContext
-    ) -> common_pb2.Acknowledgement:
+    ) -> passive_pb2.ContributedScores:
         """Send this party's partial scores to the coordinator."""
-        self._party.contribute_scores(require_caller(context), request.session_id, request.request_id, request.rows)
-        return common_pb2.Acknowledgement()
+        caller, session_id = require_caller(context), request.session_id
+        masked = self._party.contribute_scores(caller, session_id, request.request_id, request.rows, request.masked)
+        return passive_pb2.ContributedScores(masked=masked)
 
     def DiscloseParameters(
         self, request: common_pb2.SessionRequest, context: grpc.ServicerContext

@@ -17,20 +17,20 @@ from vfl.crypto import (
 )
 
 
-def shown_key(agreement: Agreement, name: str, private_key: PrivateKey) -> PublicKeyShown:
-    """Show a party's key, with a proof that is worth nothing in another session or from another party."""
+def shown_key(agreement: Agreement, name: str, private_key: PrivateKey, purpose: str = "") -> PublicKeyShown:
+    """Show a party's key, with a proof that is worth nothing in another session, or for another party or purpose."""
     public_key = private_key.public_key
-    proof = prove_modulus(private_key, modulus_context(agreement.session_id, name))
+    proof = prove_modulus(private_key, modulus_context(agreement.session_id + purpose, name))
     return PublicKeyShown(public_key.key_id, to_bytes((public_key.n, *proof), agreement.plan.key_bits // 8))
 
 
-def checked_key(agreement: Agreement, peer: str, key: PublicKeyShown) -> PublicKey:
+def checked_key(agreement: Agreement, peer: str, key: PublicKeyShown, purpose: str = "") -> PublicKey:
     """Read a peer's key; raises InvalidMessage for one that doesn't fit the terms or isn't proved well-formed."""
     bits = agreement.plan.key_bits
     try:
         n, *roots = from_bytes(key.content, 1 + PROOF_ROOTS, bits // 8)
         public_key = PublicKey(n)
-        check_modulus(public_key, bits, modulus_context(agreement.session_id, peer), roots)
+        check_modulus(public_key, bits, modulus_context(agreement.session_id + purpose, peer), roots)
     except (InvalidCiphertext, MalformedModulus) as error:
         raise InvalidMessage(f"{peer}'s key is refused: {error}") from error
     if public_key.key_id != key.key_id:

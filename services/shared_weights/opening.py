@@ -9,10 +9,11 @@ and is itself what is sent again.
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from services.common.agreement import Agreement
+from services.common.agreement import SHARED, Agreement
 from services.common.errors import OutOfOrder
 from services.common.state_folder import State
 from services.shared_weights.opening_ledger import OpeningLedger
@@ -72,14 +73,51 @@ def kept_words(state: State, session_id: str, words: dict[str, Integers]) -> dic
     return {owner: np.array(word, dtype=np.object_) for owner, word in kept["words"].items()}
 
 
-# Of all that labels tell, and of one record: what an opening may carry without a word.
+# Of all that labels tell, and of one record: what an opening may carry.
 _TOLERATED = 0.05
+
+
+@dataclass(frozen=True)
+class _Threat:
+    """What an opening could carry too much of.
+
+    Attributes:
+        about: whose data.
+        sentence: who could read what, without its stop.
+        remedy: besides shared serving, with a comma before it; empty where there is none.
+    """
+
+    about: str
+    sentence: str
+    remedy: str = ""
+
+
+def stays_shared(agreement: Agreement) -> bool:
+    """Whether weights stay shared after training: by the plan, or since a party refuses that they are opened.
+
+    It follows from the agreement alone. So all know it before they train, and it tells of nobody's data.
+    """
+    plan = agreement.plan
+    return plan.shares_weights and (plan.serving == SHARED or any(_refusals(agreement)))
+
+
+def _refusals(agreement: Agreement) -> Iterator[_Threat]:
+    """What an opening could tell too much of, at parties whose owners don't let it be all the same.
+
+    Of labels only the number of classes is public, so they are taken as even: uneven ones have fewer bits.
+    """
+    for party in agreement.parties:
+        if not party.opens_always:
+            even, bits = agreement.training_rows * math.log2(agreement.classes), opened_to(agreement, party.name)
+            is_active = party == agreement.active
+            about = _about_labels(agreement, even, bits) if is_active else _about_a_record(agreement, party.name, bits)
+            yield from about
 
 
 def guard_opening(
     agreement: Agreement, name: str, labels: IntArray | None, mode: str, ledger: OpeningLedger | None = None
 ) -> list[str]:
-    """Warn of what this party's data may tell those who are opened their weights.
+    """Warn of what this party's data may tell those who are opened their weights, or say why nobody is.
 
     The label party compares each passive party's opened bits with the entropy of its training labels; a passive party
     compares the label party's with the bits of one of its records. What earlier sessions opened is added.
@@ -88,45 +126,60 @@ def guard_opening(
         agreement: the session's terms.
         name: the party's.
         labels: class indices of the aligned records; the label party's only.
-        mode: warn, refuse (raises instead) or off.
+        mode: warn, refuse (raises instead) or off. Nothing is raised where weights stay shared.
         ledger: of what earlier sessions opened about the same records; None for nothing.
 
     Raises:
         OutOfOrder: the first warning, where the mode is refuse.
     """
-    if mode == "off" or not agreement.plan.shares_weights:
+    plan = agreement.plan
+    if stays_shared(agreement):
+        return [
+            f"Weights stay shared after training, and scores are computed on shares. Were weights opened, "
+            f"{threat.sentence}. To have them opened all the same, set PLUMBLINE_OPENING=always at {threat.about}"
+            f"{threat.remedy}."
+            for threat in (() if plan.serving == SHARED else _refusals(agreement))
+        ]
+    if mode == "off" or not plan.shares_weights:
         return []
     bits = {owner: of + (ledger.before(owner) if ledger else 0) for owner, of in opened_to(agreement, name).items()}
-    warnings = list(
-        _about_a_record(agreement, name, bits) if labels is None else _about_labels(agreement, labels, bits)
+    threats = (
+        _about_a_record(agreement, name, bits)
+        if labels is None
+        else _about_labels(agreement, agreement.training_rows * _entropy(labels), bits)
     )
+    warnings = [f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{one.remedy}." for one in threats]
     if warnings and mode == "refuse":
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
 
 
-def _about_labels(agreement: Agreement, labels: IntArray, opening: Mapping[str, int]) -> Iterator[str]:
+def _entropy(labels: IntArray) -> float:
+    """Bits of one label."""
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
-    entropy = float(-(shares * np.log2(shares)).sum())
-    rows = agreement.training_rows
+    return float(-(shares * np.log2(shares)).sum())
+
+
+def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int]) -> Iterator[_Threat]:
+    """At the label party: of all that labels tell, in bits."""
+    rows, active = agreement.training_rows, agreement.active.name
     for peer, bits in opening.items():
-        if bits > _TOLERATED * rows * entropy:
-            yield (
-                f"{_reader(agreement, peer, bits, 'labels', agreement.active.name)} of the {rows * entropy:.0f} that "
-                f"{rows} records have. To prevent it, train on {math.ceil(bits / (_TOLERATED * entropy))} records or "
-                f"more, or let {peer} bring fewer columns."
+        if bits > _TOLERATED * told:
+            yield _Threat(
+                active,
+                f"{_reader(agreement, peer, bits, 'labels', active)} of the {told:.0f} that {rows} records have",
+                f", train on {math.ceil(bits * rows / (_TOLERATED * told))} records or more, or let {peer} bring fewer "
+                "columns",
             )
 
 
-def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int]) -> Iterator[str]:
+def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int]) -> Iterator[_Threat]:
+    """At a passive party."""
     own, plan = agreement.party(name), agreement.plan
     record = own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
     for active, bits in opening.items():
         if bits > _TOLERATED * record:
-            yield (
-                f"{_reader(agreement, active, bits, 'features', name)}, where a record has {record}. To prevent it, "
-                "don't train with a party that would."
-            )
+            yield _Threat(name, f"{_reader(agreement, active, bits, 'features', name)}, where a record has {record}")
 
 
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:

@@ -35,6 +35,14 @@ class SharedWeightsServicer(shared_weights_pb2_grpc.SharedWeightsServicer):
         self._exchange_of(request.session_id).receive_public_key(require_caller(context).name, key)
         return common_pb2.Acknowledgement()
 
+    def SendServingKey(
+        self, request: exchange_pb2.PublicKeyMessage, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Take the key under which a peer freezes its share of this party's weights."""
+        key = PublicKeyShown(request.key_id, request.key)
+        self._exchange_of(request.session_id).receive_serving_key(require_caller(context).name, key)
+        return common_pb2.Acknowledgement()
+
     def SendRows(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         """Take a part of a peer's encrypted rows."""
         return self._received(Kind.ROWS, request_iterator, context)
@@ -58,6 +66,10 @@ class SharedWeightsServicer(shared_weights_pb2_grpc.SharedWeightsServicer):
     def Open(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         """Take the other share of this party's weights."""
         return self._received(Kind.OPENED, request_iterator, context)
+
+    def Freeze(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take the other share of this party's weights, encrypted."""
+        return self._received(Kind.FROZEN, request_iterator, context)
 
     def _received(self, kind: Kind, parts: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         peer = require_caller(context).name

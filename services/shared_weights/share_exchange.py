@@ -9,6 +9,9 @@
     complete_step(step)
     open                      ── send, once ──>          receive(opened)
     opened                       waits for it
+    or, where weights stay shared
+    freeze                    ── send, once ──>          receive(frozen), after receive_serving_key
+    frozen                       waits for it
 
 A message that comes again changes nothing. A different one in its place is refused. A peer is at most one step ahead.
 What arrives is checked as ciphertexts only, never as what they decrypt to.
@@ -36,6 +39,7 @@ from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertex
 from vfl.crypto.sharing.shares import Integers, Shares
 
 T = TypeVar("T")
+_SERVING = " serving"
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,10 @@ class ShareExchange:
         self._own_key = private_key.public_key
         self.public_key = shown_key(terms.agreement, name, private_key)
         self._shown: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
+        # Of who holds V of this party's weights, by its name; a key that nothing of the training is under.
+        self._shown_to_serve: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
+        self._serving_key: PrivateKey | None = None
+        self._frozen: list[Outgoing] = []
         self._received: dict[tuple[Kind, str, int], _Received] = {}
         self._condition = threading.Condition()
         # Held while others' features are used: they are forgotten at the end, and not before.
@@ -120,15 +128,38 @@ class ShareExchange:
             OutOfOrder: for a second, different one.
         """
         with self._condition:
+            if public_key := self._taken(self._shown, peer, key):
+                self._holder.take_key(peer, public_key)
+
+    def receive_serving_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Take the key under which a peer freezes its share of this party's weights.
+
+        Raises:
+            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or was trained under.
+            OutOfOrder: for a second, different one.
+            NotAllowed: from a peer that freezes nothing for this party.
+        """
+        with self._condition:
             self._check_peer(peer)
-            if peer in self._shown:
-                if self._shown[peer][0] != key:
-                    raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
-                return
-            public_key = checked_key(self._terms.agreement, peer, key)
-            self._holder.take_key(peer, public_key)
-            self._shown[peer] = key, public_key
-            self._condition.notify_all()
+            if not self._sizes.is_sent(Kind.FROZEN, peer, self._name):
+                raise NotAllowed(f"{peer} has no serving key to show to {self._name}.")
+            if peer in self._shown and self._shown[peer][0].key_id == key.key_id:
+                raise InvalidMessage(f"{peer}'s serving key is the one that its features are under: make another.")
+            self._taken(self._shown_to_serve, peer, key, _SERVING)
+
+    def _taken(
+        self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
+    ) -> PublicKey | None:
+        """A key that is taken now; None where it was taken before."""
+        self._check_peer(peer)
+        if peer in shown:
+            if shown[peer][0] != key:
+                raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
+            return None
+        public_key = checked_key(self._terms.agreement, peer, key, purpose)
+        shown[peer] = key, public_key
+        self._condition.notify_all()
+        return public_key
 
     def expects(self, peer: str, kind: Kind, step: int, header: VectorHeader) -> None:
         """Refuse a message by its header, before any value of it is read.
@@ -144,6 +175,8 @@ class ShareExchange:
                 raise NotAllowed(f"{peer} has no {kind} to send to {self._name}.")
             if peer not in self._shown:
                 raise OutOfOrder(f"{peer} must show its public key before it sends anything.")
+            if kind is Kind.FROZEN and peer not in self._shown_to_serve:
+                raise OutOfOrder(f"{peer} must show its serving key before it freezes anything.")
             if (kind, peer, step) not in self._received:
                 self._check_step(peer, kind, step)
         header.check(self._header(kind, peer, self._name, step))
@@ -197,7 +230,7 @@ class ShareExchange:
         with self._computing:
             self._refuse_if_ended()
             if self._is_open:
-                raise OutOfOrder("The weights are opened: no further step is taken.")
+                raise OutOfOrder("Training is over: no further step is taken.")
             answers = self._holder.forward(step, batch, weights)
         return [self._outgoing(peer, Kind.FORWARD, step, answer) for peer, answer in answers.items()]
 
@@ -256,6 +289,28 @@ class ShareExchange:
         word = self._await(Kind.OPENED, self._terms.holder(self._name), self._steps)
         return opened(np.array(word, dtype=np.object_).reshape(own.shape), own, self._opening_bits)
 
+    def serving_key(self, key: PrivateKey) -> PublicKeyShown:
+        """How a serving key of this party's own is shown."""
+        return shown_key(self._terms.agreement, self._name, key, _SERVING)
+
+    def freeze(self, weights: Shares, key: PrivateKey) -> list[Outgoing]:
+        """This party's shares of others' weights under its serving key, once; the same again whatever they are then."""
+        self._is_open = True
+        places, served = self._terms.places(self._name), self._terms.scores
+        if not self._frozen:
+            self._serving_key = key
+            for owner in self._terms.held_by(self._name):
+                # Output by output.
+                values = served.weights(weights[places[owner]]).T.ravel().tolist()
+                self._frozen.append(self._outgoing(owner, Kind.FROZEN, self._steps, self._holder.frozen(values, key)))
+        return self._frozen
+
+    def frozen(self) -> tuple[PublicKey, tuple[int, ...]]:
+        """V of this party's weights, and the key that it is under; raises PeerVanished without it."""
+        holder = self._terms.holder(self._name)
+        values = tuple(self._await(Kind.FROZEN, holder, self._steps))
+        return self._shown_to_serve[holder][1], values
+
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or sends from now on, is told ``reason``. Others' features are forgotten."""
         with self._condition:
@@ -287,9 +342,9 @@ class ShareExchange:
         if kind.is_once:
             if not 0 <= step < (parts := self._sizes.parts(kind, peer)):
                 raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
-        elif kind is Kind.OPENED:
+        elif kind in (Kind.OPENED, Kind.FROZEN):
             if step != self._steps or self._step < self._steps - 1:
-                raise OutOfOrder("Weights are opened when all steps are taken.")
+                raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
         elif not 0 <= step < self._steps:
             raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
         elif not self._step <= step <= self._step + 1:
@@ -303,6 +358,9 @@ class ShareExchange:
         """The key that a message is under: its sender's, if those are its features. Two kinds are under none."""
         if kind in (Kind.HANDED, Kind.OPENED):
             return None
+        if kind is Kind.FROZEN:
+            own = self._serving_key.public_key if self._serving_key else None
+            return own if sender == self._name else self._shown_to_serve[sender][1]
         owner = sender if kind.is_once else receiver
         return self._own_key if owner == self._name else self._shown[owner][1]
 

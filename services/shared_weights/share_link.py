@@ -23,14 +23,22 @@ class ShareLink:
             Kind.BACKWARD: stub.SendBackward,
             Kind.HANDED: stub.HandOn,
             Kind.OPENED: stub.Open,
+            Kind.FROZEN: stub.Freeze,
         }
         self._timeout = timeout
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         """Show the peer this party's key of the session."""
-        message = exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key.key_id, key=key.content)
-        self._stub.SendPublicKey(message, timeout=self._timeout)
+        self._stub.SendPublicKey(_shown(session_id, key), timeout=self._timeout)
+
+    def send_serving_key(self, session_id: str, key: PublicKeyShown) -> None:
+        """Show the peer the key under which this party freezes its share of the peer's weights."""
+        self._stub.SendServingKey(_shown(session_id, key), timeout=self._timeout)
 
     def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
         """Stream values of a step, or a part of encrypted features, to the peer."""
         self._calls[kind](vector_parts(session_id, step, vector), timeout=self._timeout)
+
+
+def _shown(session_id: str, key: PublicKeyShown) -> exchange_pb2.PublicKeyMessage:
+    return exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key.key_id, key=key.content)

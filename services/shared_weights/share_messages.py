@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from services.common import limits
 from services.common.errors import InvalidMessage
+from services.shared_weights.opening import stays_shared
 from services.shared_weights.shared_terms import SharedTerms
 
 
@@ -17,6 +18,7 @@ class Kind(StrEnum):
     BACKWARD = "backward"
     HANDED = "handed"
     OPENED = "opened"
+    FROZEN = "frozen"
 
     @property
     def is_once(self) -> bool:
@@ -43,8 +45,11 @@ class MessageSizes:
         match kind:
             case Kind.BLOCKS:
                 return self.terms.holder(sender) == receiver
-            case Kind.FORWARD | Kind.OPENED:
+            case Kind.FORWARD:
                 return self.terms.holder(receiver) == sender
+            case Kind.OPENED | Kind.FROZEN:
+                is_meant = stays_shared(self.terms.agreement) == (kind is Kind.FROZEN)
+                return is_meant and self.terms.holder(receiver) == sender
             case Kind.HANDED:
                 return bool(self.terms.handed_owners(sender, receiver))
         return sender != receiver
@@ -69,7 +74,7 @@ class MessageSizes:
                 return terms.groups(receiver) * outputs
             case Kind.HANDED:
                 return sum(map(terms.columns, terms.handed_owners(sender, receiver))) * outputs
-            case Kind.OPENED:
+            case Kind.OPENED | Kind.FROZEN:
                 return terms.columns(receiver) * outputs
 
     def width(self, kind: Kind) -> int:

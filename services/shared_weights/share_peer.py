@@ -12,5 +12,8 @@ class SharePeer(Protocol):
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         """Show the peer this party's key of the session."""
 
+    def send_serving_key(self, session_id: str, key: PublicKeyShown) -> None:
+        """Show the peer the key under which this party freezes its share of the peer's weights."""
+
     def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
         """Send values of a step, or a part of encrypted features, whose number is the step."""

@@ -18,9 +18,10 @@ from services.shared_weights.share_exchange import Outgoing, ShareExchange
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_half import begin_half
+from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import Engine, PackingImpossible, keygen
+from vfl.crypto import Engine, PackingImpossible, PrivateKey, keygen
 from vfl.crypto.keys import MINIMUM_SECURE_BITS
 from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Shares
@@ -59,9 +60,10 @@ class SharedSteps:
         half: the party's half of the learner; its weights are shares of its own and of others'.
     """
 
-    def __init__(self, terms: SharedTerms, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
+    def __init__(self, terms: SharedTerms, name: str, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
         """Take a session's exchange and half."""
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
+        self._terms, self._name = terms, name
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._others = means.others
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
@@ -83,9 +85,9 @@ class SharedSteps:
             InvalidMessage: for terms under which numbers don't fit a key, or others' features don't fit the memory.
             LearnerFailed: when the learner can't work with this data.
         """
-        terms, bits = SharedTerms(agreement), agreement.plan.key_bits
+        terms = SharedTerms(agreement)
         try:
-            key = keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
+            key = made_key(agreement.plan.key_bits)
             engine = PooledEngine.of(means.engine)
             if (others := means.others) is None:
                 holder = ShareHolder(terms, name, features, key, engine)
@@ -96,7 +98,7 @@ class SharedSteps:
         exchange = ShareExchange(
             terms, name, key, holder, timeout=means.timeout, state=means.state, ledger=means.ledger
         )
-        return cls(terms, exchange, begin_half(agreement.plan.family, terms, name, own), means)
+        return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
@@ -155,6 +157,26 @@ class SharedSteps:
         _all_done(sending)
         return own if self._others is None else self._others.read(own)
 
+    def freeze(self) -> SharedPart:
+        """Have weights served as they are shared: this party's part of the model. No step is taken after it.
+
+        What this party holds of others' weights goes to them under a key that is made for it, and isn't kept.
+        """
+        weights, held = self._checked(self.half.weights), self._terms.held_by(self._name)
+        key = made_key(self._terms.agreement.plan.key_bits) if held else None
+        sending: list[Future[None]] = []
+        if key is not None:
+            shown = self.exchange.serving_key(key)
+            _all_done(
+                [self._executor.submit(self._peers[one].send_serving_key, self._session_id, shown) for one in held]
+            )
+            sending = self._sending(self.exchange.freeze(weights, key))
+        share = self._terms.scores.weights(weights[self._terms.places(self._name)[self._name]])
+        part = SharedPart.made(share, *self.exchange.frozen(), key)
+        _all_done(sending)
+        self._calls.set_weights(self.half, np.zeros(weights.shape))
+        return part
+
     def _checked(self, values: Any) -> Shares:
         """A learner's weights or values: what it has made of shares."""
         if not isinstance(values, Shares):
@@ -168,6 +190,11 @@ class SharedSteps:
             )
             for one in messages
         ]
+
+
+def made_key(bits: int) -> PrivateKey:
+    """A new key pair. That a plan has so short keys was consented to."""
+    return keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
 
 
 def _all_done(sending: Iterable[Future[None]]) -> None:

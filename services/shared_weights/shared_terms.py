@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from services.common.agreement import RESHUFFLED, Agreement
+from services.shared_weights.opening import fraction_bits
+from vfl.crypto.sharing.frozen_weights import ScoreFormats
 from vfl.crypto.sharing.share_formats import ShareFormats
 from vfl.learning import BlockSchedule, split_rows
 
@@ -40,6 +42,20 @@ class SharedTerms:
             features_signed=any(party.features_signed for party in parties),
             fraction_bits=plan.residual_fraction_bits,
             integer_bits=plan.residual_integer_bits,
+        )
+
+    @cached_property
+    def scores(self) -> ScoreFormats:
+        """The lengths of scores on shares: of weights as they would be opened."""
+        agreement, plan = self.agreement, self.agreement.plan
+        return ScoreFormats(
+            key_bits=plan.key_bits,
+            columns=self.formats.columns,
+            parties=len(agreement.parties),
+            weight_fraction_bits=fraction_bits(plan.opening_bits),
+            feature_fraction_bits=plan.feature_fraction_bits,
+            feature_integer_bits=self.formats.feature_integer_bits,
+            features_signed=self.formats.features_signed,
         )
 
     @cached_property

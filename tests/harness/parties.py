@@ -25,7 +25,7 @@ from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.run_records import DeliveredScores
-from services.common.scores import PartialScores
+from services.common.scores import PartialScores, Products
 from services.common.settings import Settings, load_settings
 from services.coordinator.sessions import Sessions
 from services.party.context import PartyContext
@@ -67,7 +67,7 @@ class DirectCoordinator:
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
         return self.sessions.submit(self.caller, session_id, request_id, share)
 
-    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
+    def score(self, session_id: str, request_id: int, products: Products) -> FloatArray:
         return self.sessions.score(self.caller, session_id, request_id, products)
 
     def end_session(self, session_id: str, reason: str) -> None:
@@ -122,8 +122,8 @@ class DirectPassive:
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
         self.party.finish_training(self.caller, session_id, kept_epoch)
 
-    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
-        self.party.contribute_scores(self.caller, session_id, request_id, list(rows))
+    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b"") -> bytes:
+        return self.party.contribute_scores(self.caller, session_id, request_id, list(rows), masked)
 
     def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
         """None from a party that keeps its parameters to itself."""

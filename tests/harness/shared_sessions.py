@@ -38,6 +38,7 @@ class SharedProblem:
     blocks: Mapping[str, FloatArray]
     labels: IntArray
     classes: int
+    opens_always: bool = True
 
     @classmethod
     def random(
@@ -55,7 +56,9 @@ class SharedProblem:
 
     def agreement(self, plan: TrainingPlan = SHARED_PLAN) -> Agreement:
         parties = tuple(
-            PartyDescription(name, block.shape[1], 0, bool((block < 0).any()), len(block))
+            PartyDescription(
+                name, block.shape[1], 0, bool((block < 0).any()), len(block), opens_always=self.opens_always
+            )
             for name, block in self.blocks.items()
         )
         return Agreement(SESSION, plan, self.classes, parties)

@@ -32,6 +32,9 @@ class DirectSharePeer:
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         self._exchange_of(session_id).receive_public_key(self._sender, key)
 
+    def send_serving_key(self, session_id: str, key: PublicKeyShown) -> None:
+        self._exchange_of(session_id).receive_serving_key(self._sender, key)
+
     def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
         self._exchange_of(session_id).receive(self._sender, kind, step, vector)
 

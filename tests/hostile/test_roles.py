@@ -38,6 +38,8 @@ ALLOWED: dict[str, set[str]] = {
     "SharedWeights/SendBackward": {"active", "passive"},
     "SharedWeights/HandOn": {"active", "passive"},
     "SharedWeights/Open": {"active", "passive"},
+    "SharedWeights/SendServingKey": {"active", "passive"},
+    "SharedWeights/Freeze": {"active", "passive"},
 }
 OF_A_SERVICE = {"Active": {"operator", "active"}, "Passive": {"active"}}
 

@@ -19,7 +19,7 @@ OPENED = 2.0**-16
 def test_processes_train_on_shared_weights(tmp_path: Path, parties: int, rows: int) -> None:
     """Each step takes all rows, so that a yardstick that knows no blocks takes the same steps."""
     with quick_federation(
-        tmp_path, data="wine", parties=parties, protocol="shared", batch_size=rows, epochs=4
+        tmp_path, data="wine", parties=parties, protocol="shared", opening="always", batch_size=rows, epochs=4
     ) as federation:
         federation.train()
         findings = read_summary(RunFolder(tmp_path / "parties"), "wine")

@@ -116,7 +116,7 @@ def test_it_is_for_weights_that_are_shared() -> None:
 def test_a_party_mounts_it_in_its_own_service(tmp_path: Path) -> None:
     """What it found is judged over all training records, and the job goes on with the other party's model."""
     terms: dict[str, Any] = {"epochs": 1, "batch_size": 38, "initialisation": "zero", "record_features": True}
-    settings = small_settings(protocol="shared", **terms)
+    settings = small_settings(protocol="shared", opening="always", **terms)
     mounted = {"opening_code": attacks.load("opening_code"), "own_part": attacks.load("own_part")}
     with house(tmp_path, settings=settings, passive_adversary=mounted) as home:
         home.train()

@@ -83,14 +83,15 @@ def _order_of_calls(home: House, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     model = home.active._serving.newest
     assert model is not None
     order = [model.row_of_id[record] for record in ALIGNED]
-    [party] = home.active._prediction_scoring._passive_parties
+    [party] = home.active._prediction_scoring._passive_parties.values()
     contribute, score = party.contribute_scores, home.active._prediction_scoring._coordinator.score
 
-    def contributing(session_id: str, request_id: int, rows: Any) -> None:
-        contribute(session_id, request_id, rows)
+    def contributing(session_id: str, request_id: int, rows: Any, masked: bytes) -> bytes:
+        answer = contribute(session_id, request_id, rows, masked)
         parts[request_id] = order.index(rows[0]) // PART
         asked.append(f"share {parts[request_id]}")
         next_share.set()
+        return answer
 
     def scoring_part(session_id: str, request_id: int, products: Any) -> Any:
         next_share.wait(0.2)

@@ -35,12 +35,14 @@ class Held:
         self._reached, self._freed = threading.Event(), threading.Event()
         original = PassiveParty.contribute_scores
 
-        def contribute(party: PassiveParty, caller: Any, session_id: str, request: int, rows: Sequence[int]) -> None:
+        def contribute(
+            party: PassiveParty, caller: Any, session: str, request: int, rows: Sequence[int], *on: Any
+        ) -> Any:
             self.sizes.append(len(rows))
             if len(self.sizes) == 1:
                 self._reached.set()
                 assert self._freed.wait(SECONDS)
-            original(party, caller, session_id, request, rows)
+            return original(party, caller, session, request, rows, *on)
 
         patch.setattr(PassiveParty, "contribute_scores", contribute)
         self.first = self._executor.submit(home.active.predict_one, IDS[0])

@@ -156,10 +156,11 @@ def test_a_plan_of_an_older_version_is_refused_in_words(plugin: str) -> None:
 
 
 def test_a_plan_from_before_batches_were_named_reshuffled_them() -> None:
-    message = TrainingPlan().to_message()
-    message.ClearField("batches")
-    with pytest.raises(InvalidMessage, match="names no batches: whoever proposes it runs an older version"):
-        TrainingPlan.from_message(message)
+    for term in ("batches", "serving"):
+        message = TrainingPlan().to_message()
+        message.ClearField(term)
+        with pytest.raises(InvalidMessage, match=f"names no {term}: whoever proposes it runs an older version"):
+            TrainingPlan.from_message(message)
     stored = asdict(TrainingPlan())
     assert stored.pop("batches") == "fixed"
     assert plan_content(stored)["batches"] == "reshuffled"

@@ -240,14 +240,14 @@ def test_during_training_only_validation_records_are_scored_and_nothing_is_discl
     def ask(training: PartyTraining) -> None:
         validation = training.rows.validation.tolist()
         if training.model.epochs:
-            training.partial_scores(validation)
+            training.model_for(validation)
         else:
             # Start weights are nobody's model, and would be one more answer in each session.
             with pytest.raises(OutOfOrder, match="and not in this one"):
-                training.partial_scores(validation)
+                training.model_for(validation)
         for row in (training.rows.train[0], training.rows.test[0]):
             with pytest.raises(OutOfOrder, match="only validation records are scored"):
-                training.partial_scores([*validation, int(row)])
+                training.model_for([*validation, int(row)])
         with pytest.raises(OutOfOrder, match="disclosed when it has ended"):
             home.passive["passive"].disclose_parameters(ACTIVE, training.agreement.session_id)
         refused.append(training.name)
@@ -266,7 +266,7 @@ def test_during_training_only_validation_records_are_scored_and_nothing_is_discl
         assert sorted(refused) == ["active"] * 4 + ["passive"] * 4
         training = home.active_training
         rows = list(range(training.agreement.active.aligned_rows))
-        assert training.partial_scores(rows).shape == (len(rows), 1)
+        assert training.model_for(rows).partial_scores(rows).shape == (len(rows), 1)
         session_id = training.agreement.session_id
         assert isinstance(home.passive["passive"].disclose_parameters(ACTIVE, session_id), LinearPart)
 
@@ -274,5 +274,5 @@ def test_during_training_only_validation_records_are_scored_and_nothing_is_discl
 def test_an_installed_model_is_asked_at_once_and_disclosed_as_it_is() -> None:
     network = DenseNetwork((np.ones((2, 2)),), (np.zeros(2),))
     training = party_training(INSTALLED, network, PartyDefences())
-    assert training.partial_scores([0, 1]).shape == (2, 2)
+    assert training.model_for([0, 1]).partial_scores([0, 1]).shape == (2, 2)
     assert training.model.disclosed_by(PartyDefences()) is network

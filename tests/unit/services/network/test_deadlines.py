@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 
-from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2_grpc
+from protos.v1 import coordinator_pb2, coordinator_pb2_grpc, passive_pb2, passive_pb2_grpc
 from services.active.passive_link import PassiveLink
 from services.common.errors import FederationError
 from services.common.identity import Identity, Role, role_of
@@ -56,9 +56,9 @@ class Asking(passive_pb2_grpc.PassiveServicer):
     def __init__(self, coordinator: CoordinatorLink) -> None:
         self._coordinator = coordinator
 
-    def ContributeScores(self, request: Any, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+    def ContributeScores(self, request: Any, context: grpc.ServicerContext) -> passive_pb2.ContributedScores:
         self._coordinator.submit_partial_scores(request.session_id, request.request_id, PartialScores(np.ones((1, 1))))
-        return common_pb2.Acknowledgement()
+        return passive_pb2.ContributedScores()
 
 
 @pytest.mark.parametrize("passive_timeout", [TIMEOUT, 60.0])

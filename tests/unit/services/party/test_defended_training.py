@@ -326,4 +326,4 @@ def test_an_installed_model_isnt_trained_and_asks_no_residual_defence() -> None:
     network = DenseNetwork((np.ones((2, 2)),), (np.zeros(2),))
     training = party_training(INSTALLED, network, with_defences(Careful()))
     assert training.predictions == []
-    assert training.partial_scores([0, 1]).shape == (2, 2)
+    assert training.model_for([0, 1]).partial_scores([0, 1]).shape == (2, 2)

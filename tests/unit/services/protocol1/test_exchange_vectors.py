@@ -204,4 +204,4 @@ def test_scores_of_rows_that_do_not_exist_are_refused(rows: list[int]) -> None:
         wired(random_problem(rows=37), PLAIN) as trainings,
         pytest.raises(InvalidMessage, match="rows below 37, at least one"),
     ):
-        trainings["active"].partial_scores(rows)
+        trainings["active"].model_for(rows).partial_scores(rows)

@@ -241,7 +241,7 @@ def _opened_by_the_label_party(problem: SharedProblem, state: State) -> bytes:
 def test_shares_are_in_no_log_and_no_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Neither party's share of any weight, in digits or in bytes, under any name; words are in the state alone."""
     caplog.set_level(logging.DEBUG)
-    with house(tmp_path, settings=small_settings(protocol="shared", epochs=1, batch_size=13)) as home:
+    with house(tmp_path, settings=small_settings(protocol="shared", opening="always", epochs=1, batch_size=13)) as home:
         halves: dict[str, Any] = {}
         opening = _kept_at_the_opening(halves)
         with pytest.MonkeyPatch.context() as patch:

@@ -1,23 +1,28 @@
 """Whole parties under protocol=shared: a job from its terms to its scores, and what is refused in words."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from services.common.agreement import TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.settings import SettingsError
 from services.party.consent import check_plan
 from services.party.party_defences import PartyDefences
-from services.shared_weights.opening import guard_opening
+from services.shared_weights.opening import guard_opening, stays_shared
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SharedProblem
 
 # One batch of all rows: then both protocols take the same steps.
 WHOLE = {"batch_size": 1000, "epochs": 3, "key_bits": 512}
+
+
+def letting_all_open(agreement: Agreement) -> Agreement:
+    return replace(agreement, parties=tuple(replace(one, opens_always=True) for one in agreement.parties))
 
 
 def trained_weights(found: House) -> list[Any]:
@@ -36,7 +41,7 @@ def test_a_job_gives_the_model_that_protocol_1_gives(tmp_path: Path, parties: in
     found = {}
     for protocol in ("hu", "shared"):
         passive = [party_data(rows=rows, seed=seed) for seed in range(1, parties)]
-        settings = small_settings(**{**WHOLE, "batch_size": 42}, protocol=protocol, patience=0)
+        settings = small_settings(**{**WHOLE, "batch_size": 42}, protocol=protocol, opening="always", patience=0)
         with house(tmp_path / protocol, active=active_data(rows=rows), passive=passive, settings=settings) as one:
             watcher = one.train()
             found[protocol] = trained_weights(one)
@@ -89,8 +94,11 @@ def test_defences_of_what_nobody_sends_are_refused_at_the_start(defence: str) ->
 
 def test_the_guard_counts_what_is_opened(tmp_path: Path) -> None:
     """3 columns x 24 bits against the labels' entropy at the label party, against a record at the passive one."""
-    agreement = SharedProblem.random(rows=1000, columns=(2, 3)).agreement(TrainingPlan(protocol="shared"))
+    agreement = letting_all_open(
+        SharedProblem.random(rows=1000, columns=(2, 3)).agreement(TrainingPlan(protocol="shared"))
+    )
     even = np.arange(1000) % 2
+    assert not stays_shared(agreement)
     (warning,) = guard_opening(agreement, "active", even, "warn")
     assert "up to 72 bits of the 700 that 700 records have" in warning
     assert "train on 1440 records or more" in warning
@@ -99,13 +107,42 @@ def test_the_guard_counts_what_is_opened(tmp_path: Path) -> None:
     with pytest.raises(OutOfOrder, match="PLUMBLINE_GUARD=refuse"):
         guard_opening(agreement, "active", even, "refuse")
     assert guard_opening(agreement, "active", even, "off") == []
-    many = SharedProblem.random(rows=2100, columns=(2, 3)).agreement(TrainingPlan(protocol="shared"))
+    many = letting_all_open(SharedProblem.random(rows=2100, columns=(2, 3)).agreement(TrainingPlan(protocol="shared")))
     assert guard_opening(many, "active", np.arange(2100) % 2, "warn") == []
     hu = SharedProblem.random(rows=100).agreement(TrainingPlan())
     assert guard_opening(hu, "active", even, "refuse") == []
-    refusing = small_settings(protocol="shared", guard="refuse")
+    refusing = small_settings(protocol="shared", guard="refuse", opening="always")
     with house(tmp_path, settings=refusing) as one, pytest.raises(FederationError, match="could read"):
         one.train()
+
+
+@pytest.mark.parametrize(("rows", "refusing"), [(1000, {"active", "passive-1"}), (2060, {"passive-1"})])
+def test_weights_stay_shared_where_their_opening_could_tell_too_much(rows: int, refusing: set[str]) -> None:
+    """72 bits are 5 % of 1,440 labels, and more than 5 % of any record. All find the same in the agreement alone."""
+    problem = replace(SharedProblem.random(rows=rows, columns=(2, 3)), opens_always=False)
+    agreement = problem.agreement(TrainingPlan(protocol="shared"))
+    assert stays_shared(agreement)
+    for name, labels in (("active", np.arange(rows) % 2), ("active", np.zeros(rows, dtype=int)), ("passive-1", None)):
+        # Whatever the labels are, and whatever the mode: the session goes on.
+        sentences = guard_opening(agreement, name, labels, "refuse")
+        assert {one for one in ("active", "passive-1") if f"PLUMBLINE_OPENING=always at {one}" in " ".join(sentences)}
+        assert len(sentences) == len(refusing)
+        assert all(any(f"always at {one}" in sentence for sentence in sentences) for one in refusing)
+    letting = tuple(replace(one, opens_always=one.name in refusing) for one in agreement.parties)
+    assert not stays_shared(replace(agreement, parties=letting))
+    chosen = problem.agreement(TrainingPlan(protocol="shared", serving="shared"))
+    assert stays_shared(letting_all_open(chosen))
+    assert guard_opening(chosen, "active", np.arange(rows) % 2, "warn") == []
+    assert not stays_shared(problem.agreement(TrainingPlan()))
+
+
+def test_shared_serving_is_a_term_of_its_protocol_and_a_partys_last_word() -> None:
+    with pytest.raises(InvalidMessage, match="serving=shared goes on from protocol=shared"):
+        TrainingPlan(serving="shared").check()
+    opened, shared = small_settings(protocol="shared"), small_settings(protocol="shared", serving="shared")
+    check_plan(shared.plan(), opened)
+    with pytest.raises(OutOfOrder, match="PLUMBLINE_SERVING=shared at the active party"):
+        check_plan(opened.plan(), shared)
 
 
 def test_messages_of_the_other_protocol_are_refused(tmp_path: Path) -> None:

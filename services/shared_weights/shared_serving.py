@@ -1,0 +1,211 @@
+"""A model whose weights stay shared, at one party: what it keeps, and what it computes for a request. Knows no network.
+
+    owner of the features                             holder of their V, who made the serving key
+    ask(features)        ── masked products ──>       keep(masked)
+         └── residues ──>   the coordinator   <── residues ──┘
+
+Both are uniform without each other. Only the coordinator has both, and reads a sum of all parties' products.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.limits import PREDICTION_ROWS
+from services.shared_weights.shared_terms import SharedTerms
+from vfl.arrays import FloatArray
+from vfl.crypto import Engine, InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
+from vfl.crypto.sharing.frozen_weights import Residues, residues_of
+from vfl.crypto.sharing.masked_products import kept, mask
+from vfl.crypto.sharing.shares import encoded
+from vfl.learning import Learner, LinearPart
+
+# Of masked products in a message, which holds 4 MiB.
+_MASKED_BYTES = 3 << 20
+# Twice as many as an active party has on their way.
+_REMEMBERED_REQUESTS = 128
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPart:
+    """A party's part of a model whose weights stay shared. Without every party's it tells nothing, and answers nothing.
+
+    Attributes:
+        share: (d, k) U, rounded as it would be opened, modulo 2**64.
+        holder_key: modulus of the serving key that V is under; bytes, as all that follow.
+        frozen: V under that key, output by output d ciphertexts. It is sent once in a session, and never changes.
+        serving_key: p and q of this party's own, under which it has encrypted others' V; empty where it holds none.
+    """
+
+    share: Residues = field(repr=False)
+    holder_key: NDArray[np.uint8]
+    frozen: NDArray[np.uint8] = field(repr=False)
+    serving_key: NDArray[np.uint8] = field(repr=False)
+
+    @classmethod
+    def made(
+        cls, share: Residues, holder_key: PublicKey, frozen: tuple[int, ...], serving_key: PrivateKey | None
+    ) -> "SharedPart":
+        """A part of what training has left a party with."""
+        width = holder_key.bits // 8
+        own = b"" if serving_key is None else to_bytes((serving_key.p, serving_key.q), width // 2)
+        content = (to_bytes((holder_key.n,), width), to_bytes(frozen, 2 * width), own)
+        return cls(share, *(np.frombuffer(one, dtype=np.uint8) for one in content))
+
+    def shares(self, features: FloatArray) -> FloatArray:
+        """Raises ValueError: scores on shares take two parties (`SharedServer`)."""
+        raise ValueError("Weights that stay shared answer together with the other parties only.")
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """All of it: for this party's own state, and nowhere else."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "SharedPart":
+        """The part that ``arrays`` wrote; raises ValueError."""
+        if arrays.keys() != cls.__dataclass_fields__.keys() or arrays["share"].dtype != np.uint64:
+            raise ValueError("a part of shared weights has a share, a frozen one and keys")
+        return cls(**arrays)
+
+    @property
+    def class_rows(self) -> FloatArray | None:
+        """None: no party knows its weights."""
+        return None
+
+    def with_class_rows(self, rows: FloatArray) -> "SharedPart":
+        """Raises ValueError, as nobody is asked for other rows."""
+        raise ValueError("Weights that stay shared can't be distorted.")
+
+    @cached_property
+    def key(self) -> PublicKey:
+        """The serving key that V is under."""
+        return PublicKey(int.from_bytes(self.holder_key.tobytes(), "big"))
+
+    @cached_property
+    def by_output(self) -> list[tuple[int, ...]]:
+        """V, encrypted: for each output d ciphertexts."""
+        width, content = self.key.bits // 4, self.frozen.tobytes()
+        values, columns = from_bytes(content, len(content) // width, width), len(self.share)
+        return [values[start : start + columns] for start in range(0, len(values), columns)]
+
+    @cached_property
+    def own_key(self) -> PrivateKey:
+        """This party's own serving key; raises ValueError without one."""
+        half = len(self.serving_key) // 2
+        return PrivateKey(*from_bytes(self.serving_key.tobytes(), 2, half))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A party's products of some records, in two halves that were drawn together.
+
+    Attributes:
+        masked: for the holder of its V, which decrypts it.
+        residues: (n, k) its own, for the coordinator.
+    """
+
+    masked: bytes
+    residues: Residues = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedServer:
+    """What one party computes of the scores of a model that stays shared.
+
+    Attributes:
+        terms: of the session that it was trained in.
+        name: the party's.
+        part: its part of the model.
+        engine: what computes.
+        draw: a uniform number below another, for masks; another one than the default is for tests.
+    """
+
+    terms: SharedTerms
+    name: str
+    part: SharedPart
+    engine: Engine
+    draw: Callable[[int], int] = secrets.randbelow
+
+    def ask(self, features: FloatArray) -> Asked:
+        """Multiply records, (n, d) in the session's fixed point, under masks that are drawn anew each time."""
+        scores, part, key = self.terms.scores, self.part, self.part.key
+        whole = encoded(features, scores.feature_fraction_bits).astype(np.int64)
+        products = scores.masked_products(whole, part.by_output, key, self.engine)
+        masked = mask(products, scores.layout, scores.sizes(len(features)), key, self.engine, self.draw)
+        content = to_bytes(masked.ciphertexts, scores.key_bits // 4)
+        return Asked(content, scores.own_products(whole, part.share) + residues_of(masked.residues))
+
+    def keep(self, owner: str, masked: bytes, records: int) -> Residues:
+        """What another party's masked products leave this one with, (n, k). Any ciphertexts give some.
+
+        Raises:
+            NotAllowed: for a party whose V this one doesn't hold.
+            InvalidMessage: for anything but the agreed number of ciphertexts.
+        """
+        if owner not in self.terms.held_by(self.name):
+            raise NotAllowed(f"{owner} has no masked products to send to {self.name}.")
+        scores, key = self.terms.scores, self.part.own_key
+        count = scores.groups(records) * self.part.share.shape[1]
+        try:
+            ciphertexts = from_bytes(masked, count, scores.key_bits // 4)
+            check_ciphertexts(key.public_key, ciphertexts, count)
+        except InvalidCiphertext as error:
+            raise InvalidMessage(f"{owner}'s masked products are refused: {error}") from error
+        return residues_of(kept(ciphertexts, scores.layout, scores.sizes(records), key, self.engine))
+
+
+def check_is_served_shared(learner: Learner) -> None:
+    """Raises InvalidMessage for a learner whose scores aren't products of records and weights."""
+    if not issubclass(learner.spec.part, LinearPart):
+        raise InvalidMessage(
+            f"The learner {learner.name} doesn't answer on shares, and the weights of this session stay shared: set "
+            "PLUMBLINE_OPENING=always at every party, or learner=linear."
+        )
+
+
+def records_at_once(terms: SharedTerms) -> int:
+    """How many records a request may ask about, so that their masked products fit a message."""
+    scores = terms.scores
+    answers = _MASKED_BYTES // (scores.key_bits // 4 * terms.formats.outputs)
+    return max(1, min(PREDICTION_ROWS, answers * scores.layout.count))
+
+
+class AskedOnce:
+    """Keeps what was drawn for the latest requests: the same one again gets the same. Thread-safe."""
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._lock = threading.Lock()
+        self._answers: dict[tuple[str, int], tuple[object, Future[tuple[bytes, Residues]]]] = {}
+
+    def __call__(
+        self, request: tuple[str, int], content: object, draw: Callable[[], tuple[bytes, Residues]]
+    ) -> tuple[bytes, Residues]:
+        """What was drawn for a request, or is drawn now.
+
+        Raises:
+            OutOfOrder: for other content than the first time.
+        """
+        answer: Future[tuple[bytes, Residues]] = Future()
+        with self._lock:
+            known, found = self._answers.setdefault(request, (content, answer))
+            while len(self._answers) > _REMEMBERED_REQUESTS:
+                del self._answers[next(iter(self._answers))]
+        if known != content:
+            raise OutOfOrder(f"Request {request[1]} was for other records; ask again under another number.")
+        if found is answer:
+            try:
+                answer.set_result(draw())
+            except BaseException as error:
+                with self._lock:
+                    self._answers.pop(request, None)
+                answer.set_exception(error)
+        return found.result()

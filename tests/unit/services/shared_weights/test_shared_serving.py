@@ -1,0 +1,250 @@
+"""Models whose weights stay shared: what is frozen, once, and what a request tells whom."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from defences import load
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.party.model_file import KeptModel, packed, unpacked
+from services.party.party_model import PartyModel
+from services.shared_weights.share_messages import Kind
+from services.shared_weights.shared_serving import SharedPart, records_at_once
+from services.shared_weights.shared_steps import SharedSteps, made_key
+from services.shared_weights.shared_terms import SharedTerms
+from tests.harness.parties import ACTIVE, House, active_data, house, party_data, small_settings
+from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession
+from tests.harness.shared_wiring import as_session, run_all, wired_shares
+from vfl.arrays import FloatArray
+from vfl.crypto import Engine, PublicKey, to_bytes
+from vfl.learning.confidence import confidence_scores
+
+ROWS = range(60)
+SERVED = SHARED_PLAN.changed(epochs=1, protocol="shared", serving="shared")
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A federation of two or three that has trained, with three classes."""
+    passive = [party_data(rows=ROWS, seed=seed) for seed in range(1, request.param)]
+    active = active_data(rows=ROWS, labels=[("a", "b", "c")[row % 3] for row in ROWS])
+    settings = small_settings(protocol="shared", batch_size=42, patience=0, disclose=True)
+    folder = tmp_path_factory.mktemp("run")
+    with house(folder, active=active, passive=passive, settings=settings) as one:
+        one.train()
+        yield one
+
+
+def models_of(found: House) -> dict[str, PartyModel]:
+    """Each party's part, as it is served."""
+    newest = found.active._serving.newest
+    assert newest is not None
+    models = {"active": newest.model}
+    for name, party in found.passive.items():
+        kept = party._models.of_session(newest.session_id)
+        assert kept is not None
+        models[name] = kept.model
+    return models
+
+
+def joined(models: Mapping[str, PartyModel]) -> dict[str, FloatArray]:
+    """U + V of all, by whoever had every party's state."""
+    terms, found = SharedTerms(models["active"].agreement), {}
+    for name, model in models.items():
+        part, holder = model.part, models[terms.holder(name)].part
+        assert isinstance(part, SharedPart)
+        assert isinstance(holder, SharedPart)
+        v = [Engine().decrypt(holder.own_key, column) for column in part.by_output]
+        found[name] = terms.scores.sums([part.share, np.array(v, dtype=np.uint64).T]) * 2.0**16
+    return found
+
+
+def test_scores_are_those_of_the_weights_that_nobody_has(served: House) -> None:
+    models = models_of(served)
+    weights = joined(models)
+    newest = served.active._serving.newest
+    assert newest is not None
+    ids = ["id-3", "id-1", "id-17", "id-59"]
+    places = [newest.row_of_id[one] for one in ids]
+    logits = np.sum([model.features[places] @ weights[name] for name, model in models.items()], axis=0)
+    first, again = served.active.predict(ids), served.active.predict(ids[::-1])
+    assert np.array_equal(first.scores, confidence_scores(logits))
+    # Whatever the masks, and whatever else is asked for with it.
+    assert np.array_equal(first.scores, again.scores[::-1])
+    assert all(0.01 < np.abs(one).max() < 4 for one in weights.values())
+
+
+def test_no_share_is_written_beside_another(served: House) -> None:
+    """Run folders are read together by an auditor; a share is in its own party's state alone."""
+    names = {path.name for path in served.folder.iterdir()}
+    assert names == {"active-test-scores.npz", *(f"{name}.json" for name in ("active", *served.passive))}
+    content = b"".join(path.read_bytes() for path in served.folder.iterdir())
+    for model in models_of(served).values():
+        assert model.part.arrays()["share"].tobytes() not in content
+        assert model.part.class_rows is None
+        assert "share" not in repr(model.part)
+    training = served.active_training
+    assert not np.any(training.half.weights)
+    assert all(one is training._frozen for one in training._parts_after_epoch)
+
+
+def test_a_model_comes_back_from_the_partys_state(served: House) -> None:
+    passive = served.passive[next(iter(served.passive))]
+    for party, data, labels in (
+        (served.active, served.active._context.data, served.active.labels),
+        (passive, passive._data, None),
+    ):
+        kept = party._serving.newest.kept if labels is not None else passive._models.served  # type: ignore[union-attr]
+        assert isinstance(kept, KeptModel)
+        again = unpacked(packed(kept, data), data, labels)
+        for name, array in kept.model.part.arrays().items():
+            assert array.tobytes() == again.model.part.arrays()[name].tobytes()
+        assert isinstance(again.model.part, SharedPart)
+        assert again.model.part.own_key.p == kept.model.part.own_key.p  # type: ignore[attr-defined]
+
+
+def test_nothing_is_disclosed_of_what_nobody_knows(served: House) -> None:
+    for party in served.passive.values():
+        with pytest.raises(OutOfOrder, match="weights stay shared"):
+            party.disclose_parameters(ACTIVE, served.active.session_id)
+        assert served.record(party.name)["discloses"] is False
+
+
+def asking(served: House, rows: list[int]) -> tuple[str, bytes]:
+    """The helper's name, and the active party's masked products for it."""
+    model = models_of(served)["active"]
+    return SharedTerms(model.agreement).holder("active"), model.asked(rows, Engine()).masked
+
+
+def test_the_same_request_gets_the_same_bytes_and_another_in_its_place_is_refused(served: House) -> None:
+    rows = [1, 2, 3]
+    name, masked = asking(served, rows)
+    helper, session = served.passive[name], served.active.session_id
+    first = helper.contribute_scores(ACTIVE, session, 7, rows, masked)
+    assert helper.contribute_scores(ACTIVE, session, 7, rows, masked) == first
+    assert helper.contribute_scores(ACTIVE, session, 8, rows, masked) != first
+    with pytest.raises(OutOfOrder, match="other records"):
+        helper.contribute_scores(ACTIVE, session, 7, [1, 2, 4], masked)
+    with pytest.raises(OutOfOrder, match="other records"):
+        helper.contribute_scores(ACTIVE, session, 7, rows, asking(served, rows)[1])
+
+
+def anything(key: PublicKey, count: int) -> bytes:
+    return to_bytes([secrets.randbelow(key.n_squared - 1) + 1 for _ in range(count)], key.bits // 4)
+
+
+def test_nothing_depends_on_what_a_message_holds(served: House) -> None:
+    """Random ciphertexts are answered as honest ones are, at both ends; another count or no ciphertext is refused."""
+    rows = [1, 2, 3]
+    name, masked = asking(served, rows)
+    helper, session, models = served.passive[name], served.active.session_id, models_of(served)
+    key, width = models["active"].part.key, 2 * 512 // 8  # type: ignore[attr-defined]
+    other = anything(key, len(masked) // width)
+    answer = helper.contribute_scores(ACTIVE, session, 70, rows, masked)
+    assert len(helper.contribute_scores(ACTIVE, session, 71, rows, other)) == len(answer)
+    server = models["active"].on_shares(Engine())
+    key = models["active"].part.own_key  # type: ignore[attr-defined]
+    found = server.keep(name, anything(key.public_key, len(answer) // width), len(rows))
+    assert found.shape == server.keep(name, answer, len(rows)).shape == (3, 3)
+    for bad in (b"", answer[:-1], answer + b"\0" * width, b"\0" * len(answer), b"\xff" * len(answer)):
+        with pytest.raises(InvalidMessage, match="masked products are refused"):
+            server.keep(name, bad, len(rows))
+        # What was refused is not remembered.
+        with pytest.raises(InvalidMessage, match="masked products are refused"):
+            helper.contribute_scores(ACTIVE, session, 72, rows, bad)
+    for name, model in models.items():
+        strangers = {name, "active" if name not in ("active", helper.name) else "nobody"}
+        for owner in strangers:
+            with pytest.raises(NotAllowed):
+                model.on_shares(Engine()).keep(owner, answer, len(rows))
+
+
+def test_numbers_are_no_answer_where_weights_stay_shared(served: House) -> None:
+    with pytest.raises(InvalidMessage, match="scores as residues"):
+        served.sessions.score(ACTIVE, served.active.session_id, 5, np.zeros((1, 3)))
+
+
+def test_score_defences_are_as_ever(tmp_path: Path) -> None:
+    rounding = load("score_rounding", decimals=2)
+    settings = small_settings(protocol="shared", serving="shared", patience=0)
+    with house(tmp_path, active=active_data(rows=ROWS), settings=settings, score_defences=[rounding]) as one:
+        one.train()
+        scores = one.active.predict(["id-5", "id-6", "id-5"]).scores
+        assert np.array_equal(scores, np.round(scores, 2))
+        assert np.array_equal(one.active.predict(["id-6"]).scores[0], scores[1])
+
+
+def test_requests_fit_a_message() -> None:
+    for classes, most in ((2, 4096), (100, 4096)):
+        terms = SharedTerms(SharedProblem.random(classes=classes).agreement(SERVED.changed(key_bits=2048)))
+        records = records_at_once(terms)
+        assert 0 < records <= most
+        assert terms.scores.groups(records) * terms.formats.outputs * 512 <= 3 << 20
+
+
+# --- what is frozen ---
+
+
+@pytest.fixture(scope="module")
+def trained() -> Iterator[tuple[dict[str, SharedSteps], SharedSession]]:
+    problem = SharedProblem.random(columns=(3, 2, 1), classes=3)
+    with wired_shares(problem, SERVED) as parties:
+        session = as_session(problem, SERVED, parties)
+        run_all(parties, session.terms)
+        yield parties, session
+
+
+Trained = tuple[dict[str, SharedSteps], SharedSession]
+
+
+def test_what_is_frozen_is_sent_once(trained: Trained) -> None:
+    parties, session = trained
+    expected, weights = session.joined(), {name: one.half.weights for name, one in parties.items()}
+    with ThreadPoolExecutor(3) as threads:
+        parts = {name: threads.submit(one.freeze) for name, one in parties.items()}
+    served = session.terms.scores
+    for name, part in ((name, one.result()) for name, one in parts.items()):
+        key = parts[session.terms.holder(name)].result().own_key
+        v = np.array([Engine().decrypt(key, column) for column in part.by_output], dtype=np.uint64).T
+        assert np.abs(served.sums([part.share, v]) * 2.0**16 - expected[name]).max() <= 2.0**-16
+        # The key is neither that of the training nor another party's.
+        assert key.public_key.n != parties[session.terms.holder(name)].exchange._own_key.n
+    active, passive = parties["active"].exchange, parties["passive-1"].exchange
+    # Whatever has become of the weights, and whatever key is offered: the same bytes.
+    before = active.freeze(weights["active"], made_key(512))  # type: ignore[arg-type]
+    assert active.freeze(-weights["active"], made_key(512)) == before  # type: ignore[arg-type]
+    message = next(one for one in before if one.receiver == "passive-1")
+    passive.receive("active", message.kind, message.step, message.vector)
+    data = message.vector.data[message.vector.width :] + message.vector.data[: message.vector.width]
+    with pytest.raises(OutOfOrder, match="taken once"):
+        passive.receive("active", message.kind, message.step, replace(message.vector, data=data))
+    with pytest.raises(OutOfOrder, match="one key a party"):
+        passive.receive_serving_key("active", active.serving_key(made_key(512)))
+    with pytest.raises(OutOfOrder, match="no further step"):
+        active.forward(0, next(session.batches())[1], weights["active"])  # type: ignore[arg-type]
+    opened = replace(message.vector, key_id="", width=3)
+    with pytest.raises(NotAllowed, match="no opened"):
+        passive.receive("active", Kind.OPENED, message.step, opened)
+
+
+def test_a_serving_key_is_made_and_proved_anew() -> None:
+    problem = SharedProblem.random()
+    with wired_shares(problem, SERVED) as parties:
+        active, passive = parties["active"].exchange, parties["passive-1"].exchange
+        passive.receive_public_key("active", active.public_key)
+        with pytest.raises(InvalidMessage, match="make another"):
+            passive.receive_serving_key("active", active.public_key)
+        # Proved for training, it isn't for serving.
+        other: Any = parties["passive-1"].exchange.public_key
+        with pytest.raises(InvalidMessage, match="refused"):
+            passive.receive_serving_key("active", other)
+    with wired_shares(problem) as parties:
+        active, passive = parties["active"].exchange, parties["passive-1"].exchange
+        with pytest.raises(NotAllowed, match="no serving key"):
+            passive.receive_serving_key("active", active.serving_key(made_key(512)))
