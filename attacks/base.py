@@ -80,6 +80,7 @@ class Scenario:
         is_encrypted: whether it trains under Paillier.
         packing: whether values share a plaintext.
         rerandomise: whether answers carry fresh randomness.
+        protocol: the plan's: hu or shared.
         options: names of the attacks that were given options.
     """
 
@@ -92,6 +93,7 @@ class Scenario:
     is_encrypted: bool = True
     packing: bool = True
     rerandomise: bool = True
+    protocol: str = "hu"
     options: frozenset[str] = frozenset()
 
 
@@ -138,6 +140,7 @@ class AttackSpec:
         joins_sessions: whether it puts the sessions about the same records together. An audit mounts it once a session
             is over, on as many as owners allow, at each level of ``at_level``.
         when_wide: options that keep it to seconds where there are very many columns.
+        protocol: whose messages it replaces; one that listens is mounted on any protocol's.
 
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
     """
@@ -159,6 +162,7 @@ class AttackSpec:
     at_level: Mapping[Level, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     joins_sessions: bool = False
     when_wide: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    protocol: str = "hu"
 
     def is_on(self, learner: str) -> bool:
         """Whether it can be mounted where this learner is trained."""

@@ -113,6 +113,7 @@ class Federation:
         id: str = "id",
         attacks: Sequence[str] = (),
         defences: Sequence[str] = (),
+        protocol: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Self:
         """Start coordinator, active and passive parties as processes of this machine, with mTLS, and wait for them.
@@ -128,6 +129,7 @@ class Federation:
                 one where both can. Passive parties then disclose their parameters, and ``findings`` compares what was
                 found with the truth.
             defences: defences to apply, in this order, each by the services that it sits with.
+            protocol: of training: hu or shared; None for the one that ``settings`` have.
             settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
                 of them: they are those of a service that somebody starts from this shell.
         """
@@ -135,7 +137,7 @@ class Federation:
         from plumbline.own_frames import check_tables, write_frames
         from plumbline.recipe import Recipe, own_tables, party_names
 
-        given = dict(settings or {})
+        given = {**(settings or {}), **({} if protocol is None else {"protocol": protocol})}
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         try:
             root = Path(folder.name)

@@ -171,6 +171,8 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
         yield LeftOut(name, "is on training, and a model is installed")
     if not spec.is_on(scenario.learner):
         yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
+    if spec.conduct == "replaces_messages" and spec.protocol != scenario.protocol:
+        yield LeftOut(name, f"replaces messages of protocol={spec.protocol}, and protocol={scenario.protocol} has none")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield _without_ciphertexts(name)
 
@@ -243,16 +245,19 @@ class CipherChoice:
         return ciphers.spec_of(self.cipher).is_encrypted
 
 
-def asked_cipher(cipher: str, given: Collection[str]) -> CipherChoice | None:
+def asked_cipher(cipher: str, given: Collection[str], *, shares_weights: bool = False) -> CipherChoice | None:
     """What the request itself decides; None where it leaves the choice open.
 
     Args:
         cipher: of the settings.
+        shares_weights: whether weights are shared, which takes ciphertexts.
         given: names of the settings that were given, on the command line or in the environment.
     """
     if "cipher" in given:
         why = "as asked for." if ciphers.spec_of(cipher).is_encrypted else "INSECURE: in the clear, as asked for."
         return CipherChoice(cipher, why, is_asked=True)
+    if shares_weights:
+        return CipherChoice(ENCRYPTED, "protocol=shared has no messages in the clear.", is_asked=True)
     if about := [name for name in OF_CIPHERTEXTS if name in given]:
         return CipherChoice(ENCRYPTED, f"{about[0]} asks for ciphertexts.", is_asked=True)
     return None
@@ -335,7 +340,8 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     federation, adversary = request.federation, request.adversary
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
-    asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
+    own = recipe.parties[Role.ACTIVE]
+    asked = asked_cipher(own.cipher, given, shares_weights=agreement.plan.shares_weights)
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
@@ -415,6 +421,7 @@ def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool)
         is_encrypted=is_encrypted,
         packing=plan.packing,
         rerandomise=plan.rerandomise,
+        protocol=plan.protocol,
     )
 
 

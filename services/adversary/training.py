@@ -26,8 +26,11 @@ from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
+from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
+from vfl.crypto.sharing.shares import Shares
+from vfl.learning import BatchSchedule, BlockSchedule
 
 _log = logging.getLogger(__name__)
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
@@ -82,27 +85,45 @@ class TrainingAdversary:
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
-        self._transcript = Transcript()
-        self._conclude, self._refused = {}, {}
+        self._begin(agreement)
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
-            if not attack.spec.is_on(agreement.plan.learner):
-                self._refused[one] = ValueError(
-                    f"{one} is on sessions of {' and '.join(attack.spec.learners)}, and this one trains "
-                    f"{agreement.plan.learner}."
-                )
-            elif replaces_messages(attack):
+            if replaces_messages(attack) and one not in self._refused:
                 try:
                     honest = partial(messages_by, self._arithmetic, agreement, name)
                     cipher, self._conclude[one] = _replaced(one, attack, agreement, name, honest)
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._refused[one] = error
-            elif listens(attack):
-                self._conclude[one] = attack.attack
         if not self._mounted:
             return make_cipher(agreement, name, self._arithmetic)
         features = agreement.party(name).feature_count
         return RecordingCipher(cipher or make_cipher(agreement, name, self._arithmetic), self._transcript, features)
+
+    def _begin(self, agreement: Agreement) -> None:
+        """Forget the session before, and refuse the attacks that can't be on this one."""
+        self._transcript = Transcript()
+        self._conclude, self._refused = {}, {}
+        for one, attack in self._mounted.items():
+            spec, plan = attack.spec, agreement.plan
+            if not spec.is_on(plan.learner):
+                self._refused[one] = ValueError(
+                    f"{one} is on sessions of {' and '.join(spec.learners)}, and this one trains {plan.learner}."
+                )
+            elif replaces_messages(attack) and spec.protocol != plan.protocol:
+                self._refused[one] = ValueError(
+                    f"{one} replaces messages of protocol={spec.protocol}, and protocol={plan.protocol} has none."
+                )
+            elif listens(attack):
+                self._conclude[one] = attack.attack
+
+    def begins_sharing(self, agreement: Agreement) -> None:
+        """Listen to a session on shared weights."""
+        self._begin(agreement)
+
+    def kept_sums(self, step: int, share: Shares) -> None:
+        """Keep what a step on shared weights left the party with, where any attack is mounted."""
+        if self._mounted:
+            self._transcript.kept[step] = share
 
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step, where any attack is mounted."""
@@ -133,14 +154,12 @@ class TrainingAdversary:
             status: AttackStatus = DONE
             reason = None
             try:
-                if training.agreement.plan.shares_weights:
-                    raise ValueError(f"{name} reads what protocol=hu sends back: protocol=shared sends nothing back.")
                 if name in self._refused:
                     raise self._refused[name]
                 view = view or self._view(training, records)
                 found = self._found(name, self._conclude[name](view))
                 reason = None if (said := found.pop("reason", None)) is None else str(said)
-                _log.info("Attack %s has run on %d steps.", name, len(self._transcript.shares))
+                _log.info("Attack %s has run on %d steps.", name, len(view.steps))
             except ValueError as error:
                 status, reason = NOT_APPLICABLE, str(error)
                 _log.warning("Attack %s is not applicable: %s", name, error)
@@ -187,21 +206,17 @@ class TrainingAdversary:
     def _view(self, training: PartyTraining, records: IntArray | None) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
         step_size = plan.encryption.residual_step
-        batches = _batches(agreement)
+        if plan.shares_weights:
+            steps, equations = self._of_shares(training)
+        else:
+            steps, equations = self._of_answers(training)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
-        gridded = training.gridded
         return TrainingView(
             role="active" if is_active else "passive",
             features=model.features_of(rows),
-            steps=tuple(
-                OwnStep(step, batches[step], np.rint(share / step_size) * step_size if step_size else share)
-                for step, share in self._transcript.shares.items()
-            ),
-            equations=tuple(
-                _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
-                for (step, peer), (matrix, sums) in self._transcript.sums.items()
-            ),
+            steps=tuple(steps),
+            equations=tuple(equations),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},
             label_party=None if is_active else agreement.active.name,
             learner=plan.family,
@@ -213,6 +228,37 @@ class TrainingAdversary:
             records=records,
             earlier=() if records is None else tuple(self._earlier),
         )
+
+    def _of_answers(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
+        """Own shares and sums of every step, as answers told them."""
+        grid, gridded, batches = training.agreement.plan.encryption.residual_step, training.gridded, _batches(training)
+        steps = [
+            OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
+            for step, share in self._transcript.shares.items()
+        ]
+        equations = [
+            _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
+            for (step, peer), (matrix, sums) in self._transcript.sums.items()
+        ]
+        return steps, equations
+
+    def _of_shares(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
+        """What a training on shared weights leaves an adversary to try: as if nothing were shared.
+
+        Of every step the own part of the score is that of the opened weights. What the party decrypted is taken for
+        sums, about their mean and of such a size as sums may have, and for every peer's.
+        """
+        agreement, model, batches = training.agreement, training.model, _batches(training)
+        half_ring = 1 << SharedTerms(agreement).formats.gradient_ring - 1
+        steps, equations = [], []
+        for step, share in self._transcript.kept.items():
+            rows = batches[step]
+            own = model.features_of(rows)
+            steps.append(OwnStep(step, rows, own @ np.asarray(training.half.weights, dtype=np.float64)))
+            centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
+            sums = (centred / half_ring).astype(np.float64) * len(rows)
+            equations += [Equations(step, peer.name, rows, own, sums) for peer in agreement.peers_of(self._name)]
+        return steps, equations
 
 
 def _numbers(view: TrainingView) -> int:
@@ -255,17 +301,28 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
         features=agreement.party(party).feature_count,
         peers={peer.name: peer.feature_count for peer in agreement.peers_of(party)},
         label_party=None if is_active else agreement.active.name,
-        batches=_batches(agreement),
+        batches=_planned(agreement, agreement.plan.schedule(_training_rows(agreement))),
         batch_size=agreement.plan.batch_size,
         key_bits=agreement.plan.key_bits,
         formats=CipherFormats(agreement).messages_of(party),
     )
 
 
-def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
+def _batches(training: PartyTraining) -> tuple[IntArray, ...]:
+    """Rows of every step that was planned."""
+    return _planned(training.agreement, training.schedule)
+
+
+def _planned(agreement: Agreement, schedule: BatchSchedule | BlockSchedule) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
     plan = agreement.plan
     if plan.epochs * agreement.active.aligned_rows > _MOST_VISITS:
         raise ValueError(f"{plan.epochs} epochs of so many records are more than an attack on training can hold.")
-    schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
-    return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
+    batches = (batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
+    if isinstance(schedule, BlockSchedule):
+        return tuple(np.concatenate([schedule.blocks[number] for number in batch]) for batch in batches)
+    return tuple(batches)
+
+
+def _training_rows(agreement: Agreement) -> IntArray:
+    return rows_of_plan(agreement.plan, agreement.active.aligned_rows).train

@@ -216,7 +216,7 @@ class TrainingPlan:
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
         values = {name: getattr(message, name) for name in cls.__dataclass_fields__.keys() - _OF_CIPHERS}
-        for term in (*_PLUGINS, "batches"):
+        for term in (*_PLUGINS, "batches", "protocol"):
             if not values[term]:
                 raise InvalidMessage(
                     f"The plan names no {term}: whoever proposes it runs an older version of Plumbline."

@@ -31,7 +31,7 @@ from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_peer import SharePeer
-from services.shared_weights.shared_steps import SharedMeans, SharedSteps
+from services.shared_weights.shared_steps import SharedMeans, SharedObserver, SharedSteps
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine
 from vfl.data import GriddedFeatures
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 E = TypeVar("E", GradientExchange, ShareExchange)
 
 
-class TrainingObserver(Protocol):
+class TrainingObserver(SharedObserver, Protocol):
     """Sees what a party computes for itself in training."""
 
     def own_share(self, step: int, share: FloatArray) -> None:
@@ -183,7 +183,9 @@ class PartyTraining:
         if means.defences.changes_residuals:
             names = ", ".join(means.defences.names)
             raise InvalidMessage(f"{self.name}: protocol=shared sends no residuals for {names} to protect.")
-        shared = SharedMeans(means.share_peers, means.engine, means.timeout, means.executor, means.state)
+        shared = SharedMeans(
+            means.share_peers, means.engine, means.timeout, means.executor, means.state, means.observer
+        )
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
 
     def exchange_as(self, kind: type[E]) -> E:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,6 +24,16 @@ from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Half, OwnData, Send
 
 
+class SharedObserver(Protocol):
+    """Sees what a party is left with in a step."""
+
+    def begins_sharing(self, agreement: Agreement) -> None:
+        """A session on shared weights begins."""
+
+    def kept_sums(self, step: int, share: Shares) -> None:
+        """The party's (d, columns) share of X^T f, of its own features."""
+
+
 @dataclass(frozen=True)
 class SharedMeans:
     """What a party trains on shared weights with, besides its data.
@@ -34,6 +44,7 @@ class SharedMeans:
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
         state: where it is kept what was opened.
+        observer: is told what this party decrypts; None where nobody looks.
     """
 
     peers: Mapping[str, SharePeer]
@@ -41,6 +52,7 @@ class SharedMeans:
     timeout: float
     executor: Executor
     state: State = field(default_factory=StateInMemory)
+    observer: SharedObserver | None = None
 
 
 class SharedSteps:
@@ -52,11 +64,14 @@ class SharedSteps:
         half: the party's half of the learner; its weights are shares of its own and of others'.
     """
 
-    def __init__(self, terms: SharedTerms, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
-        """Take a session's exchange and half."""
+    def __init__(self, terms: SharedTerms, name: str, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
+        """Take a party's exchange and half of a session."""
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
+        self._observer, self._own = means.observer, terms.places(name)[name]
+        if self._observer is not None:
+            self._observer.begins_sharing(terms.agreement)
 
     @classmethod
     def begin(
@@ -82,7 +97,7 @@ class SharedSteps:
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
         exchange = ShareExchange(terms, name, key, holder, timeout=means.timeout, state=means.state)
-        return cls(terms, exchange, begin_half(agreement.plan.family, terms, name, own), means)
+        return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
@@ -126,6 +141,8 @@ class SharedSteps:
                         raise self._calls.refused("asks for sums before it has sent anything")
                     with timer.stage("decrypt"):
                         answer = exchange.sums(step, batch, residual)
+                    if self._observer is not None:
+                        self._observer.kept_sums(step, answer[self._own])
             with timer.stage("update"):
                 request = self._calls.next_request(program, answer)
         with timer.stage("wait"):
