@@ -33,6 +33,9 @@ from vfl.plugin_registry import UnusablePlugin
 _MOST_CELLS, _FEWEST_RECORDS, _MOST_RECORDS = 40_000, 500, 2_000
 
 
+_REPLACES = "replaces messages of protocol={}, "
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """An attack that is not mounted.
@@ -46,6 +49,10 @@ class LeftOut:
     attack: str
     reason: str
     is_safe: bool = True
+
+    def is_of_protocol(self, protocol: str) -> bool:
+        """Whether it replaces messages of this protocol, and that is why it is left out."""
+        return self.reason.startswith(_REPLACES.format(protocol))
 
 
 def installed(options: Collection[str] = ()) -> tuple[str, ...]:
@@ -172,7 +179,7 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
     if not spec.is_on(scenario.learner):
         yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
     if spec.conduct == "replaces_messages" and spec.protocol != scenario.protocol:
-        yield LeftOut(name, f"replaces messages of protocol={spec.protocol}, and protocol={scenario.protocol} has none")
+        yield LeftOut(name, f"{_REPLACES.format(spec.protocol)}and protocol={scenario.protocol} has none")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield _without_ciphertexts(name)
 
@@ -341,7 +348,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     own = recipe.parties[Role.ACTIVE]
-    asked = asked_cipher(own.cipher, given, shares_weights=agreement.plan.shares_weights)
+    asked = asked_cipher(own.cipher, given, shares_weights="shared" in federation.protocols)
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
