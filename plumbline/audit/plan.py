@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import attacks
@@ -301,6 +301,7 @@ class AuditPlan:
         workload: how much there is to do.
         forecast: how long it will take.
         limit: after how many sessions the verdict holds; None where no attack reads the scores of predictions.
+        beside: how long a run takes under each protocol that is trained under as well.
     """
 
     request: AuditRequest
@@ -312,6 +313,7 @@ class AuditPlan:
     workload: Workload
     forecast: Forecast
     limit: SessionLimit | None
+    beside: Mapping[str, Forecast] = field(default_factory=dict)
 
     @property
     def test_records(self) -> int:
@@ -387,9 +389,17 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     # Named attacks on ciphertexts, in a run that has none, say that they don't apply, not that all is safe.
     unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, chosen)))
     unmeasured = not_measured(scenario, left_out or unapplied)
-    return AuditPlan(
-        decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher), limit
-    )
+    beside = {
+        name: forecast(replace(work, agreement=_under(agreement, own.batch_size, name)), calibration, choice.cipher)
+        for name in federation.beside
+    }
+    foretold = forecast(work, calibration, choice.cipher)
+    return AuditPlan(decided, final, choice, left_out, unmeasured, records, work, foretold, limit, beside)
+
+
+def _under(agreement: Agreement, batch_size: int, protocol: str) -> Agreement:
+    """The terms under another protocol, which may choose another batch size."""
+    return with_batch_size(replace(agreement, plan=agreement.plan.changed(protocol=protocol, batch_size=batch_size)))
 
 
 def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_trained: bool) -> Agreement:
@@ -454,4 +464,6 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "not_measured": list(plan.not_measured),
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
+        "amounts": {stage.name: stage.amount for stage in plan.forecast.stages},
+        "beside_seconds": {name: round(one.seconds, 1) for name, one in plan.beside.items()},
     }

@@ -203,8 +203,12 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             reasons.setdefault(one.reason, []).append(one.attack)
         words = (f"{', '.join(names)} ({why})" for why, names in reasons.items())
         yield f"Left out: {'; '.join(words)}."
-    for protocol in plan.request.federation.beside:
-        yield f"Beside it protocol={protocol}: a federation of its own, over the same tables, split and seeds."
+    for protocol, foretold in plan.beside.items():
+        of = next((f" ({one.amount})" for one in foretold.stages if one.name == "encrypting features"), "")
+        yield (
+            f"Beside it protocol={protocol}{of}: a federation of its own, over the same tables, split and seeds: about "
+            f"{duration_words(foretold.seconds)}."
+        )
     if plan.request.federation.try_defences:
         most = most_trials(plan.request)
         # No trial takes as long as training does for its cipher.
