@@ -25,7 +25,7 @@ from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
 from plumbline.judge.lights import is_open
-from plumbline.judge.protocols import ProtocolResult, result_of
+from plumbline.judge.protocols import ProtocolResult
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
@@ -269,10 +269,10 @@ def train_beside(
 
     Raises what ``run_federation`` raises.
     """
-    results = [result_of(findings)]
+    results = [findings.result]
     for protocol in plan.request.federation.beside:
         progress.stage(f"training under protocol={protocol}")
-        results.append(result_of(_tried(plan, Candidate(protocol=protocol), tables, run, plan.cipher.cipher)))
+        results.append(_tried(plan, Candidate(protocol=protocol), tables, run, plan.cipher.cipher).result)
         write_durably(_protocols(run), json.dumps([asdict(one) for one in results[1:]], indent=1).encode())
     return tuple(results)
 
@@ -282,7 +282,7 @@ def read_beside(run: AuditFolder, findings: Findings) -> tuple[ProtocolResult, .
     file = _protocols(run)
     if not os.path.lexists(file):
         return ()
-    return (result_of(findings), *parsed(tuple[ProtocolResult, ...], read_json(file), file))
+    return (findings.result, *parsed(tuple[ProtocolResult, ...], read_json(file), file))
 
 
 def _protocols(run: AuditFolder) -> Path:

@@ -7,7 +7,7 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
-from plumbline.judge.protocols import ProtocolResult, then_how
+from plumbline.judge.protocols import ProtocolResult, result_of, then_how
 from plumbline.judge.sentences import answer_of
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
@@ -117,6 +117,11 @@ class Findings(Sequence[Finding]):
     def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
         found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
         return found[index]
+
+    @property
+    def result(self) -> ProtocolResult:
+        """The run in short, to stand beside one under another protocol."""
+        return result_of(self.summary, self.answer, self.training)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""

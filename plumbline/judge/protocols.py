@@ -1,16 +1,13 @@
 """Protocols side by side: what the same tables, split and seeds gave away under each, and what each costs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from plumbline.judge.answer import Answer
 from plumbline.judge.federation_part import at
+from plumbline.judge.summary import RunSummary
+from plumbline.judge.training import TrainingFinding
 from services.common.run_records import NOT_APPLICABLE
-
-if TYPE_CHECKING:
-    from plumbline.judge.findings import Findings
 
 
 @dataclass(frozen=True)
@@ -73,12 +70,12 @@ class ProtocolResult:
         return next((one for one in self.training if (one.attack, one.party) == (attack, party)), None)
 
 
-def result_of(findings: Findings) -> ProtocolResult:
+def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFinding]) -> ProtocolResult:
     """Sum up a run."""
-    summary, columns = findings.summary, findings.answer.columns
+    columns = answer.columns
     parts = [part.mean for one in columns if (part := at(one.levels).part) is not None]
     told = []
-    for one in findings.training:
+    for one in training:
         verdict = at(one.levels) if one.levels else None
         right = one.success if one.is_scored else None
         if verdict is not None and verdict.error is not None:

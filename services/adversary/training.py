@@ -30,7 +30,6 @@ from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
 from vfl.crypto.sharing.shares import Shares
-from vfl.learning import BatchSchedule, BlockSchedule
 
 _log = logging.getLogger(__name__)
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
@@ -231,7 +230,11 @@ class TrainingAdversary:
 
     def _of_answers(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """Own shares and sums of every step, as answers told them."""
-        grid, gridded, batches = training.agreement.plan.encryption.residual_step, training.gridded, _batches(training)
+        grid, gridded, batches = (
+            training.agreement.plan.encryption.residual_step,
+            training.gridded,
+            _batches(training.agreement),
+        )
         steps = [
             OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
             for step, share in self._transcript.shares.items()
@@ -248,7 +251,7 @@ class TrainingAdversary:
         Of every step the own part of the score is that of the opened weights. What the party decrypted is taken for
         sums, about their mean and of such a size as sums may have, and for every peer's.
         """
-        agreement, model, batches = training.agreement, training.model, _batches(training)
+        agreement, model, batches = training.agreement, training.model, _batches(training.agreement)
         half_ring = 1 << SharedTerms(agreement).formats.gradient_ring - 1
         steps, equations = [], []
         for step, share in self._transcript.kept.items():
@@ -301,28 +304,21 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
         features=agreement.party(party).feature_count,
         peers={peer.name: peer.feature_count for peer in agreement.peers_of(party)},
         label_party=None if is_active else agreement.active.name,
-        batches=_planned(agreement, agreement.plan.schedule(_training_rows(agreement))),
+        batches=_batches(agreement),
         batch_size=agreement.plan.batch_size,
         key_bits=agreement.plan.key_bits,
         formats=CipherFormats(agreement).messages_of(party),
     )
 
 
-def _batches(training: PartyTraining) -> tuple[IntArray, ...]:
-    """Rows of every step that was planned."""
-    return _planned(training.agreement, training.schedule)
-
-
-def _planned(agreement: Agreement, schedule: BatchSchedule | BlockSchedule) -> tuple[IntArray, ...]:
+def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
     plan = agreement.plan
     if plan.epochs * agreement.active.aligned_rows > _MOST_VISITS:
         raise ValueError(f"{plan.epochs} epochs of so many records are more than an attack on training can hold.")
-    batches = (batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
-    if isinstance(schedule, BlockSchedule):
-        return tuple(np.concatenate([schedule.blocks[number] for number in batch]) for batch in batches)
-    return tuple(batches)
-
-
-def _training_rows(agreement: Agreement) -> IntArray:
-    return rows_of_plan(agreement.plan, agreement.active.aligned_rows).train
+    if plan.shares_weights:
+        blocks = SharedTerms(agreement).schedule
+        numbers = (batch for epoch in range(plan.epochs) for batch in blocks.epoch(epoch))
+        return tuple(np.concatenate([blocks.blocks[number] for number in batch]) for batch in numbers)
+    schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
+    return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))

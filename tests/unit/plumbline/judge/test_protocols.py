@@ -1,6 +1,7 @@
 """Protocols side by side: what stands in the table, and how "then how?" is answered."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from plumbline.judge.protocols import AttackTold, ProtocolResult, rows_of, then_how
 from services.common.run_files import parsed
@@ -51,4 +52,4 @@ def test_then_how_says_what_is_left_and_what_it_costs() -> None:
 
 
 def test_what_is_written_is_read_again() -> None:
-    assert parsed(tuple[ProtocolResult, ...], [asdict(SHARED)], __file__) == (SHARED,)
+    assert parsed(tuple[ProtocolResult, ...], [asdict(SHARED)], Path(__file__)) == (SHARED,)
