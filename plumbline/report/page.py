@@ -31,6 +31,7 @@ from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
 from services.party.guard import channels_of, epochs_until_heard, steps_until_told
 from services.protocol1.channels import Channel
+from services.shared_weights.opening import opened_bits
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PackingImpossible
 
@@ -394,7 +395,8 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
         facts: the run's; ``request`` tells whether parameters were disclosed.
     """
     disclosed = not facts.get("request", {}).get("black_box", False)
-    return [*_of_training(summary.agreement), *_of_predictions(summary, disclosed=disclosed)]
+    of_training = _of_opening if summary.agreement.plan.shares_weights else _of_training
+    return [*of_training(summary.agreement), *_of_predictions(summary, disclosed=disclosed)]
 
 
 def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
@@ -406,6 +408,24 @@ def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
             continue
         for channel in channels:
             yield _of_channel(encrypted, channel)
+
+
+def _of_opening(agreement: Agreement) -> Iterator[LedgerRow]:
+    """On shared weights nothing is counted in a step: what is opened, once."""
+    others = sum(party.feature_count for party in agreement.parties[1:])
+    for party in agreement.parties:
+        is_active = party is agreement.active
+        yield LedgerRow(
+            party=party.name,
+            received=f"its own weights, once, when training is over: {opened_bits(agreement, party.name):,} bits; "
+            "before, uniform numbers",
+            about="the other parties' features of one record" if is_active else f"{agreement.active.name}'s labels",
+            equations=party.feature_count * agreement.residual_columns,
+            unknowns=others if is_active else agreement.training_rows,
+            since="When weights are opened: they say what a model of these columns says, and to who has sent other "
+            "messages than the protocol's as many bits as they have.",
+            possible=True,
+        )
 
 
 def _of_channel(agreement: Agreement, channel: Channel) -> LedgerRow:
