@@ -5,6 +5,7 @@ An attack of each kind has its method, called by the service where its adversary
     prediction                     reconstruct   estimates features from a ``PredictionView``
     training, listens              attack        reads a ``TrainingView``, once training is over
     training, replaces_messages    messages      its own messages of one session, and what they found
+    training, replaces_features    code          what it encrypts in place of its features where weights are shared
 
 ``attacks.training`` has the contract of attacks on training.
 """
@@ -19,7 +20,7 @@ from vfl.arrays import FloatArray
 Adversary = Literal["active", "passive", "either"]
 Phase = Literal["prediction", "training"]
 Knowledge = Literal["white_box", "black_box", "agnostic"]
-Conduct = Literal["listens", "replaces_messages"]
+Conduct = Literal["listens", "replaces_messages", "replaces_features"]
 # What the adversary knows beforehand of the passive columns; each level knows all that the one before does. At every
 # level it may use what it owns, its columns and its labels. In order: public ranges only; each column's mean and
 # variance, or frequencies; the covariance of the passive columns among themselves; some complete records.
@@ -63,6 +64,7 @@ _METHODS: Mapping[tuple[Phase, Conduct], str] = {
     ("prediction", "listens"): "reconstruct",
     ("training", "listens"): "attack",
     ("training", "replaces_messages"): "messages",
+    ("training", "replaces_features"): "code",
 }
 
 
@@ -80,7 +82,7 @@ class Scenario:
         is_encrypted: whether it trains under Paillier.
         packing: whether values share a plaintext.
         rerandomise: whether answers carry fresh randomness.
-        protocol: the plan's: hu or shared.
+        protocol: that it trains by: hu or shared.
         options: names of the attacks that were given options.
     """
 
@@ -124,7 +126,8 @@ class AttackSpec:
         source: the paper's section, or where else it comes from.
         summary: what it does, in a line for a list; empty for the first line of its docstring.
         cost: what it takes, in words; empty where nobody measured.
-        conduct: listens (the party follows the protocol) or replaces_messages (it sends its own in training).
+        conduct: listens (the party follows the protocol), replaces_messages (it sends its own in training) or
+            replaces_features (it encrypts others than its own where weights are shared).
         level: what the adversary knows beforehand of the passive columns. An attack whose options decide has a property
             ``level`` (``level_of``).
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
@@ -140,7 +143,6 @@ class AttackSpec:
         joins_sessions: whether it puts the sessions about the same records together. An audit mounts it once a session
             is over, on as many as owners allow, at each level of ``at_level``.
         when_wide: options that keep it to seconds where there are very many columns.
-        protocol: whose messages it replaces; one that listens is mounted on any protocol's.
 
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
     """
@@ -162,7 +164,6 @@ class AttackSpec:
     at_level: Mapping[Level, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     joins_sessions: bool = False
     when_wide: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    protocol: str = "hu"
 
     def is_on(self, learner: str) -> bool:
         """Whether it can be mounted where this learner is trained."""

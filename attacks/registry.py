@@ -39,6 +39,7 @@ _BUILT_IN = {
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",
+    "opening_code": "attacks.opening_code:OpeningCode",
 }
 
 # What an audit mounts unasked: on predictions that a defence changed, and on all sessions that owners allow together.

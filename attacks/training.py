@@ -6,6 +6,13 @@ session, made from the honest ones:
     own = attack.messages(terms, honest)    # before the first step; ValueError where it can't work
     own.encrypt, own.combine, ...           # in place of the party's honest messages
     result = own.result(view)               # once training is over
+
+One that replaces features, where weights are shared, brings those that its party encrypts:
+
+    own = attack.code(terms)                # before they are encrypted; ValueError where it can't work
+    own.forward, own.backward               # in place of the party's features
+    weights = own.read(opened)              # at the opening: those that the party goes on with
+    result = own.result()
 """
 
 from collections.abc import Mapping
@@ -16,9 +23,10 @@ from numpy.typing import NDArray
 
 from attacks.base import Attack, Json
 from attacks.training_views import TrainingView
-from vfl.arrays import IntArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PrivateKey
 from vfl.crypto.messages import MessageFormats, Messages
+from vfl.learning.learner import Learner
 
 
 class TrainingResult(Protocol):
@@ -96,7 +104,57 @@ class ReplacingAttack(Attack, Protocol):
         """The messages of one session; raises ValueError, with a sentence, under terms that it can't work with."""
 
 
-TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack
+@dataclass(frozen=True, eq=False)
+class SharingTerms:
+    """What a party knows of a session on shared weights before its first step.
+
+    Attributes:
+        features: (n, d), own, in the common order.
+        classes: how many the labels have.
+        outputs: k, columns of the weights.
+        batches: rows of every planned step, as indices in the common order.
+        learner: what is trained, with its options.
+        opening_bits: w, of each opened weight.
+        opening_fraction_bits: how many of them are of the fraction.
+        feature_fraction_bits: features are encrypted as multiples of 2 to minus this.
+    """
+
+    features: FloatArray
+    classes: int
+    outputs: int
+    batches: tuple[IntArray, ...]
+    learner: Learner
+    opening_bits: int
+    opening_fraction_bits: int
+    feature_fraction_bits: int
+
+
+class OtherFeatures(Protocol):
+    """What an adversary encrypts in place of its features in one session, and what that told it.
+
+    Attributes:
+        forward: (n, d), for products with weights.
+        backward: (n, d), for products with residuals.
+    """
+
+    forward: FloatArray
+    backward: FloatArray
+
+    def read(self, opened: FloatArray) -> FloatArray:
+        """Read (d, k) opened weights, and return those that the party goes on with."""
+
+    def result(self) -> TrainingResult:
+        """Say what was recovered."""
+
+
+class EncodingAttack(Attack, Protocol):
+    """An attack by a party that encrypts other features than its own, where weights are shared."""
+
+    def code(self, terms: SharingTerms) -> OtherFeatures:
+        """What is encrypted in one session; raises ValueError, with a sentence, under terms that it can't work with."""
+
+
+TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack | EncodingAttack
 
 
 def listens(attack: TrainingAttack) -> TypeGuard[ListeningAttack]:
@@ -107,3 +165,8 @@ def listens(attack: TrainingAttack) -> TypeGuard[ListeningAttack]:
 def replaces_messages(attack: TrainingAttack) -> TypeGuard[ReplacingAttack]:
     """Whether the party sends messages of its own."""
     return attack.spec.conduct == "replaces_messages"
+
+
+def replaces_features(attack: TrainingAttack) -> TypeGuard[EncodingAttack]:
+    """Whether the party encrypts other features than its own."""
+    return attack.spec.conduct == "replaces_features"

@@ -149,7 +149,7 @@ def cipher_of_trials(findings: Findings) -> str:
     if findings.summary.agreement.plan.shares_weights:
         return ENCRYPTED
     told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
-    return ENCRYPTED if "replaces_messages" in told else IN_THE_CLEAR
+    return ENCRYPTED if set(told) - {"listens"} else IN_THE_CLEAR
 
 
 def exposed_columns(findings: Findings) -> int:
@@ -248,18 +248,11 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
         defences=(*asked.defences, *candidate.defences),
         black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
-        attacks=_attacks(plan, protocol),
         settings={**asked.settings, "cipher": cipher, "defence_options": options, "protocol": protocol},
         try_defences=False,
         beside=(),
     )
     return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())
-
-
-def _attacks(plan: AuditPlan, protocol: str) -> tuple[str, ...]:
-    """The audit's attacks, and those that were left out since they replace messages of this protocol alone."""
-    others = [one.attack for one in plan.left_out if one.is_of_protocol(protocol)]
-    return (*plan.request.adversary.attacks, *others)
 
 
 def train_beside(

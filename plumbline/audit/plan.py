@@ -33,9 +33,6 @@ from vfl.plugin_registry import UnusablePlugin
 _MOST_CELLS, _FEWEST_RECORDS, _MOST_RECORDS = 40_000, 500, 2_000
 
 
-_REPLACES = "replaces messages of protocol={}, "
-
-
 @dataclass(frozen=True)
 class LeftOut:
     """An attack that is not mounted.
@@ -49,10 +46,6 @@ class LeftOut:
     attack: str
     reason: str
     is_safe: bool = True
-
-    def is_of_protocol(self, protocol: str) -> bool:
-        """Whether it replaces messages of this protocol, and that is why it is left out."""
-        return self.reason.startswith(_REPLACES.format(protocol))
 
 
 def installed(options: Collection[str] = ()) -> tuple[str, ...]:
@@ -178,10 +171,12 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
         yield LeftOut(name, "is on training, and a model is installed")
     if not spec.is_on(scenario.learner):
         yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
-    if spec.conduct == "replaces_messages" and spec.protocol != scenario.protocol:
-        yield LeftOut(name, f"{_REPLACES.format(spec.protocol)}and protocol={scenario.protocol} has none")
+    if spec.conduct == "replaces_messages" and scenario.protocol == "shared":
+        yield LeftOut(name, "replaces messages of protocol=hu, and protocol=shared has none of them")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield _without_ciphertexts(name)
+    if spec.conduct == "replaces_features" and scenario.protocol == "shared":
+        yield LeftOut(name, "takes its party's columns out of the model: name it", is_safe=False)
 
 
 def _without_ciphertexts(name: str) -> LeftOut:

@@ -218,7 +218,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"If anything leaks, up to {most} defences are tried afterwards, each in a federation of its "
             f"own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
         )
-        replacing = any(spec_of(name).conduct == "replaces_messages" for name in adversary.attacks)
+        replacing = any(spec_of(name).conduct != "listens" for name in adversary.attacks)
         if plan.cipher.is_encrypted and replacing:
             yield (
                 "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "

@@ -14,7 +14,6 @@ from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 from services.common.agreement import TrainingPlan
 from services.common.settings import environment_values, settings_of
-from services.shared_weights.opening import OPENING_BITS
 from vfl.data.faults import bounded, counted
 from vfl.data.typed_tables import TypedTable
 from vfl.learning.forms import most_forms
@@ -92,12 +91,12 @@ class Preflight:
         """What training on shared weights would open, against labels and records, in sentences."""
         plan = TrainingPlan(protocol="shared")
         columns = plan.family.columns(self.classes)
-        opened, labels = self.features * columns * OPENING_BITS, self.rows * math.log2(self.classes)
+        opened, labels = self.features * columns * plan.opening_bits, self.rows * math.log2(self.classes)
         return (
             f"Training with PLUMBLINE_PROTOCOL=shared tells nobody anything before weights are opened. A party that "
             f"sends other messages than the protocol's reads no more there than is opened: this one {opened:,} bits, "
             f"where {self.rows:,} labels of {self.classes} classes have {labels:,.0f} at most; the active party "
-            f"{columns * OPENING_BITS} bits for each of its columns, where a record of this table has "
+            f"{columns * plan.opening_bits} bits for each of its columns, where a record of this table has "
             f"{self.features * plan.feature_fraction_bits:,}."
         )
 

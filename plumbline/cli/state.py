@@ -28,7 +28,7 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
             return
         console_out.print(f"{facts['folder']}: state of {facts['owner']} ({facts['role']}), version {facts['version']}")
         models = [*_model_lines(facts["models"]), *_session_lines(facts["sessions"])] or ["no model"]
-        for line in (*models, *_answered_lines(facts["answered"])):
+        for line in (*models, *_answered_lines(facts["answered"]), *_opened_lines(facts["opened"])):
             console_out.print(f"  {line}")
 
 
@@ -39,8 +39,8 @@ def clear(
 ) -> None:
     """Forget the models and the answers of a party whose service is stopped; the federation then has to train again.
 
-    The secret of its defences stays: drawn anew, it would tell more. So does the count of what records were answered
-    about. To forget these too, delete the folder.
+    The secret of its defences stays: drawn anew, it would tell more. So do the counts of what records were answered
+    about, and of what others were opened. To forget these too, delete the folder.
 
     Example: plumbline state clear --dir /var/lib/plumbline --yes
     """
@@ -70,9 +70,10 @@ def _facts(path: Path) -> dict[str, Any]:
     from services.party.model_file import summary_of
     from services.party.served_models import CANDIDATE, SERVED
     from services.passive.form_count import FORMS, spent_in
+    from services.shared_weights.opening_ledger import LEDGER, opened_in
 
     owner = owner_of(path)
-    forms = read_state(path, FORMS)
+    forms, ledger = read_state(path, FORMS), read_state(path, LEDGER)
     contents = {"served": read_state(path, SERVED), "next": read_state(path, CANDIDATE)}
     sessions = look_into(path / DATABASE) if (path / DATABASE).exists() else []
     return {
@@ -82,6 +83,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "version": SCHEMA,
         "models": {what: asdict(summary_of(content)) for what, content in contents.items() if content is not None},
         "answered": [] if forms is None else [asdict(one) for one in spent_in(forms)],
+        "opened": {} if ledger is None else opened_in(ledger),
         "sessions": [
             {
                 "session_id": kept.agreement.session_id,
@@ -142,3 +144,8 @@ def _answered_lines(answered: list[dict[str, Any]]) -> Iterator[str]:
             f"{one['active']} was answered about {one['records']} records, most about row {one['row'] + 1}: "
             f"{one['most']} of the {one['features']} independent sums of its columns that tell the whole record"
         )
+
+
+def _opened_lines(opened: dict[str, int]) -> Iterator[str]:
+    for owner, bits in opened.items():
+        yield f"{owner} was opened weights that could carry {bits:,} bits about a record's labels or columns"

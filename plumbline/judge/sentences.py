@@ -81,10 +81,10 @@ class _Case:
 
     @property
     def honest(self) -> list[str]:
-        """Names of the parties that could have replaced messages, and were never tried as such."""
+        """Names of the parties that could have sent something else, and were never tried as such."""
         if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
             return []
-        tried = {one.party for one in self.training if one.conduct == "replaces_messages" and not _has_failed(one)}
+        tried = {one.party for one in self.training if one.conduct != "listens" and not _has_failed(one)}
         return [one.name for one in self.summary.parties if one.name not in tried]
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16protos/v1/common.proto\x12\x0cplumbline.v1\"\x9f\x02\n\x0cTrainingPlan\x12\x0e\n\x06\x65pochs\x18\x01 \x01(\r\x12\x12\n\nbatch_size\x18\x02 \x01(\r\x12\x1b\n\x13validation_fraction\x18\x06 \x01(\x01\x12\x15\n\rtest_fraction\x18\x07 \x01(\x01\x12\x10\n\x08patience\x18\x08 \x01(\r\x12\x0c\n\x04seed\x18\t \x01(\x04\x12\x10\n\x08protocol\x18\x12 \x01(\t\x12\x0f\n\x07learner\x18\x13 \x01(\t\x12\x17\n\x0flearner_options\x18\x14 \x01(\t\x12\x0e\n\x06\x63ipher\x18\x15 \x01(\t\x12\x16\n\x0e\x63ipher_options\x18\x16 \x01(\t\x12\x0f\n\x07\x62\x61tches\x18\x17 \x01(\tJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x10\x10\x11J\x04\x08\n\x10\x10J\x04\x08\x11\x10\x12\"C\n\x10\x41nnouncedDefence\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07options\x18\x02 \x01(\t\x12\x10\n\x08withheld\x18\x03 \x03(\t\"\xa6\x02\n\x10PartyDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rfeature_count\x18\x02 \x01(\r\x12\x1c\n\x14\x66\x65\x61ture_integer_bits\x18\x03 \x01(\r\x12\x17\n\x0f\x66\x65\x61tures_signed\x18\x04 \x01(\x08\x12\x14\n\x0c\x61ligned_rows\x18\x05 \x01(\r\x12\x19\n\x11truncates_answers\x18\x06 \x01(\x08\x12;\n\x13\x64isclosure_defences\x18\x07 \x03(\x0b\x32\x1e.plumbline.v1.AnnouncedDefence\x12\x17\n\x0f\x62inary_features\x18\x08 \x01(\r\x12\x15\n\rbyte_features\x18\t \x01(\r\x12\x18\n\x10validated_epochs\x18\n \x01(\r\"\xf4\x01\n\tAgreement\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12(\n\x04plan\x18\x02 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x0f\n\x07\x63lasses\x18\x03 \x01(\r\x12/\n\x07parties\x18\x04 \x03(\x0b\x32\x1e.plumbline.v1.PartyDescription\x12\x16\n\x0escore_defences\x18\x05 \x03(\t\x12\x1c\n\x14wants_parameter_gram\x18\x06 \x01(\x08\x12\x31\n\tannounced\x18\x07 \x03(\x0b\x32\x1e.plumbline.v1.AnnouncedDefence\"v\n\x12\x43ipherVectorHeader\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\x0e\n\x06key_id\x18\x03 \x01(\t\x12\r\n\x05\x63ount\x18\x04 \x01(\r\x12\r\n\x05width\x18\x05 \x01(\r\x12\x10\n\x08\x65xponent\x18\x06 \x01(\x11\"^\n\x10\x43ipherVectorPart\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32 .plumbline.v1.CipherVectorHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"\x11\n\x0f\x41\x63knowledgement\"$\n\x0eSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x86\x01\n\x0cSessionTerms\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63tive\x18\x02 \x01(\t\x12\x17\n\x0fpassive_parties\x18\x03 \x03(\t\x12(\n\x04plan\x18\x04 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x0f\n\x07\x63lasses\x18\x05 \x01(\r\"7\n\x11\x45ndSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xaf\x01\n\rPartialScores\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x04 \x01(\r\x12\x0e\n\x06values\x18\x05 \x03(\x01\x12\x16\n\x0eparameter_gram\x18\x06 \x03(\x01\x12\x15\n\rrecord_tokens\x18\x07 \x03(\x06\x12\x18\n\x10submissions_seen\x18\x08 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16protos/v1/common.proto\x12\x0cplumbline.v1\"\xb5\x02\n\x0cTrainingPlan\x12\x0e\n\x06\x65pochs\x18\x01 \x01(\r\x12\x12\n\nbatch_size\x18\x02 \x01(\r\x12\x1b\n\x13validation_fraction\x18\x06 \x01(\x01\x12\x15\n\rtest_fraction\x18\x07 \x01(\x01\x12\x10\n\x08patience\x18\x08 \x01(\r\x12\x0c\n\x04seed\x18\t \x01(\x04\x12\x10\n\x08protocol\x18\x12 \x01(\t\x12\x0f\n\x07learner\x18\x13 \x01(\t\x12\x17\n\x0flearner_options\x18\x14 \x01(\t\x12\x0e\n\x06\x63ipher\x18\x15 \x01(\t\x12\x16\n\x0e\x63ipher_options\x18\x16 \x01(\t\x12\x0f\n\x07\x62\x61tches\x18\x17 \x01(\t\x12\x14\n\x0copening_bits\x18\x19 \x01(\rJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x10\x10\x11J\x04\x08\n\x10\x10J\x04\x08\x11\x10\x12\"C\n\x10\x41nnouncedDefence\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07options\x18\x02 \x01(\t\x12\x10\n\x08withheld\x18\x03 \x03(\t\"\xa6\x02\n\x10PartyDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rfeature_count\x18\x02 \x01(\r\x12\x1c\n\x14\x66\x65\x61ture_integer_bits\x18\x03 \x01(\r\x12\x17\n\x0f\x66\x65\x61tures_signed\x18\x04 \x01(\x08\x12\x14\n\x0c\x61ligned_rows\x18\x05 \x01(\r\x12\x19\n\x11truncates_answers\x18\x06 \x01(\x08\x12;\n\x13\x64isclosure_defences\x18\x07 \x03(\x0b\x32\x1e.plumbline.v1.AnnouncedDefence\x12\x17\n\x0f\x62inary_features\x18\x08 \x01(\r\x12\x15\n\rbyte_features\x18\t \x01(\r\x12\x18\n\x10validated_epochs\x18\n \x01(\r\"\xf4\x01\n\tAgreement\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12(\n\x04plan\x18\x02 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x0f\n\x07\x63lasses\x18\x03 \x01(\r\x12/\n\x07parties\x18\x04 \x03(\x0b\x32\x1e.plumbline.v1.PartyDescription\x12\x16\n\x0escore_defences\x18\x05 \x03(\t\x12\x1c\n\x14wants_parameter_gram\x18\x06 \x01(\x08\x12\x31\n\tannounced\x18\x07 \x03(\x0b\x32\x1e.plumbline.v1.AnnouncedDefence\"v\n\x12\x43ipherVectorHeader\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\x0e\n\x06key_id\x18\x03 \x01(\t\x12\r\n\x05\x63ount\x18\x04 \x01(\r\x12\r\n\x05width\x18\x05 \x01(\r\x12\x10\n\x08\x65xponent\x18\x06 \x01(\x11\"^\n\x10\x43ipherVectorPart\x12\x32\n\x06header\x18\x01 \x01(\x0b\x32 .plumbline.v1.CipherVectorHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"\x11\n\x0f\x41\x63knowledgement\"$\n\x0eSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x86\x01\n\x0cSessionTerms\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63tive\x18\x02 \x01(\t\x12\x17\n\x0fpassive_parties\x18\x03 \x03(\t\x12(\n\x04plan\x18\x04 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x0f\n\x07\x63lasses\x18\x05 \x01(\r\"7\n\x11\x45ndSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xaf\x01\n\rPartialScores\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x04 \x01(\r\x12\x0e\n\x06values\x18\x05 \x03(\x01\x12\x16\n\x0eparameter_gram\x18\x06 \x03(\x01\x12\x15\n\rrecord_tokens\x18\x07 \x03(\x06\x12\x18\n\x10submissions_seen\x18\x08 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,25 +32,25 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.v1.common_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TRAININGPLAN']._serialized_start=41
-  _globals['_TRAININGPLAN']._serialized_end=328
-  _globals['_ANNOUNCEDDEFENCE']._serialized_start=330
-  _globals['_ANNOUNCEDDEFENCE']._serialized_end=397
-  _globals['_PARTYDESCRIPTION']._serialized_start=400
-  _globals['_PARTYDESCRIPTION']._serialized_end=694
-  _globals['_AGREEMENT']._serialized_start=697
-  _globals['_AGREEMENT']._serialized_end=941
-  _globals['_CIPHERVECTORHEADER']._serialized_start=943
-  _globals['_CIPHERVECTORHEADER']._serialized_end=1061
-  _globals['_CIPHERVECTORPART']._serialized_start=1063
-  _globals['_CIPHERVECTORPART']._serialized_end=1157
-  _globals['_ACKNOWLEDGEMENT']._serialized_start=1159
-  _globals['_ACKNOWLEDGEMENT']._serialized_end=1176
-  _globals['_SESSIONREQUEST']._serialized_start=1178
-  _globals['_SESSIONREQUEST']._serialized_end=1214
-  _globals['_SESSIONTERMS']._serialized_start=1217
-  _globals['_SESSIONTERMS']._serialized_end=1351
-  _globals['_ENDSESSIONREQUEST']._serialized_start=1353
-  _globals['_ENDSESSIONREQUEST']._serialized_end=1408
-  _globals['_PARTIALSCORES']._serialized_start=1411
-  _globals['_PARTIALSCORES']._serialized_end=1586
+  _globals['_TRAININGPLAN']._serialized_end=350
+  _globals['_ANNOUNCEDDEFENCE']._serialized_start=352
+  _globals['_ANNOUNCEDDEFENCE']._serialized_end=419
+  _globals['_PARTYDESCRIPTION']._serialized_start=422
+  _globals['_PARTYDESCRIPTION']._serialized_end=716
+  _globals['_AGREEMENT']._serialized_start=719
+  _globals['_AGREEMENT']._serialized_end=963
+  _globals['_CIPHERVECTORHEADER']._serialized_start=965
+  _globals['_CIPHERVECTORHEADER']._serialized_end=1083
+  _globals['_CIPHERVECTORPART']._serialized_start=1085
+  _globals['_CIPHERVECTORPART']._serialized_end=1179
+  _globals['_ACKNOWLEDGEMENT']._serialized_start=1181
+  _globals['_ACKNOWLEDGEMENT']._serialized_end=1198
+  _globals['_SESSIONREQUEST']._serialized_start=1200
+  _globals['_SESSIONREQUEST']._serialized_end=1236
+  _globals['_SESSIONTERMS']._serialized_start=1239
+  _globals['_SESSIONTERMS']._serialized_end=1373
+  _globals['_ENDSESSIONREQUEST']._serialized_start=1375
+  _globals['_ENDSESSIONREQUEST']._serialized_end=1430
+  _globals['_PARTIALSCORES']._serialized_start=1433
+  _globals['_PARTIALSCORES']._serialized_end=1608
 # @@protoc_insertion_point(module_scope)

@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 
 from attacks import Json, TrainingResult, TrainingView
-from attacks.training import HonestFactory, ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
+from attacks.training import (
+    HonestFactory,
+    OtherFeatures,
+    ReplacingAttack,
+    SessionTerms,
+    SharingTerms,
+    TrainingAttack,
+    listens,
+    replaces_features,
+    replaces_messages,
+)
 from attacks.training_views import Equations, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
 from services.common.agreement import Agreement
@@ -26,6 +36,7 @@ from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
+from services.shared_weights.opening import fraction_bits
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
@@ -66,11 +77,12 @@ class TrainingAdversary:
             arithmetic: computes the party's messages; by default the best kernel there is, on one core.
 
         Raises:
-            ValueError: for two attacks that both replace messages.
+            ValueError: for two attacks that both replace messages, or features.
         """
-        replacing = [one for one, attack in mounted.items() if replaces_messages(attack)]
-        if len(replacing) > 1:
-            raise ValueError(f"{' and '.join(replacing)} both replace messages: mount one of them.")
+        for what, replaces in (("messages", replaces_messages), ("features", replaces_features)):
+            replacing = [one for one, attack in mounted.items() if replaces(attack)]
+            if len(replacing) > 1:
+                raise ValueError(f"{' and '.join(replacing)} both replace {what}: mount one of them.")
         self._lost = lost or LostRecords()
         self._arithmetic = arithmetic or EngineArithmetic()
         self._mounted = dict(mounted)
@@ -81,6 +93,8 @@ class TrainingAdversary:
         # Of the session at work: how each attack comes to its result, or why it can't be mounted.
         self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
         self._refused: dict[str, Exception | SystemExit] = {}
+        # Where weights are shared: what is encrypted in place of features, or why it can't be.
+        self._others: dict[str, OtherFeatures | Exception | SystemExit] = {}
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
@@ -101,28 +115,38 @@ class TrainingAdversary:
     def _begin(self, agreement: Agreement) -> None:
         """Forget the session before, and refuse the attacks that can't be on this one."""
         self._transcript = Transcript()
-        self._conclude, self._refused = {}, {}
+        self._conclude, self._refused, self._others = {}, {}, {}
         for one, attack in self._mounted.items():
             spec, plan = attack.spec, agreement.plan
             if not spec.is_on(plan.learner):
                 self._refused[one] = ValueError(
                     f"{one} is on sessions of {' and '.join(spec.learners)}, and this one trains {plan.learner}."
                 )
-            elif replaces_messages(attack) and spec.protocol != plan.protocol:
-                self._refused[one] = ValueError(
-                    f"{one} replaces messages of protocol={spec.protocol}, and protocol={plan.protocol} has none."
-                )
             elif listens(attack):
                 self._conclude[one] = attack.attack
-
-    def begins_sharing(self, agreement: Agreement) -> None:
-        """Listen to a session on shared weights."""
-        self._begin(agreement)
+            elif replaces_messages(attack) and plan.shares_weights:
+                self._refused[one] = ValueError(
+                    f"{one} replaces messages of protocol=hu, and protocol=shared has none of them."
+                )
+            elif replaces_features(attack) and not plan.shares_weights:
+                self._refused[one] = ValueError(f"{one} reads what protocol=shared opens: protocol=hu opens nothing.")
 
     def kept_sums(self, step: int, share: Shares) -> None:
         """Keep what a step on shared weights left the party with, where any attack is mounted."""
         if self._mounted:
             self._transcript.kept[step] = share
+
+    def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
+        """What this party encrypts in place of its features in a session on shared weights; None for these."""
+        self._begin(agreement)
+        chosen: OtherFeatures | None = None
+        for one, attack in self._mounted.items():
+            if replaces_features(attack):
+                try:
+                    self._others[one] = chosen = attack.code(sharing_terms(agreement, features))
+                except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
+                    self._others[one] = error
+        return chosen
 
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step, where any attack is mounted."""
@@ -155,10 +179,13 @@ class TrainingAdversary:
             try:
                 if name in self._refused:
                     raise self._refused[name]
-                view = view or self._view(training, records)
-                found = self._found(name, self._conclude[name](view))
+                if name in self._others:
+                    found = self._found(name, _result(self._others[name]))
+                else:
+                    view = view or self._view(training, records)
+                    found = self._found(name, self._conclude[name](view))
                 reason = None if (said := found.pop("reason", None)) is None else str(said)
-                _log.info("Attack %s has run on %d steps.", name, len(view.steps))
+                _log.info("Attack %s has run.", name)
             except ValueError as error:
                 status, reason = NOT_APPLICABLE, str(error)
                 _log.warning("Attack %s is not applicable: %s", name, error)
@@ -311,14 +338,40 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
     )
 
 
+def _result(others: OtherFeatures | Exception | SystemExit) -> TrainingResult:
+    if isinstance(others, (Exception, SystemExit)):
+        raise others
+    return others.result()
+
+
+def sharing_terms(agreement: Agreement, features: FloatArray) -> SharingTerms:
+    """The same of a session on shared weights; raises ValueError for more records than an attack can hold."""
+    plan = agreement.plan
+    return SharingTerms(
+        features=features,
+        classes=agreement.classes,
+        outputs=agreement.residual_columns,
+        batches=_batches(agreement),
+        learner=plan.family,
+        opening_bits=plan.opening_bits,
+        opening_fraction_bits=fraction_bits(plan.opening_bits),
+        feature_fraction_bits=plan.feature_fraction_bits,
+    )
+
+
 def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
     plan = agreement.plan
-    if plan.epochs * agreement.active.aligned_rows > _MOST_VISITS:
-        raise ValueError(f"{plan.epochs} epochs of so many records are more than an attack on training can hold.")
+    _check_visits(agreement)
     if plan.shares_weights:
         blocks = SharedTerms(agreement).schedule
         numbers = (batch for epoch in range(plan.epochs) for batch in blocks.epoch(epoch))
         return tuple(np.concatenate([blocks.blocks[number] for number in batch]) for batch in numbers)
     schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
     return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
+
+
+def _check_visits(agreement: Agreement) -> None:
+    epochs = agreement.plan.epochs
+    if epochs * agreement.active.aligned_rows > _MOST_VISITS:
+        raise ValueError(f"{epochs} epochs of so many records are more than an attack on training can hold.")

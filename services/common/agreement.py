@@ -99,6 +99,11 @@ class TrainingPlan:
         lambda value: value in PROTOCOLS,
         f"one of {', '.join(PROTOCOLS)}",
     )
+    opening_bits: int = _term(
+        24,
+        "protocol=shared: bits of every weight that its owner is opened, 8 of them whole and the sign's.",
+        *_from_to(18, 24),
+    )
     learner: str = _term("linear", "What is trained.")
     learner_options: Mapping[str, Any] = _options()
 
@@ -216,7 +221,7 @@ class TrainingPlan:
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
         values = {name: getattr(message, name) for name in cls.__dataclass_fields__.keys() - _OF_CIPHERS}
-        for term in (*_PLUGINS, "batches", "protocol"):
+        for term in (*_PLUGINS, "batches", "protocol", "opening_bits"):
             if not values[term]:
                 raise InvalidMessage(
                     f"The plan names no {term}: whoever proposes it runs an older version of Plumbline."

@@ -221,7 +221,7 @@ class TrainingAttackOutcome:
         facts: the attack's own numbers. Inline.
         reason: why it is not done, or found less than it might; a sentence.
         status: ``done``, ``not applicable`` or ``failed``.
-        conduct: ``listens`` or ``replaces_messages``; absent from older runs.
+        conduct: ``listens``, ``replaces_messages`` or ``replaces_features``; absent from older runs.
         seconds: duration.
     """
 

@@ -130,6 +130,7 @@ class Settings(BaseSettings):
     batch_size: int = _term("batch_size")
     batches: str = _term("batches")
     protocol: str = _term("protocol")
+    opening_bits: int = _term("opening_bits")
     learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
     learner_options: Annotated[dict[str, Any], NoDecode] = Field(
         default_factory=dict,

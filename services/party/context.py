@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from attacks.training import OtherFeatures
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.heartbeat import Heartbeat
 from services.common.scores import PartialScores
@@ -70,6 +71,9 @@ class Adversary(TrainingObserver, Protocol):
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
+
+    def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
+        """What this party encrypts in place of its features where weights are shared; None for these themselves."""
 
     def attack(
         self, training: PartyTraining, tell: TellsAttack = nobody_watches, *, records: IntArray | None = None

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from attacks.training import OtherFeatures
 from defences import DefenceError, TrainingTerms
 from services.common import limits
 from services.common.agreement import Agreement, check_steps
@@ -29,6 +30,7 @@ from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
+from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_steps import SharedMeans, SharedObserver, SharedSteps
@@ -65,6 +67,8 @@ class TrainingMeans:
         share_peers: the other ends of training on shared weights, by name.
         engine: computes what is shared.
         state: where the party keeps what it has opened.
+        ledger: counts what others are opened about the party's records, over all sessions.
+        others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
     """
 
     peers: Mapping[str, Peer]
@@ -77,6 +81,8 @@ class TrainingMeans:
     share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
     state: State = field(default_factory=StateInMemory)
+    ledger: OpeningLedger | None = None
+    others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None
 
 
 class PartyTraining:
@@ -184,7 +190,14 @@ class PartyTraining:
             names = ", ".join(means.defences.names)
             raise InvalidMessage(f"{self.name}: protocol=shared sends no residuals for {names} to protect.")
         shared = SharedMeans(
-            means.share_peers, means.engine, means.timeout, means.executor, means.state, means.observer
+            means.share_peers,
+            means.engine,
+            means.timeout,
+            means.executor,
+            means.state,
+            means.ledger,
+            means.others(self.agreement, self.name, self._features),
+            means.observer,
         )
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
 

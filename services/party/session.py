@@ -14,7 +14,9 @@ from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.guard import channels_of, guard
 from services.party.party_training import PartyTraining, TrainingMeans
+from services.party.table_hash import keys_of_records
 from services.shared_weights.opening import guard_opening
+from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import IntArray
 from vfl.learning.networks import load_network
 
@@ -72,7 +74,8 @@ class PartySession:
         agreement, aligned = joined.agreement, joined.aligned
         settings, defences = context.settings, context.defences
         check_consent(agreement, settings, joined.described)
-        training = _training_of(context, joined, labels)
+        ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else None
+        training = _training_of(context, joined, labels, ledger)
         channels = channels_of(agreement, context.name)
         session = cls(
             training,
@@ -80,7 +83,7 @@ class PartySession:
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
             (
                 *guard(agreement, channels, settings.guard, noisy=defences.changes_residuals),
-                *guard_opening(agreement, context.name, labels, settings.guard),
+                *guard_opening(agreement, context.name, labels, settings.guard, ledger),
             ),
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
@@ -128,7 +131,14 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
     return Joined(agreement, aligned, described)
 
 
-def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None) -> PartyTraining:
+def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
+    ids = (context.data.ids[row] for row in joined.aligned.rows)
+    return OpeningLedger(context.state, keys_of_records(ids, secret_of(context.state)))
+
+
+def _training_of(
+    context: PartyContext, joined: Joined, labels: IntArray | None, ledger: OpeningLedger | None
+) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
     plan, peers = agreement.plan, agreement.peers_of(context.name)
     means = TrainingMeans(
@@ -144,6 +154,8 @@ def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None)
         share_peers={peer.name: context.share_peers[peer.name] for peer in peers} if plan.shares_weights else {},
         engine=context.engine,
         state=context.state,
+        ledger=ledger,
+        others=context.adversary.other_features,
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed)

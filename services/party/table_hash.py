@@ -1,11 +1,13 @@
 """What a model remembers of the table that it was trained on: hashes, which tell another table and show nothing."""
 
 import hashlib
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray
 from vfl.data import TypedTable
@@ -35,6 +37,15 @@ def hash_of_features(features: FloatArray) -> str:
     digest.add(str(features.shape))
     digest.add_bytes(np.ascontiguousarray(features).tobytes())
     return digest.value
+
+
+_KEY_BYTES = 8
+
+
+def keys_of_records(ids: Iterable[str], secret: bytes) -> NDArray[np.uint64]:
+    """Numbers that stand for records whatever their place in the table; who lacks the secret can't tell ids by them."""
+    digests = (hashlib.blake2b(one.encode(), digest_size=_KEY_BYTES, key=secret).digest() for one in ids)
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
 class _Digest:

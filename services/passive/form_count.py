@@ -7,7 +7,6 @@
 What can't be written is not answered.
 """
 
-import hashlib
 import io
 import json
 import logging
@@ -25,7 +24,7 @@ from services.common.errors import Diverged, OutOfOrder
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel
-from services.party.table_hash import hash_of_features
+from services.party.table_hash import hash_of_features, keys_of_records
 from vfl.arrays import FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
 from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
@@ -35,7 +34,6 @@ _log = logging.getLogger(__name__)
 FORMS = "forms.npz"
 _HEADER = "header"
 _VERSION = 1
-_KEY_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -188,9 +186,7 @@ class FormCount:
 
     @cached_property
     def _keys_of_table(self) -> NDArray[np.uint64]:
-        secret = secret_of(self._state)
-        digests = (hashlib.blake2b(one.encode(), digest_size=_KEY_BYTES, key=secret).digest() for one in self._data.ids)
-        return np.frombuffer(b"".join(digests), dtype=np.uint64)
+        return keys_of_records(self._data.ids, secret_of(self._state))
 
 
 def spent_in(content: bytes) -> list[Spent]:

@@ -26,7 +26,8 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerV
 from services.common.state_folder import State, StateInMemory
 from services.protocol1.shown_keys import checked_key, shown_key
 from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
-from services.shared_weights.opening import kept_words, opened, word_of
+from services.shared_weights.opening import kept_words, opened, opened_to, word_of
+from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_holder import Ciphertexts, ShareHolder
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
@@ -78,6 +79,7 @@ class ShareExchange:
         *,
         timeout: float,
         state: State | None = None,
+        ledger: OpeningLedger | None = None,
     ) -> None:
         """Make a session's exchange of the party ``name``.
 
@@ -88,6 +90,7 @@ class ShareExchange:
             holder: of the party's shares.
             timeout: seconds to wait for a peer's message.
             state: where it keeps what it has opened.
+            ledger: counts what others are opened about this party's records.
         """
         self._terms, self._name, self._holder, self._timeout = terms, name, holder, timeout
         self._sizes = MessageSizes(terms)
@@ -101,7 +104,8 @@ class ShareExchange:
         # Held while others' features are used: they are forgotten at the end, and not before.
         self._computing = threading.Lock()
         self._steps = terms.schedule.steps_per_epoch * terms.agreement.plan.epochs
-        self._state = state or StateInMemory()
+        self._opening_bits = terms.agreement.plan.opening_bits
+        self._state, self._ledger = state or StateInMemory(), ledger
         self._step = 0
         self._is_open = False
         self._ended: str | None = None
@@ -238,15 +242,19 @@ class ShareExchange:
         """
         self._is_open = True
         places = self._terms.places(self._name)
-        words = {owner: word_of(weights[places[owner]]) for owner in self._terms.held_by(self._name)}
-        kept = kept_words(self._state, self._terms.agreement.session_id, words)
+        held = self._terms.held_by(self._name)
+        words = {owner: word_of(weights[places[owner]], self._opening_bits) for owner in held}
+        agreement = self._terms.agreement
+        if self._ledger is not None:
+            self._ledger.count(agreement.session_id, opened_to(agreement, self._name))
+        kept = kept_words(self._state, agreement.session_id, words)
         return [self._outgoing(owner, Kind.OPENED, self._steps, word.ravel().tolist()) for owner, word in kept.items()]
 
     def opened(self, weights: Shares) -> FloatArray:
         """This party's own weights, (d, k); raises PeerVanished without the word of their other holder."""
         own = weights[self._terms.places(self._name)[self._name]]
         word = self._await(Kind.OPENED, self._terms.holder(self._name), self._steps)
-        return opened(np.array(word, dtype=np.object_).reshape(own.shape), own)
+        return opened(np.array(word, dtype=np.object_).reshape(own.shape), own, self._opening_bits)
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or sends from now on, is told ``reason``. Others' features are forgotten."""

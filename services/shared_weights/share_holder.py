@@ -42,6 +42,8 @@ class ShareHolder:
         private_key: PrivateKey,
         engine: Engine,
         draw: Callable[[int], int] = secrets.randbelow,
+        *,
+        backward: FloatArray | None = None,
     ) -> None:
         """Begin a session under a key that serves it alone.
 
@@ -52,9 +54,11 @@ class ShareHolder:
             private_key: encrypts these features and nothing else.
             engine: what computes.
             draw: a uniform number below another, for masks; another one than the default is for tests.
+            backward: what it encrypts for products with residuals; an honest party its features.
         """
         self._terms, self._formats, self._name = terms, terms.formats, name
         self._features = encoded(features, self._formats.feature_fraction_bits)
+        self._backward = self._features if backward is None else encoded(backward, self._formats.feature_fraction_bits)
         self._key, self._engine, self._draw = private_key, engine, draw
         self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
         self._holder, self._held, self._places = terms.holder(name), terms.held_by(name), terms.places(name)
@@ -70,7 +74,7 @@ class ShareHolder:
 
     def plaintexts_of_rows(self) -> list[int]:
         """What every peer gets encrypted: training rows for products with residuals."""
-        return pack_rows(self._features[self._order], self._formats.backward)
+        return pack_rows(self._backward[self._order], self._formats.backward)
 
     def plaintexts_of_blocks(self) -> list[int]:
         """What the holder of V gets encrypted: blocks for products with weights."""
@@ -160,7 +164,7 @@ class ShareHolder:
             answers: of every peer.
             handed: by who hands them on, residues of the gradients whose V this party holds.
         """
-        formats, X = self._formats, self._features[self._rows_of(batch)]
+        formats, X = self._formats, self._backward[self._rows_of(batch)]
         own = X.T @ residual.integers
         for answer in answers.values():
             own = own + kept(answer, formats.backward, self._fills(self._name), self._key, self._engine)

@@ -5,7 +5,6 @@ from enum import StrEnum
 
 from services.common import limits
 from services.common.errors import InvalidMessage
-from services.shared_weights.opening import OPENING_BITS
 from services.shared_weights.shared_terms import SharedTerms
 
 
@@ -80,7 +79,7 @@ class MessageSizes:
             case Kind.HANDED:
                 return -(-formats.gradient_ring // 8)
             case Kind.OPENED:
-                return OPENING_BITS // 8
+                return -(-self.terms.agreement.plan.opening_bits // 8)
         return 2 * formats.key_bits // 8
 
     def check(self) -> None:

@@ -7,11 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from attacks.training import OtherFeatures
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.common.state_folder import State, StateInMemory
+from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_exchange import Outgoing, ShareExchange
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_peer import SharePeer
@@ -27,9 +29,6 @@ from vfl.learning import Ask, Forward, Half, OwnData, Send
 class SharedObserver(Protocol):
     """Sees what a party is left with in a step."""
 
-    def begins_sharing(self, agreement: Agreement) -> None:
-        """A session on shared weights begins."""
-
     def kept_sums(self, step: int, share: Shares) -> None:
         """The party's (d, columns) share of X^T f, of its own features."""
 
@@ -44,6 +43,8 @@ class SharedMeans:
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
         state: where it is kept what was opened.
+        ledger: counts what others are opened about this party's records, over all sessions.
+        others: what the party encrypts in place of its features, an adversary's; None for an honest one.
         observer: is told what this party decrypts; None where nobody looks.
     """
 
@@ -52,6 +53,8 @@ class SharedMeans:
     timeout: float
     executor: Executor
     state: State = field(default_factory=StateInMemory)
+    ledger: OpeningLedger | None = None
+    others: OtherFeatures | None = None
     observer: SharedObserver | None = None
 
 
@@ -68,10 +71,9 @@ class SharedSteps:
         """Take a party's exchange and half of a session."""
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
+        self._others = means.others
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
         self._observer, self._own = means.observer, terms.places(name)[name]
-        if self._observer is not None:
-            self._observer.begins_sharing(terms.agreement)
 
     @classmethod
     def begin(
@@ -93,10 +95,15 @@ class SharedSteps:
         terms, bits = SharedTerms(agreement), agreement.plan.key_bits
         try:
             key = keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
-            holder = ShareHolder(terms, name, features, key, means.engine)
+            if (others := means.others) is None:
+                holder = ShareHolder(terms, name, features, key, means.engine)
+            else:
+                holder = ShareHolder(terms, name, others.forward, key, means.engine, backward=others.backward)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        exchange = ShareExchange(terms, name, key, holder, timeout=means.timeout, state=means.state)
+        exchange = ShareExchange(
+            terms, name, key, holder, timeout=means.timeout, state=means.state, ledger=means.ledger
+        )
         return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
 
     def show_public_key(self) -> None:
@@ -156,7 +163,7 @@ class SharedSteps:
         sending = self._sending(self.exchange.open(weights))
         own = self.exchange.opened(weights)
         _all_done(sending)
-        return own
+        return own if self._others is None else self._others.read(own)
 
     def _checked(self, values: Any) -> Shares:
         """A learner's weights or values: what it has made of shares."""

@@ -60,6 +60,9 @@ class SharedProblem:
         )
         return Agreement(SESSION, plan, self.classes, parties)
 
+    def terms(self, plan: TrainingPlan = SHARED_PLAN) -> SharedTerms:
+        return SharedTerms(self.agreement(plan))
+
 
 @dataclass
 class SharedSession:

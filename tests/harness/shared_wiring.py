@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
+from vfl.arrays import FloatArray
 from vfl.learning import OwnData
 
 Exchanges = Mapping[str, ShareExchange]
@@ -44,6 +47,7 @@ def wired_shares(
     *,
     peer: MakePeer = direct,
     timeout: float = 20.0,
+    others: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[dict[str, SharedSteps]]:
     """All parties' steps, their keys made for this session."""
     agreement = problem.agreement(plan)
@@ -56,7 +60,8 @@ def wired_shares(
             own = OwnData(block.shape[1], labels, problem.classes, agreement.total_features, generator)
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
-            means = SharedMeans(peers, WatchedEngine(), timeout, executor)
+            encrypted = others[name](agreement, name, block) if name in others else None
+            means = SharedMeans(peers, WatchedEngine(), timeout, executor, others=encrypted)
             parties[name] = SharedSteps.begin(agreement, name, block, own, means)
             exchanges[name] = parties[name].exchange
         yield parties
@@ -77,6 +82,13 @@ def _run(party: SharedSteps, terms: SharedTerms, steps: int | None) -> None:
     batches = [batch for epoch in range(terms.agreement.plan.epochs) for batch in schedule.epoch(epoch)]
     for step, batch in enumerate(batches[:steps]):
         party.run_step(step, batch)
+
+
+def open_all(parties: Mapping[str, SharedSteps]) -> dict[str, FloatArray]:
+    """Every party's weights, once they are opened."""
+    with ThreadPoolExecutor(len(parties)) as threads:
+        opening = {name: threads.submit(one.open) for name, one in parties.items()}
+        return {name: weights.result() for name, weights in opening.items()}
 
 
 def as_session(problem: SharedProblem, plan: TrainingPlan, parties: Mapping[str, SharedSteps]) -> SharedSession:

@@ -175,6 +175,17 @@ def test_a_plan_from_before_batches_were_named_reshuffled_them() -> None:
     assert load_settings(batches="reshuffled").plan().batches == "reshuffled"
 
 
+def test_a_plan_says_how_many_bits_are_opened() -> None:
+    message = TrainingPlan().to_message()
+    message.ClearField("opening_bits")
+    with pytest.raises(InvalidMessage, match="names no opening_bits: whoever proposes it runs an older version"):
+        TrainingPlan.from_message(message)
+    with pytest.raises(SettingsError, match="from 18 to 24"):
+        load_settings(opening_bits=25)
+    plan = load_settings(opening_bits=18).plan()
+    assert TrainingPlan.from_message(plan.to_message()) == plan
+
+
 def test_an_unknown_learner_is_refused_with_the_known_ones() -> None:
     for refused in (
         lambda: TrainingPlan.from_message(replace(TrainingPlan(), learner="linea").to_message()),
@@ -278,7 +289,8 @@ def test_plans_and_agreements_survive_the_wire() -> None:
     assert TrainingPlan.from_message(proposed.to_message()) == proposed
     with pytest.raises(InvalidMessage, match="leaves the batch size open"):
         Agreement.from_message(replace(agreement, plan=proposed).to_message())
-    options = {"packing", "key_bits", "rerandomise", *(name for name in asdict(plan) if name.endswith("_bits"))}
+    bits = {name for name in asdict(plan) if name.endswith("fraction_bits") or name.endswith("integer_bits")}
+    options = {"packing", "key_bits", "rerandomise", *bits}
     assert set(asdict(plan)) - options == set(common_pb2.TrainingPlan.DESCRIPTOR.fields_by_name)
     assert set(json.loads(plan.to_message().cipher_options)) == options
 

@@ -267,9 +267,10 @@ def test_features_travel_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the opening ---
 
 
-def test_owners_get_their_weights_once_and_no_step_follows() -> None:
+@pytest.mark.parametrize("bits", [18, 24])
+def test_owners_get_their_weights_once_and_no_step_follows(bits: int) -> None:
     problem = SharedProblem.random(columns=(3, 2, 1), classes=3)
-    plan = SHARED_PLAN.changed(epochs=1)
+    plan = SHARED_PLAN.changed(epochs=1, opening_bits=bits)
     with wired_shares(problem, plan) as parties:
         session = as_session(problem, plan, parties)
         run_all(parties, session.terms)
@@ -277,7 +278,7 @@ def test_owners_get_their_weights_once_and_no_step_follows() -> None:
         with ThreadPoolExecutor(3) as threads:
             words = {name: threads.submit(one.open) for name, one in parties.items()}
         for name, weights in words.items():
-            assert np.abs(weights.result() - expected[name]).max() <= 2.0**-16
+            assert np.abs(weights.result() - expected[name]).max() <= 2.0 ** (8 - bits)
         active = parties["active"]
         message = active.exchange.open(active.half.weights)  # type: ignore[arg-type]
         # Whatever has become of the weights, the word is the one that was kept.
@@ -294,9 +295,10 @@ def test_nothing_is_opened_before_training_is_over(half: Half) -> None:
         half.deliver(message)
 
 
-def test_a_word_has_its_bits_and_no_more() -> None:
+@pytest.mark.parametrize("bits", [18, 21, 24])
+def test_a_word_has_its_bits_and_no_more(bits: int) -> None:
     """Above and below them nothing of a share leaves: shares that differ there give the same word."""
-    share = Shares(np.array([[12345 << 32]], dtype=object), 48)
+    share = Shares(np.array([[123 << 56 - bits]], dtype=object), 48)
     other = Shares(share.integers + (1 << 48 + 8) + (1 << 20), 48)
-    assert word_of(share).tolist() == word_of(other).tolist() == [[12345]]
-    assert opened(word_of(Shares.of([[-3.5]], 48)), Shares.of([[1.25]], 48)).tolist() == [[-2.25]]
+    assert word_of(share, bits).tolist() == word_of(other, bits).tolist() == [[123]]
+    assert opened(word_of(Shares.of([[-3.5]], 48), bits), Shares.of([[1.25]], 48), bits).tolist() == [[-2.25]]

@@ -1,0 +1,114 @@
+"""How many bits about a party's records others were opened, over all its sessions. Knows no network.
+
+A retraining opens weights again, and what both openings carry adds up. Counted are whole words, whatever they carried,
+for every record that took part. What can't be written is not opened.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.errors import OutOfOrder
+from services.common.state_folder import State, StateError
+from vfl.arrays import write_arrays
+
+LEDGER = "openings.npz"
+_HEADER, _VERSION = "header", 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Account:
+    """What one owner of weights was opened: (records,) keys in order, and the bits about each."""
+
+    records: NDArray[np.uint64]
+    bits: NDArray[np.int64]
+
+    def of(self, records: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The bits about these records; 0 for one that isn't known."""
+        if not len(self.records):
+            return np.zeros(len(records), dtype=np.int64)
+        places = np.minimum(np.searchsorted(self.records, records), len(self.records) - 1)
+        return np.where(self.records[places] == records, self.bits[places], 0)
+
+    def opened(self, records: NDArray[np.uint64], bits: int) -> "_Account":
+        """The same with so many bits more about each of these records."""
+        known = np.union1d(self.records, records)
+        return _Account(known, self.of(known) + np.isin(known, records) * bits)
+
+
+_NOTHING = _Account(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+
+
+class OpeningLedger:
+    """Counts what a session adds to what others were opened about its records."""
+
+    def __init__(self, state: State, records: NDArray[np.uint64]) -> None:
+        """Count in ``state`` for a session of these records: keys that stand for them in every session."""
+        self._state, self._records = state, records
+
+    def before(self, owner: str) -> int:
+        """Bits that a party was opened in earlier sessions about the record that most was about.
+
+        Raises:
+            OutOfOrder: for a broken ledger.
+        """
+        accounts = self._read()[1]
+        return int(accounts.get(owner, _NOTHING).of(self._records).max(initial=0))
+
+    def count(self, session_id: str, bits: Mapping[str, int]) -> None:
+        """Count what a session opens, by owner, on disk when this returns. The same session again adds nothing.
+
+        Raises:
+            OutOfOrder: for a broken ledger.
+            StateNotKept: where it can't be written.
+        """
+        last, accounts = self._read()
+        if last == session_id:
+            return
+        for owner, added in bits.items():
+            accounts[owner] = accounts.get(owner, _NOTHING).opened(self._records, added)
+        header = {"version": _VERSION, "session": session_id, "owners": list(accounts)}
+        arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+        for number, account in enumerate(accounts.values()):
+            arrays |= {f"{number}_records": account.records, f"{number}_bits": account.bits}
+        file = io.BytesIO()
+        write_arrays(file, arrays)
+        self._state.write(LEDGER, file.getvalue())
+
+    def _read(self) -> tuple[str, dict[str, _Account]]:
+        try:
+            return _unpacked(self._state.read(LEDGER))
+        except StateError as error:
+            raise OutOfOrder(str(error)) from error
+
+
+def opened_in(content: bytes) -> dict[str, int]:
+    """The bits that each owner was opened about the record that most was about; raises StateError for a broken one."""
+    return {owner: int(account.bits.max(initial=0)) for owner, account in _unpacked(content)[1].items()}
+
+
+def _unpacked(content: bytes | None) -> tuple[str, dict[str, _Account]]:
+    """The session that was counted last, and all accounts."""
+    if content is None:
+        return "", {}
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            header = json.loads(archive[_HEADER].tobytes())
+            if header["version"] != _VERSION:
+                raise ValueError(f"version {header['version']}")
+            return header["session"], {
+                str(owner): _Account(archive[f"{number}_records"], archive[f"{number}_bits"])
+                for number, owner in enumerate(header["owners"])
+            }
+    except (ValueError, KeyError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
+        # Not an empty ledger: who can break the file could open without end.
+        raise StateError(
+            f"{LEDGER} of this party's state is broken: put the folder back from a copy. Deleting it forgets what "
+            "others were opened."
+        ) from error
