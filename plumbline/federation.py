@@ -114,6 +114,7 @@ class Federation:
         attacks: Sequence[str] = (),
         defences: Sequence[str] = (),
         settings: Mapping[str, Any] | None = None,
+        **terms: Any,
     ) -> Self:
         """Start coordinator, active and passive parties as processes of this machine, with mTLS, and wait for them.
 
@@ -130,12 +131,14 @@ class Federation:
             defences: defences to apply, in this order, each by the services that it sits with.
             settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
                 of them: they are those of a service that somebody starts from this shell.
+            terms: of the training plan, such as ``protocol="shared"``, which are settings as well.
         """
         # Only who starts a federation needs what reads tables, and the attacks and defences that a recipe checks.
         from plumbline.own_frames import check_tables, write_frames
         from plumbline.recipe import Recipe, own_tables, party_names
 
-        given = dict(settings or {})
+        _check_terms(terms)
+        given = {**(settings or {}), **terms}
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         try:
             root = Path(folder.name)

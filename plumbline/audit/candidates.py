@@ -25,12 +25,15 @@ from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
 from plumbline.judge.lights import is_open
+from plumbline.judge.protocols import ProtocolResult
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
 BLACK_BOX = "black box"
+# Stages of defences that protect what protocol=hu sends.
+_OF_MESSAGES = {"residuals", "answers", "updates"}
 
 
 @dataclass(frozen=True)
@@ -41,16 +44,19 @@ class Candidate:
         defences: their names.
         options: by name, where they aren't the defaults.
         black_box: whether passive parties keep their parameters.
+        protocol: of training, where it isn't the audit's.
     """
 
     defences: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     black_box: bool = False
+    protocol: str = ""
 
     @property
     def title(self) -> str:
         """What it is called."""
-        return " + ".join((*([BLACK_BOX] if self.black_box else []), *self.defences))
+        protocol = [f"protocol={self.protocol}"] if self.protocol else []
+        return " + ".join((*protocol, *([BLACK_BOX] if self.black_box else []), *self.defences))
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -60,7 +66,10 @@ class Candidate:
     def beside(self, other: "Candidate") -> "Candidate":
         """Both together."""
         return Candidate(
-            (*self.defences, *other.defences), {**self.options, **other.options}, self.black_box or other.black_box
+            (*self.defences, *other.defences),
+            {**self.options, **other.options},
+            self.black_box or other.black_box,
+            self.protocol or other.protocol,
         )
 
 
@@ -84,14 +93,21 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
     on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
     on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
     on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
+    protocol, sharing = request.federation.protocols[0], list[Candidate]()
+    if protocol == "shared":  # nobody sends what they protect
+        on_labels = [name for name in on_labels if not _OF_MESSAGES & set(specs[name].stages)]
+    elif request.federation.cipher != IN_THE_CLEAR and request.federation.hidden is None:
+        sharing = [Candidate(protocol="shared")]
     on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
     if columns and labels:  # most defences stop either kind: it takes two
         stronger = [name for name in on_labels if "residuals" in specs[name].stages] or on_labels
         pairs = [one.beside(chosen[other]) for other in stronger for one in on_columns]
-        return (*(pairs or on_columns), *on_both)
+        # What it leaves of columns doesn't depend on the protocol: one pair shows that.
+        shared = [one.beside(other) for other in sharing for one in on_columns[:1]]
+        return (*sharing, *shared, *(pairs or on_columns), *on_both)
     if columns:
         return (*on_columns, *on_both)
-    return (*(chosen[name] for name in on_labels), *on_both) if labels else ()
+    return (*sharing, *(chosen[name] for name in on_labels), *on_both) if labels else ()
 
 
 def try_defences(
@@ -109,17 +125,20 @@ def try_defences(
     request, cipher = plan.request, cipher_of_trials(findings)
     chosen = candidates_for(request, findings)
     trials: list[DefenceTrial] = []
+    undefended = {findings.summary.agreement.plan.cipher: findings}
     if chosen:
         progress.stage("trying defences", "trials")
-        undefended = _undefended_seconds(plan, tables, run, findings, cipher)
     for number, candidate in enumerate(chosen):
         progress.at(number, len(chosen), candidate.title)
+        under = ENCRYPTED if candidate.protocol else cipher
         try:
-            after = _tried(plan, candidate, tables, run, cipher)
+            after = _tried(plan, candidate, tables, run, under)
+            if under not in undefended:
+                undefended[under] = _tried(plan, Candidate(), tables, run, under)
         except (ValueError, FederationFailed, ProcessFailed) as error:
-            trials.append(DefenceTrial(candidate.title, candidate.chosen, cipher=cipher, reason=str(error)))
+            trials.append(DefenceTrial(candidate.title, candidate.chosen, cipher=under, reason=str(error)))
         else:
-            trials.append(judged_trial(candidate.title, candidate.chosen, findings, after, undefended))
+            trials.append(judged_trial(candidate.title, candidate.chosen, findings, after, undefended[under]))
         # Each time: what was measured stays when the run is stopped.
         write_durably(_file(run), json.dumps([asdict(one) for one in trials], indent=1).encode())
     return tuple(trials)
@@ -127,6 +146,8 @@ def try_defences(
 
 def cipher_of_trials(findings: Findings) -> str:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
+    if findings.summary.agreement.plan.shares_weights:
+        return ENCRYPTED
     told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
     return ENCRYPTED if set(told) - {"listens"} else IN_THE_CLEAR
 
@@ -142,7 +163,7 @@ def exposed_labels(findings: Findings) -> int:
 
 
 def judged_trial(
-    defence: str, options: Mapping[str, Any], before: Findings, after: Findings, undefended_seconds: float
+    defence: str, options: Mapping[str, Any], before: Findings, after: Findings, undefended: Findings
 ) -> DefenceTrial:
     """Compare a federation with a defence to one without it.
 
@@ -153,7 +174,7 @@ def judged_trial(
         options: of it.
         before: what the federation without it gave away.
         after: what the federation with it gave away.
-        undefended_seconds: that training took without it, under the cipher of the trial.
+        undefended: the federation without it, under the cipher of the trial.
     """
     exposed = exposed_columns(after) + exposed_labels(after)
     unmet = _unmet(before, after)
@@ -165,7 +186,8 @@ def judged_trial(
         exposed=exposed,
         accuracy=after.summary.accuracy,
         accuracy_change=after.summary.accuracy - before.summary.accuracy,
-        seconds=max(0.0, training_seconds(after) - undefended_seconds),
+        seconds=max(0.0, training_seconds(after) - training_seconds(undefended)),
+        bytes=after.summary.total_bytes - undefended.summary.total_bytes,
         cipher=after.summary.agreement.plan.cipher,
         reason=unmet,
     )
@@ -203,15 +225,6 @@ def _file(run: AuditFolder) -> Path:
     return run.path / "candidates.json"
 
 
-def _undefended_seconds(
-    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, cipher: str
-) -> float:
-    """How long training takes under the trials' cipher without a candidate: the audit's own, if that was its cipher."""
-    if findings.summary.agreement.plan.cipher == cipher:
-        return training_seconds(findings)
-    return training_seconds(_tried(plan, Candidate(), tables, run, cipher))
-
-
 def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: str) -> Findings:
     """Run the federation of a candidate in a folder that goes, and judge it."""
     trial = trial_of(plan, candidate, cipher)
@@ -230,11 +243,40 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
     """
     asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
+    protocol = candidate.protocol or asked.protocols[0]
     request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
         black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
-        settings={**asked.settings, "cipher": cipher, "defence_options": options},
+        settings={**asked.settings, "cipher": cipher, "defence_options": options, "protocol": protocol},
         try_defences=False,
+        beside=(),
     )
     return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())
+
+
+def train_beside(
+    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, progress: RunProgress
+) -> tuple[ProtocolResult, ...]:
+    """Run the same federation under each further protocol, and write what all of them gave away.
+
+    Raises what ``run_federation`` raises.
+    """
+    results = [findings.result]
+    for protocol in plan.request.federation.beside:
+        progress.stage(f"training under protocol={protocol}")
+        results.append(_tried(plan, Candidate(protocol=protocol), tables, run, plan.cipher.cipher).result)
+        write_durably(_protocols(run), json.dumps([asdict(one) for one in results[1:]], indent=1).encode())
+    return tuple(results)
+
+
+def read_beside(run: AuditFolder, findings: Findings) -> tuple[ProtocolResult, ...]:
+    """The run's protocol and those that were trained under beside it; empty without any. Raises RunFolderError."""
+    file = _protocols(run)
+    if not os.path.lexists(file):
+        return ()
+    return (findings.result, *parsed(tuple[ProtocolResult, ...], read_json(file), file))
+
+
+def _protocols(run: AuditFolder) -> Path:
+    return run.path / "protocols.json"

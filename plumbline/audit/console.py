@@ -30,6 +30,7 @@ from plumbline.judge.findings import Findings
 from plumbline.judge.lights import Light
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
+from plumbline.judge.protocols import ProtocolResult, rows_of, then_how
 from plumbline.judge.summary import RunSummary, expectations, narrow_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.terminal import shown_text
@@ -88,6 +89,8 @@ def print_verdict(console: Console, findings: Findings) -> None:
     answer = findings.answer
     for sentence in answer.sentences:
         console.print(shown_text(sentence, "bold"), highlight=False)
+    if words := then_how(findings.protocols):
+        console.print(shown_text(words, "bold"), highlight=False)
     for party in answer.parties:
         style, word = _LIGHTS[party.light]
         title = shown_text(f" {party.title or party.party}: ", "bold")
@@ -97,6 +100,8 @@ def print_verdict(console: Console, findings: Findings) -> None:
     if answer.columns:
         _print_ranked(console, answer)
     _print_labels(console, findings)
+    if findings.protocols:
+        _print_protocols(console, findings.protocols)
     for sentence in (*answer.not_measured, *not_applicable(findings)):
         console.print(shown_text(sentence), highlight=False)
 
@@ -124,6 +129,17 @@ def _print_ranked(console: Console, answer: Answer) -> None:
     for one in answer.columns[:_MOST_HITS]:
         if one.light in ("red", "amber") and (words := list(filter(None, (hits_words(one), read_words(one))))):
             console.print(shown_text(f"{short(one.column)}: {'; '.join(words)}."), highlight=False)
+
+
+def _print_protocols(console: Console, results: Sequence[ProtocolResult]) -> None:
+    """What each protocol gave away and cost, side by side."""
+    table = _table("Side by side", "The same tables, split and seeds; attacks: what they have right.")
+    _folded(table, "what", 32)
+    for one in results:
+        _folded(table, f"protocol={one.protocol}", 23)
+    for row in rows_of(results):
+        table.add_row(*map(shown_text, row))
+    console.print(table)
 
 
 def _print_some(console: Console, table: Table, columns: int) -> None:

@@ -13,11 +13,14 @@ from typing import TypeVar
 import numpy as np
 
 from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic
 from services.protocol1.formats import CipherFormats
+from services.shared_weights.share_messages import Kind, MessageSizes
+from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray
 from vfl.cores import available_cores
-from vfl.crypto import CipherVector, PackingLayout, ciphertext_count, decrypt_integers
+from vfl.crypto import CipherVector, PackingImpossible, PackingLayout, ciphertext_count, decrypt_integers
 from vfl.crypto.ciphers import spec_of
 from vfl.crypto.kernels.counts import product_cost
 from vfl.crypto.messages import MessageFormats, Messages
@@ -243,6 +246,8 @@ def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
         StageForecast("starting", speed * _PROCESS_START, f"{len(work.ids) + 1} processes"),
         StageForecast("aligning", alignment_seconds(work.ids, calibration), f"{ids} ids"),
     ]
+    if work.steps and plan.shares_weights:
+        stages.append(sharing_stage(work.agreement, calibration))
     if work.steps:
         seconds = training_seconds(work, calibration, cipher)
         stages.append(StageForecast("training", seconds, f"{plan.epochs} epochs, {work.steps:,} steps"))
@@ -282,7 +287,8 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
         return speed * messages
     assert calibration.cipher is not None  # noqa: S101 - whoever asks for ciphertexts has timed it
     keys = calibration.cipher.key * math.ceil((peers + 1) / calibration.cores)
-    step = step_seconds(work.agreement, calibration.cipher, calibration.cores, calibration.workers)
+    of_a_step = shared_step_seconds if work.agreement.plan.shares_weights else step_seconds
+    step = of_a_step(work.agreement, calibration.cipher, calibration.cores, calibration.workers)
     return speed * messages + keys + work.steps * step
 
 
@@ -306,4 +312,45 @@ def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, worke
         )
         for party in agreement.parties
     ]
+    return _shared_out(busy, cores, workers)
+
+
+def _shared_out(busy: Sequence[float], cores: int, workers: int) -> float:
+    """Seconds until all parties are done, of the seconds of work that each has."""
     return max(max(busy) / min(workers, cores), sum(busy) / cores)
+
+
+def sharing_stage(agreement: Agreement, calibration: Calibration) -> StageForecast:
+    """What comes before the first step on shared weights: each party encrypts its features once, others keep them.
+
+    Raises:
+        ValueError: where they don't fit a key or a party's memory.
+    """
+    assert calibration.cipher is not None  # noqa: S101 - shared weights are never in the clear
+    sizes, names = MessageSizes(SharedTerms(agreement)), [party.name for party in agreement.parties]
+    try:
+        sizes.check()
+    except (InvalidMessage, PackingImpossible) as error:
+        raise ValueError(str(error)) from error
+    made = [sum(sizes.features(kind, name) for kind in (Kind.ROWS, Kind.BLOCKS)) for name in names]
+    seconds = _shared_out([one * calibration.cipher.encryption for one in made], calibration.cores, calibration.workers)
+    kept = {name: sizes.kept_bytes(name) for name in names}
+    most = max(kept, key=lambda name: kept[name])
+    amount = f"{sum(made):,} ciphertexts; {most} keeps {kept[most] / 1e6:,.0f} MB of them in memory"
+    return StageForecast("encrypting features", seconds, amount)
+
+
+def shared_step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
+    """``step_seconds`` on shared weights: a party answers about its V of others, and about others' gradients."""
+    terms, rows, outputs = SharedTerms(agreement), agreement.plan.batch_size, agreement.residual_columns
+    forward, backward = outputs * terms.formats.ring, outputs * terms.formats.residual_bits
+    blocks = terms.schedule.blocks_of_step(0)
+    busy = []
+    for party in agreement.parties:
+        held, peers = terms.held_by(party.name), agreement.peers_of(party.name)
+        groups = sum(terms.groups(peer.name) for peer in peers)
+        products = sum(blocks * product_cost(terms.columns(owner), forward, forward) for owner in held)
+        products += groups * product_cost(rows, backward, backward)
+        answers = outputs * (blocks * len(held) + groups)
+        busy.append(products * seconds.multiplication + answers * seconds.answer)
+    return _shared_out(busy, cores, workers)

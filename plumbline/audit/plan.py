@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import attacks
@@ -171,6 +171,8 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
         yield LeftOut(name, "is on training, and a model is installed")
     if not spec.is_on(scenario.learner):
         yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
+    if spec.conduct == "replaces_messages" and scenario.protocol == "shared":
+        yield LeftOut(name, "replaces messages of protocol=hu, and protocol=shared has none of them")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield _without_ciphertexts(name)
     if spec.conduct == "replaces_features" and scenario.protocol == "shared":
@@ -245,16 +247,19 @@ class CipherChoice:
         return ciphers.spec_of(self.cipher).is_encrypted
 
 
-def asked_cipher(cipher: str, given: Collection[str]) -> CipherChoice | None:
+def asked_cipher(cipher: str, given: Collection[str], *, shares_weights: bool = False) -> CipherChoice | None:
     """What the request itself decides; None where it leaves the choice open.
 
     Args:
         cipher: of the settings.
+        shares_weights: whether weights are shared, which takes ciphertexts.
         given: names of the settings that were given, on the command line or in the environment.
     """
     if "cipher" in given:
         why = "as asked for." if ciphers.spec_of(cipher).is_encrypted else "INSECURE: in the clear, as asked for."
         return CipherChoice(cipher, why, is_asked=True)
+    if shares_weights:
+        return CipherChoice(ENCRYPTED, "protocol=shared has no messages in the clear.", is_asked=True)
     if about := [name for name in OF_CIPHERTEXTS if name in given]:
         return CipherChoice(ENCRYPTED, f"{about[0]} asks for ciphertexts.", is_asked=True)
     return None
@@ -291,6 +296,7 @@ class AuditPlan:
         workload: how much there is to do.
         forecast: how long it will take.
         limit: after how many sessions the verdict holds; None where no attack reads the scores of predictions.
+        beside: how long a run takes under each protocol that is trained under as well.
     """
 
     request: AuditRequest
@@ -302,6 +308,7 @@ class AuditPlan:
     workload: Workload
     forecast: Forecast
     limit: SessionLimit | None
+    beside: Mapping[str, Forecast] = field(default_factory=dict)
 
     @property
     def test_records(self) -> int:
@@ -337,7 +344,8 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     federation, adversary = request.federation, request.adversary
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
-    asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
+    own = recipe.parties[Role.ACTIVE]
+    asked = asked_cipher(own.cipher, given, shares_weights="shared" in federation.protocols)
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
@@ -376,9 +384,17 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     # Named attacks on ciphertexts, in a run that has none, say that they don't apply, not that all is safe.
     unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, chosen)))
     unmeasured = not_measured(scenario, left_out or unapplied)
-    return AuditPlan(
-        decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher), limit
-    )
+    beside = {
+        name: forecast(replace(work, agreement=_under(agreement, own.batch_size, name)), calibration, choice.cipher)
+        for name in federation.beside
+    }
+    foretold = forecast(work, calibration, choice.cipher)
+    return AuditPlan(decided, final, choice, left_out, unmeasured, records, work, foretold, limit, beside)
+
+
+def _under(agreement: Agreement, batch_size: int, protocol: str) -> Agreement:
+    """The terms under another protocol, which may choose another batch size."""
+    return with_batch_size(replace(agreement, plan=agreement.plan.changed(protocol=protocol, batch_size=batch_size)))
 
 
 def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_trained: bool) -> Agreement:
@@ -443,4 +459,6 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "not_measured": list(plan.not_measured),
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
+        "amounts": {stage.name: stage.amount for stage in plan.forecast.stages},
+        "beside_seconds": {name: round(one.seconds, 1) for name, one in plan.beside.items()},
     }

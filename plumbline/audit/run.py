@@ -16,7 +16,15 @@ from rich.text import Text
 
 from attacks import spec_of
 from defences import defence_class
-from plumbline.audit.candidates import most_trials, read_trials, try_defences
+from plumbline.audit.candidates import (
+    Candidate,
+    most_trials,
+    read_beside,
+    read_trials,
+    train_beside,
+    trial_of,
+    try_defences,
+)
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
@@ -67,6 +75,8 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
             findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
+            if request.federation.beside:
+                findings = replace(findings, protocols=train_beside(plan, tables, run, findings, progress))
             if request.federation.try_defences:
                 findings = replace(findings, trials=try_defences(plan, tables, run, findings, progress))
             progress.stage("writing the report")
@@ -94,6 +104,9 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
     recipe = candidates(request).recipe(examined.settings).checked()
     tables = JoinedTables(recipe.parties, examined.tables)
     plan = plan_audit(request, recipe, tables)
+    for protocol in request.federation.beside:
+        # Refused now, and not once the first federation is over.
+        trial_of(plan, Candidate(protocol=protocol), plan.cipher.cipher)
     if not is_quiet:
         print_plan(console, plan)
     return plan, tables
@@ -122,7 +135,8 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
     if not summary.agreement.plan.is_encrypted and "why" in plan:
         summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
-    return replace(findings, summary=summary, trials=read_trials(run))
+    findings = replace(findings, summary=summary, trials=read_trials(run))
+    return replace(findings, protocols=read_beside(run, findings))
 
 
 def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
@@ -189,6 +203,12 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             reasons.setdefault(one.reason, []).append(one.attack)
         words = (f"{', '.join(names)} ({why})" for why, names in reasons.items())
         yield f"Left out: {'; '.join(words)}."
+    for protocol, foretold in plan.beside.items():
+        of = next((f" ({one.amount})" for one in foretold.stages if one.name == "encrypting features"), "")
+        yield (
+            f"Beside it protocol={protocol}{of}: a federation of its own, over the same tables, split and seeds: about "
+            f"{duration_words(foretold.seconds)}."
+        )
     if plan.request.federation.try_defences:
         most = most_trials(plan.request)
         # No trial takes as long as training does for its cipher.

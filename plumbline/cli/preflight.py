@@ -1,5 +1,6 @@
 """``plumbline preflight``: what a passive party's table will give away, before the party joins (Rassouli, Remark 4)."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
+from services.common.agreement import TrainingPlan
 from services.common.settings import environment_values, settings_of
 from vfl.data.faults import bounded, counted
 from vfl.data.typed_tables import TypedTable
@@ -82,6 +84,20 @@ class Preflight:
             f"sums of columns that tell a whole record. With PLUMBLINE_MOST_FORMS={self.share:g} at most "
             f"{self.most_forms} of a record are answered per active party: {sessions}. An epoch that is validated is "
             "one more model, of the validation records; epochs are validated only within the limit."
+        )
+
+    @property
+    def opening(self) -> str:
+        """What training on shared weights would open, against labels and records, in sentences."""
+        plan = TrainingPlan(protocol="shared")
+        columns = plan.family.columns(self.classes)
+        opened, labels = self.features * columns * plan.opening_bits, self.rows * math.log2(self.classes)
+        return (
+            f"Training with PLUMBLINE_PROTOCOL=shared tells nobody anything before weights are opened. A party that "
+            f"sends other messages than the protocol's reads no more there than is opened: this one {opened:,} bits, "
+            f"where {self.rows:,} labels of {self.classes} classes have {labels:,.0f} at most; the active party "
+            f"{columns * plan.opening_bits} bits for each of its columns, where a record of this table has "
+            f"{self.features * plan.feature_fraction_bits:,}."
         )
 
     @property
@@ -164,12 +180,13 @@ def _facts(found: Preflight) -> dict[str, Any]:
     facts = asdict(found)
     facts["bounds"]["fully_determined"] = found.bounds.fully_determined
     told = {"most_forms": found.most_forms, "sessions": found.sessions, "limit": found.limit}
+    told |= {"opening": found.opening}
     return {**facts, **told, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
 
 
 def _print(found: Preflight) -> None:
     bounds, console = found.bounds, Console(highlight=False, markup=False)
-    console.print(found.verdict, found.advice, f"{found.limit}\n", sep="\n\n")
+    console.print(found.verdict, found.advice, found.limit, f"{found.opening}\n", sep="\n\n")
     errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
     for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):
         errors.add_column(heading, justify="right" if side == "right" else "left")

@@ -7,6 +7,7 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
+from plumbline.judge.protocols import ProtocolResult, result_of, then_how
 from plumbline.judge.sentences import answer_of
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
@@ -31,6 +32,7 @@ class DefenceTrial:
         accuracy: of the test records; None where the federation refused.
         accuracy_change: accuracy less that of the run without the defence.
         seconds: that its training takes more than training without it, under the trial's cipher both.
+        bytes: that all its messages take more than without it, likewise.
         cipher: that of the trial.
         reason: why it can't be said to hold; empty where the numbers say it.
     """
@@ -43,6 +45,7 @@ class DefenceTrial:
     accuracy: float | None = None
     accuracy_change: float = 0.0
     seconds: float = 0.0
+    bytes: int = 0
     cipher: str = IN_THE_CLEAR
     reason: str = ""
 
@@ -71,7 +74,9 @@ def recommendation_words(trials: Sequence[DefenceTrial]) -> str:
         return f"None of the {len(trials)} defences that were tried holds.{nearest}"
     lost = max(0.0, -best.accuracy_change)
     price = f"{100 * lost:.1f} points of accuracy" if lost else "no accuracy"
-    return f"The cheapest defence that holds is {best.defence}: it costs {price} and {best.seconds:.1f} s of training."
+    more = f", {best.seconds:.1f} s of training and {best.bytes / 1e6:.1f} MB" if best.bytes > 0 else ""
+    price += more or f" and {best.seconds:.1f} s of training"
+    return f"The cheapest defence that holds is {best.defence}: it costs {price}."
 
 
 Finding = AttackFinding | TrainingFinding
@@ -87,6 +92,7 @@ class Findings(Sequence[Finding]):
         training: what attacks on training found.
         answer: the verdict in words, with lights.
         trials: defences that were tried, with what they left of the leak.
+        protocols: the run's and others' beside it, each in a federation of its own; empty for the run's alone.
         folder: what the parties wrote of the run; None where these findings are of no run on disk.
     """
 
@@ -95,6 +101,7 @@ class Findings(Sequence[Finding]):
     training: tuple[TrainingFinding, ...]
     answer: Answer
     trials: tuple[DefenceTrial, ...] = ()
+    protocols: tuple[ProtocolResult, ...] = ()
     folder: RunFolder | None = None
 
     def __len__(self) -> int:
@@ -111,6 +118,11 @@ class Findings(Sequence[Finding]):
         found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
         return found[index]
 
+    @property
+    def result(self) -> ProtocolResult:
+        """The run in short, to stand beside one under another protocol."""
+        return result_of(self.summary, self.answer, self.training)
+
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
         return {
@@ -122,6 +134,8 @@ class Findings(Sequence[Finding]):
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
             "largest_part": self.answer.largest_part,
             "trials": [asdict(one) for one in self.trials],
+            "protocols": [asdict(one) for one in self.protocols],
+            "then_how": then_how(self.protocols),
         }
 
 

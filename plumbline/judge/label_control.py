@@ -75,6 +75,9 @@ def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
     agreement = folder.record(Role.ACTIVE).agreement
     if agreement is None or not isinstance(agreement.plan.family, LinearRegression):
         return LabelControl(reason="A control is of sessions that train linear.")
+    name = attack.partition("(")[0]
+    if agreement.plan.shares_weights and "equations" in attacks.spec_of(name).needs:
+        return LabelControl(reason="A control in the clear has sums to listen to, and protocol=shared sends none.")
     try:
         defended = [name for name, one in folder.records().items() if name != Role.COORDINATOR and one.defences]
         blocks = [folder.features(one.name).features for one in agreement.parties]
@@ -93,7 +96,7 @@ def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
     shuffled = generator.permutation(labels[rows])
     view = _session(agreement, [block[rows] for block in blocks], shuffled, at, generator)
     try:
-        listening = attacks.load_training(attack.partition("(")[0])
+        listening = attacks.load_training(name)
         if not listens(listening):
             return LabelControl(reason=f"{attack} needs ciphertexts, and a control has none.")
         found = FoundLabels(**listening.attack(view).arrays()).labels

@@ -37,6 +37,7 @@ from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import FAILED
 from services.common.session_limit import SessionLimit
+from services.shared_weights.opening import opened_bits
 from vfl.data.faults import counted
 
 # What a sentence calls parties that nobody gave a title.
@@ -414,10 +415,14 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
             f"What only ciphertexts can tell ({', '.join(REPLACING)}) was not measured: training was not encrypted."
         )
     if case.honest:
-        sentences.append(
-            f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not "
-            f"measured: mount {REPLACING[0]} (--attacks), as --adversary both does on either side."
+        who = (
+            f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not measured"
         )
+        if case.summary.agreement.plan.shares_weights:
+            opened = (f"{case.title(one)} {opened_bits(case.summary.agreement, one):,}" for one in case.honest)
+            sentences.append(f"{who}. It is no more than fits into opened weights, in bits: {', '.join(opened)}.")
+        else:
+            sentences.append(f"{who}: mount {REPLACING[0]} (--attacks), as --adversary both does on either side.")
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
     failed = [one.attack for one in everything if _has_failed(one)]
     if failed:

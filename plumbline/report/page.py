@@ -20,6 +20,7 @@ from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, e
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.protocols import rows_of, then_how
 from plumbline.judge.summary import RunSummary, assumptions, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.report.cards import ColumnEvidence, cards_of, knows_more, read_evidence
@@ -30,6 +31,7 @@ from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
 from services.party.guard import channels_of, epochs_until_heard, steps_until_told
 from services.protocol1.channels import Channel
+from services.shared_weights.opening import opened_bits
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PackingImpossible
 
@@ -299,6 +301,8 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "levels": ranked_levels(findings),
         "labels_chart": labels_by_epoch(findings.training),
         "cheapest": recommended(findings.trials),
+        "then_how": then_how(findings.protocols),
+        "beside": rows_of(findings.protocols) if findings.protocols else [],
         "cards": cards_of(columns, evidence, findings.predictions.attacks),
         "strengths": by_strength(findings.predictions.attacks, columns, evidence),
         "curves": label_curves(folder, findings),
@@ -391,7 +395,8 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
         facts: the run's; ``request`` tells whether parameters were disclosed.
     """
     disclosed = not facts.get("request", {}).get("black_box", False)
-    return [*_of_training(summary.agreement), *_of_predictions(summary, disclosed=disclosed)]
+    of_training = _of_opening if summary.agreement.plan.shares_weights else _of_training
+    return [*of_training(summary.agreement), *_of_predictions(summary, disclosed=disclosed)]
 
 
 def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
@@ -403,6 +408,24 @@ def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
             continue
         for channel in channels:
             yield _of_channel(encrypted, channel)
+
+
+def _of_opening(agreement: Agreement) -> Iterator[LedgerRow]:
+    """On shared weights nothing is counted in a step: what is opened, once."""
+    others = sum(party.feature_count for party in agreement.parties[1:])
+    for party in agreement.parties:
+        is_active = party is agreement.active
+        yield LedgerRow(
+            party=party.name,
+            received=f"its own weights, once, when training is over: {opened_bits(agreement, party.name):,} bits; "
+            "before, uniform numbers",
+            about="the other parties' features of one record" if is_active else f"{agreement.active.name}'s labels",
+            equations=party.feature_count * agreement.residual_columns,
+            unknowns=others if is_active else agreement.training_rows,
+            since="When weights are opened: they say what a model of these columns says, and to who has sent other "
+            "messages than the protocol's as many bits as they have.",
+            possible=True,
+        )
 
 
 def _of_channel(agreement: Agreement, channel: Channel) -> LedgerRow:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from services.protocol1.cipher import Cipher, Combined, Unmask
 from services.protocol1.vectors import DecryptedVector, WireVector
 from vfl.arrays import FloatArray
+from vfl.crypto.sharing.shares import Shares
 
 
 @dataclass
@@ -18,10 +19,12 @@ class Transcript:
     Attributes:
         shares: its own share of the residual, by step.
         sums: by step and peer, what the residuals were multiplied by, and the sums that followed.
+        kept: by step, its share of its own sums, (d, columns), where weights are shared.
     """
 
     shares: dict[int, FloatArray] = field(default_factory=dict)
     sums: dict[tuple[int, str], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    kept: dict[int, Shares] = field(default_factory=dict)
 
 
 class RecordingCipher:

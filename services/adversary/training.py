@@ -40,6 +40,7 @@ from services.shared_weights.opening import fraction_bits
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
+from vfl.crypto.sharing.shares import Shares
 
 _log = logging.getLogger(__name__)
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
@@ -97,33 +98,48 @@ class TrainingAdversary:
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
-        self._transcript = Transcript()
-        self._conclude, self._refused, self._others = {}, {}, {}
+        self._begin(agreement)
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
-            if not attack.spec.is_on(agreement.plan.learner):
-                self._refused[one] = ValueError(
-                    f"{one} is on sessions of {' and '.join(attack.spec.learners)}, and this one trains "
-                    f"{agreement.plan.learner}."
-                )
-            elif replaces_messages(attack):
+            if replaces_messages(attack) and one not in self._refused:
                 try:
                     honest = partial(messages_by, self._arithmetic, agreement, name)
                     cipher, self._conclude[one] = _replaced(one, attack, agreement, name, honest)
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._refused[one] = error
-            elif listens(attack):
-                self._conclude[one] = attack.attack
-            else:
-                self._refused[one] = ValueError(f"{one} reads what protocol=shared opens: protocol=hu opens nothing.")
         if not self._mounted:
             return make_cipher(agreement, name, self._arithmetic)
         features = agreement.party(name).feature_count
         return RecordingCipher(cipher or make_cipher(agreement, name, self._arithmetic), self._transcript, features)
 
+    def _begin(self, agreement: Agreement) -> None:
+        """Forget the session before, and refuse the attacks that can't be on this one."""
+        self._transcript = Transcript()
+        self._conclude, self._refused, self._others = {}, {}, {}
+        for one, attack in self._mounted.items():
+            spec, plan = attack.spec, agreement.plan
+            if not spec.is_on(plan.learner):
+                self._refused[one] = ValueError(
+                    f"{one} is on sessions of {' and '.join(spec.learners)}, and this one trains {plan.learner}."
+                )
+            elif listens(attack):
+                self._conclude[one] = attack.attack
+            elif replaces_messages(attack) and plan.shares_weights:
+                self._refused[one] = ValueError(
+                    f"{one} replaces messages of protocol=hu, and protocol=shared has none of them."
+                )
+            elif replaces_features(attack) and not plan.shares_weights:
+                self._refused[one] = ValueError(f"{one} reads what protocol=shared opens: protocol=hu opens nothing.")
+
+    def kept_sums(self, step: int, share: Shares) -> None:
+        """Keep what a step on shared weights left the party with, where any attack is mounted."""
+        if self._mounted:
+            self._transcript.kept[step] = share
+
     def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
         """What this party encrypts in place of its features in a session on shared weights; None for these."""
-        self._others, chosen = {}, None
+        self._begin(agreement)
+        chosen: OtherFeatures | None = None
         for one, attack in self._mounted.items():
             if replaces_features(attack):
                 try:
@@ -161,19 +177,15 @@ class TrainingAdversary:
             status: AttackStatus = DONE
             reason = None
             try:
+                if name in self._refused:
+                    raise self._refused[name]
                 if name in self._others:
                     found = self._found(name, _result(self._others[name]))
                 else:
-                    if training.agreement.plan.shares_weights:
-                        raise ValueError(
-                            f"{name} reads what protocol=hu sends back: protocol=shared sends nothing back."
-                        )
-                    if name in self._refused:
-                        raise self._refused[name]
                     view = view or self._view(training, records)
                     found = self._found(name, self._conclude[name](view))
                 reason = None if (said := found.pop("reason", None)) is None else str(said)
-                _log.info("Attack %s has run on %d steps.", name, len(self._transcript.shares))
+                _log.info("Attack %s has run.", name)
             except ValueError as error:
                 status, reason = NOT_APPLICABLE, str(error)
                 _log.warning("Attack %s is not applicable: %s", name, error)
@@ -223,21 +235,17 @@ class TrainingAdversary:
     def _view(self, training: PartyTraining, records: IntArray | None) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
         step_size = plan.encryption.residual_step
-        batches = _batches(agreement)
+        if plan.shares_weights:
+            steps, equations = self._of_shares(training)
+        else:
+            steps, equations = self._of_answers(training)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
-        gridded = training.gridded
         return TrainingView(
             role="active" if is_active else "passive",
             features=model.features_of(rows),
-            steps=tuple(
-                OwnStep(step, batches[step], np.rint(share / step_size) * step_size if step_size else share)
-                for step, share in self._transcript.shares.items()
-            ),
-            equations=tuple(
-                _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
-                for (step, peer), (matrix, sums) in self._transcript.sums.items()
-            ),
+            steps=tuple(steps),
+            equations=tuple(equations),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},
             label_party=None if is_active else agreement.active.name,
             learner=plan.family,
@@ -249,6 +257,41 @@ class TrainingAdversary:
             records=records,
             earlier=() if records is None else tuple(self._earlier),
         )
+
+    def _of_answers(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
+        """Own shares and sums of every step, as answers told them."""
+        grid, gridded, batches = (
+            training.agreement.plan.encryption.residual_step,
+            training.gridded,
+            _batches(training.agreement),
+        )
+        steps = [
+            OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
+            for step, share in self._transcript.shares.items()
+        ]
+        equations = [
+            _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
+            for (step, peer), (matrix, sums) in self._transcript.sums.items()
+        ]
+        return steps, equations
+
+    def _of_shares(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
+        """What a training on shared weights leaves an adversary to try: as if nothing were shared.
+
+        Of every step the own part of the score is that of the opened weights. What the party decrypted is taken for
+        sums, about their mean and of such a size as sums may have, and for every peer's.
+        """
+        agreement, model, batches = training.agreement, training.model, _batches(training.agreement)
+        half_ring = 1 << SharedTerms(agreement).formats.gradient_ring - 1
+        steps, equations = [], []
+        for step, share in self._transcript.kept.items():
+            rows = batches[step]
+            own = model.features_of(rows)
+            steps.append(OwnStep(step, rows, own @ np.asarray(training.half.weights, dtype=np.float64)))
+            centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
+            sums = (centred / half_ring).astype(np.float64) * len(rows)
+            equations += [Equations(step, peer.name, rows, own, sums) for peer in agreement.peers_of(self._name)]
+        return steps, equations
 
 
 def _numbers(view: TrainingView) -> int:
@@ -306,14 +349,12 @@ def _result(others: OtherFeatures | Exception | SystemExit) -> TrainingResult:
 
 def sharing_terms(agreement: Agreement, features: FloatArray) -> SharingTerms:
     """The same of a session on shared weights; raises ValueError for more records than an attack can hold."""
-    plan, schedule = agreement.plan, SharedTerms(agreement).schedule
-    _check_visits(agreement)
-    batches = [batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch)]
+    plan = agreement.plan
     return SharingTerms(
         features=features,
         classes=agreement.classes,
         outputs=agreement.residual_columns,
-        batches=tuple(np.concatenate([schedule.blocks[number] for number in batch]) for batch in batches),
+        batches=_batches(agreement),
         learner=plan.family,
         opening_bits=plan.opening_bits,
         opening_fraction_bits=fraction_bits(plan.opening_bits),
@@ -325,6 +366,10 @@ def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
     plan = agreement.plan
     _check_visits(agreement)
+    if plan.shares_weights:
+        blocks = SharedTerms(agreement).schedule
+        numbers = (batch for epoch in range(plan.epochs) for batch in blocks.epoch(epoch))
+        return tuple(np.concatenate([blocks.blocks[number] for number in batch]) for batch in numbers)
     schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
     return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
 

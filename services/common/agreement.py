@@ -231,7 +231,7 @@ class TrainingPlan:
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
         values = {name: getattr(message, name) for name in cls.__dataclass_fields__.keys() - _OF_CIPHERS}
-        for term in (*_PLUGINS, "batches", "serving", "opening_bits"):
+        for term in (*_PLUGINS, "batches", "protocol", "serving", "opening_bits"):
             if not values[term]:
                 raise InvalidMessage(
                     f"The plan names no {term}: whoever proposes it runs an older version of Plumbline."

@@ -88,7 +88,7 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             "at the active party."
         )
     if plan.shares_weights and settings.kernel == "phe":
-        raise OutOfOrder("protocol=shared isn't computed by PLUMBLINE_KERNEL=phe: choose another kernel here.")
+        raise OutOfOrder("PLUMBLINE_KERNEL=phe computes no protocol=shared: choose another kernel here.")
     if plan.is_encrypted and plan.key_bits < settings.key_bits:
         raise OutOfOrder(
             f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "

@@ -13,7 +13,7 @@ from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining
+from services.party.party_training import PartyTraining, TrainingObserver
 from services.party.record import RunRecord
 from services.protocol1.cipher import Cipher
 from services.protocol1.peer import Peer
@@ -62,7 +62,7 @@ class Coordinator(Protocol):
         """Whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
 
 
-class Adversary(Protocol):
+class Adversary(TrainingObserver, Protocol):
     """What a party's own attacks on training do beside it; an honest party has one that is idle."""
 
     @property
@@ -74,9 +74,6 @@ class Adversary(Protocol):
 
     def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
         """What this party encrypts in place of its features where weights are shared; None for these themselves."""
-
-    def own_share(self, step: int, share: FloatArray) -> None:
-        """Keep the party's own share of a step, where any attack is mounted."""
 
     def attack(
         self, training: PartyTraining, tell: TellsAttack = nobody_watches, *, records: IntArray | None = None

@@ -35,7 +35,7 @@ from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart, check_is_served_shared
-from services.shared_weights.shared_steps import SharedMeans, SharedSteps
+from services.shared_weights.shared_steps import SharedMeans, SharedObserver, SharedSteps
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine
 from vfl.data import GriddedFeatures
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 E = TypeVar("E", GradientExchange, ShareExchange)
 
 
-class TrainingObserver(Protocol):
+class TrainingObserver(SharedObserver, Protocol):
     """Sees what a party computes for itself in training."""
 
     def own_share(self, step: int, share: FloatArray) -> None:
@@ -195,9 +195,15 @@ class PartyTraining:
             raise InvalidMessage(f"{self.name}: protocol=shared sends no residuals for {names} to protect.")
         if stays_shared(self.agreement):
             check_is_served_shared(self._learner)
-        others = means.others(self.agreement, self.name, self._features)
         shared = SharedMeans(
-            means.share_peers, means.engine, means.timeout, means.executor, means.state, means.ledger, others
+            means.share_peers,
+            means.engine,
+            means.timeout,
+            means.executor,
+            means.state,
+            means.ledger,
+            means.others(self.agreement, self.name, self._features),
+            means.observer,
         )
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
 

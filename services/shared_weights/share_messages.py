@@ -56,7 +56,7 @@ class MessageSizes:
 
     def parts(self, kind: Kind, sender: str) -> int:
         """How many parts a party's encrypted features have."""
-        return -(-self._features(kind, sender) // _VALUES_PER_PART)
+        return -(-self.features(kind, sender) // _VALUES_PER_PART)
 
     def part(self, number: int) -> slice:
         """Which of the values stand in a part of encrypted features."""
@@ -67,7 +67,7 @@ class MessageSizes:
         terms, outputs = self.terms, self.terms.formats.outputs
         match kind:
             case Kind.ROWS | Kind.BLOCKS:
-                return min(_VALUES_PER_PART, self._features(kind, sender) - step * _VALUES_PER_PART)
+                return min(_VALUES_PER_PART, self.features(kind, sender) - step * _VALUES_PER_PART)
             case Kind.FORWARD:
                 return terms.schedule.blocks_of_step(step) * outputs
             case Kind.BACKWARD:
@@ -89,18 +89,21 @@ class MessageSizes:
 
     def check(self) -> None:
         """Raises InvalidMessage where a party would keep more of others' encrypted features than it may be made to."""
-        width = self.width(Kind.ROWS)
         for party in self.terms.agreement.parties:
-            peers = [peer.name for peer in self.terms.agreement.peers_of(party.name)]
-            kept = sum(self._features(Kind.ROWS, peer) for peer in peers)
-            kept += sum(self._features(Kind.BLOCKS, peer) for peer in self.terms.held_by(party.name))
-            if kept * width > limits.FEATURE_CIPHERTEXT_BYTES:
+            if (kept := self.kept_bytes(party.name)) > limits.FEATURE_CIPHERTEXT_BYTES:
                 raise InvalidMessage(
-                    f"{party.name} would keep {kept * width >> 20} MiB of the others' encrypted features, at most "
+                    f"{party.name} would keep {kept >> 20} MiB of the others' encrypted features, at most "
                     f"{limits.FEATURE_CIPHERTEXT_BYTES >> 20} can be kept: align fewer records or choose fewer columns."
                 )
 
-    def _features(self, kind: Kind, sender: str) -> int:
+    def kept_bytes(self, name: str) -> int:
+        """How much memory the others' encrypted features take at a party, until the session ends."""
+        peers = [peer.name for peer in self.terms.agreement.peers_of(name)]
+        kept = sum(self.features(Kind.ROWS, peer) for peer in peers)
+        kept += sum(self.features(Kind.BLOCKS, peer) for peer in self.terms.held_by(name))
+        return kept * self.width(Kind.ROWS)
+
+    def features(self, kind: Kind, sender: str) -> int:
         """Ciphertexts of a party's features."""
         terms = self.terms
         if kind is Kind.BLOCKS:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +28,13 @@ from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Half, OwnData, Send
 
 
+class SharedObserver(Protocol):
+    """Sees what a party is left with in a step."""
+
+    def kept_sums(self, step: int, share: Shares) -> None:
+        """The party's (d, columns) share of X^T f, of its own features."""
+
+
 @dataclass(frozen=True)
 class SharedMeans:
     """What a party trains on shared weights with, besides its data.
@@ -40,6 +47,7 @@ class SharedMeans:
         state: where it is kept what was opened.
         ledger: counts what others are opened about this party's records, over all sessions.
         others: what the party encrypts in place of its features, an adversary's; None for an honest one.
+        observer: is told what this party decrypts; None where nobody looks.
     """
 
     peers: Mapping[str, SharePeer]
@@ -49,6 +57,7 @@ class SharedMeans:
     state: State = field(default_factory=StateInMemory)
     ledger: OpeningLedger | None = None
     others: OtherFeatures | None = None
+    observer: SharedObserver | None = None
 
 
 class SharedSteps:
@@ -61,12 +70,13 @@ class SharedSteps:
     """
 
     def __init__(self, terms: SharedTerms, name: str, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
-        """Take a session's exchange and half."""
+        """Take a party's exchange and half of a session."""
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
         self._terms, self._name = terms, name
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._others = means.others
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
+        self._observer, self._own = means.observer, terms.places(name)[name]
 
     @classmethod
     def begin(
@@ -142,6 +152,8 @@ class SharedSteps:
                         raise self._calls.refused("asks for sums before it has sent anything")
                     with timer.stage("decrypt"):
                         answer = exchange.sums(step, batch, residual)
+                    if self._observer is not None:
+                        self._observer.kept_sums(step, answer[self._own])
             with timer.stage("update"):
                 request = self._calls.next_request(program, answer)
         with timer.stage("wait"):

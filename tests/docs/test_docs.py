@@ -150,3 +150,9 @@ def failures_of_session(tutorial: str) -> int:
     runner.run(test)
     assert runner.tries > 2
     return runner.summarize(verbose=False).failed
+
+
+def test_each_claim_about_shared_training_names_a_test_that_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "shared-training.md").read_text())
+    assert len(named) > 15
+    assert [f"{path}::{test}" for path, test in named if f"def {test}(" not in (ROOT / path).read_text()] == []

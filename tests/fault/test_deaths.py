@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -138,6 +139,18 @@ def test_a_death_is_noticed_by_everybody_and_named(
 ) -> None:
     # Once: a coordinator killed at step 3 was noticed after all 280, and an active party by the step timeout.
     check_death(federation, stage, killed, frozen, GENEROUS)
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+def test_a_death_on_shared_weights_is_noticed_and_the_next_job_is_as_any_other(tmp_path: Path, parties: int) -> None:
+    terms = {"protocol": "shared", "epochs": 2000, "batch_size": 16, "step_timeout": STEP_TIMEOUT}
+    with quick_federation(tmp_path, parties=parties, **terms) as running:
+        killed = [name for name in running.processes.settings if name.startswith("passive")][-1]
+        words, seconds = strike_at(running, "training", frozen_while(running, None, killed))
+        assert words.startswith(f"{killed} does not answer: ")
+        assert seconds < GENEROUS
+        take_back(running, killed)
+        assert_no_traceback(running.processes)
 
 
 @pytest.mark.hostile_long

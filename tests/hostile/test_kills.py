@@ -17,9 +17,9 @@ SECONDS = 5.0
 GENEROUS = 60.0
 
 
-@pytest.fixture
-def federation(tmp_path: Path) -> Iterator[Federation]:
-    with served_federation(tmp_path) as running:
+@pytest.fixture(params=["hu", "shared"])
+def federation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Federation]:
+    with served_federation(tmp_path, protocol=request.param) as running:
         yield running
         assert_sound(running.processes)
 

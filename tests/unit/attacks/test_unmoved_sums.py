@@ -65,8 +65,7 @@ def test_sums_of_other_numbers_than_labels_are_no_labels() -> None:
 
 
 def test_each_of_several_classes_is_read() -> None:
-    terms = {"epochs": 8, "classes": 3, "initialisation": "xavier", "learning_rate": 0.5}
-    run = planted(rows=30, batch=30, parties=(1, 20), **terms)
+    run = planted(rows=30, batch=30, parties=(1, 20), epochs=8, classes=3, initialisation="xavier", learning_rate=0.5)
     found = LabelRecovery().attack(view_of(run, 1, "xavier"))
     assert (found.labels == run.labels).all()
 

@@ -304,3 +304,9 @@ def test_the_state_folder_of_a_service_in_this_shell_is_not_that_of_a_federation
     monkeypatch.setenv("PLUMBLINE_STATE_DIR", str(tmp_path / "served"))
     made = Recipe(TABLES, heeds_shell=True).checked().settings(tmp_path)
     assert {settings.state_dir for settings in made.values()} == {None}
+
+
+def test_a_local_federation_trains_under_the_protocol_that_it_is_asked_for(tmp_path: Path) -> None:
+    for asked in ({"protocol": "shared"}, {"settings": {"protocol": "shared"}}):
+        assert {one.protocol for one in start_local(tmp_path, **asked).values()} == {"shared"}
+    assert {one.protocol for one in start_local(tmp_path).values()} == {"hu"}

@@ -25,6 +25,7 @@ from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
+from services.common.agreement import TrainingPlan
 from tests.harness.documented_plugin import install
 from tests.harness.findings import attack, column, findings, levels
 from tests.harness.reported import findings_of, made_run
@@ -54,12 +55,23 @@ def titles(request: AuditRequest, found: Findings) -> list[str]:
 
 def test_only_what_leaked_is_defended(run: Findings) -> None:
     assert titles(REQUEST, answering(run, columns=False, labels=False)) == []
-    assert titles(REQUEST, answering(run, columns=False, labels=True)) == ["response_truncation", "dp_noise"]
+    labels = titles(REQUEST, answering(run, columns=False, labels=True))
+    assert labels == ["protocol=shared", "response_truncation", "dp_noise"]
     columns = titles(REQUEST, answering(run, columns=True, labels=False))
     assert columns[:4] == ["black box", "parameter_rotation", "feature_transform", "class_label"]
     assert len(columns) <= most_trials(REQUEST)
     both = titles(REQUEST, answering(run, columns=True, labels=True))
-    assert both == [f"{title} + dp_noise" for title in columns]
+    assert both[:2] == ["protocol=shared", "protocol=shared + black box"]
+    assert both[2:] == [f"{title} + dp_noise" for title in columns]
+
+
+def test_shared_weights_are_tried_first_where_they_can_be(run: Findings) -> None:
+    leaks = answering(run, columns=False, labels=True)
+    assert titles(REQUEST.changed(cipher="plain"), leaks) == ["response_truncation", "dp_noise"]
+    sharing = REQUEST.changed(settings={"protocol": "shared"})
+    assert titles(sharing, leaks) == []
+    summary = replace(run.summary, agreement=replace(run.summary.agreement, plan=TrainingPlan(protocol="shared")))
+    assert cipher_of_trials(replace(run, summary=summary)) == "paillier"
 
 
 def test_a_defence_of_another_package_is_tried_as_its_spec_says(
@@ -68,7 +80,8 @@ def test_a_defence_of_another_package_is_tried_as_its_spec_says(
     install("adding-a-defence.md", "score_power", tmp_path, monkeypatch)
     found = candidates_for(REQUEST, answering(run, columns=True, labels=False))
     assert found[-1] == Candidate(("score_power",))
-    assert len(found) == most_trials(REQUEST)
+    # Where labels leak as well, shared weights are tried, alone and with the first.
+    assert len(found) + 2 == most_trials(REQUEST)
     spec = replace(spec_of("score_power"), stops=("columns", "labels"), tried_with={"power": 0.5})
     monkeypatch.setattr("score_power.ScorePower.spec", spec)
     both = candidates_for(REQUEST, answering(run, columns=True, labels=True))
@@ -86,19 +99,19 @@ def test_what_is_in_place_is_not_tried_again(run: Findings) -> None:
 
 def test_a_leak_that_no_attack_could_be_tried_on_is_not_known_to_be_closed(run: Findings) -> None:
     before = answering(run, columns=True, labels=False)
-    held = judged_trial("d", {}, before, answering(run, columns=False, labels=False), 0.0)
+    held = judged_trial("d", {}, before, answering(run, columns=False, labels=False), run)
     assert held.holds
     assert held.exposed == 0
-    unmeasured = judged_trial("d", {}, before, answering(run, columns=False, labels=False, sees_scores=False), 0.0)
+    unmeasured = judged_trial("d", {}, before, answering(run, columns=False, labels=False, sees_scores=False), run)
     assert not unmeasured.holds
     assert "was not measured" in unmeasured.reason
     open_end = tuple(replace(one, part=Interval(0.3, 0.0, 0.6)) for one in SAFE)
     few = answering(run, columns=False, labels=False)
     few = replace(few, answer=replace(few.answer, columns=(replace(few.answer.columns[0], levels=open_end),)))
-    unknown = judged_trial("d", {}, before, few, 0.0)
+    unknown = judged_trial("d", {}, before, few, run)
     assert not unknown.holds
     assert "Too few records" in unknown.reason
-    leaking = judged_trial("d", {}, before, answering(run, columns=True, labels=True), 0.0)
+    leaking = judged_trial("d", {}, before, answering(run, columns=True, labels=True), run)
     assert not leaking.holds
     assert leaking.exposed == 2
     assert leaking.part == pytest.approx(0.8)
@@ -136,6 +149,31 @@ def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
     trial = trial_of(plan, Candidate(("dp_noise",)), chosen)
     assert {settings.cipher for settings in trial.recipe.parties.values()} == {cipher}
     assert trial.request.federation.cipher == cipher
+
+
+def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> None:
+    request = REQUEST.changed(settings={"epochs": 1, "protocol": "hu,shared"}, black_box=True)
+    assert request.federation.protocols == ("hu", "shared")
+    assert AuditRequest.of(**request.options()) == request
+    recipe = request.recipe(request.tables.party_settings).checked()
+    plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
+    assert plan.cipher.is_asked
+    assert "protocol=shared has no messages in the clear" in plan.cipher.why
+    trial = trial_of(plan, Candidate(protocol="shared"), plan.cipher.cipher)
+    for name, settings in trial.recipe.parties.items():
+        before = plan.recipe.parties[name]
+        same = (settings.seed, settings.private_seed, settings.disclose)
+        assert same == (before.seed, before.private_seed, before.disclose)
+        assert (settings.protocol, settings.cipher, before.protocol) == ("shared", "paillier", "hu")
+    assert trial.request.federation.beside == ()
+    with pytest.raises(ValueError, match="protocol=shared has no messages in the clear"):
+        trial_of(plan, Candidate(protocol="shared"), "plain")
+
+
+@pytest.mark.parametrize(("protocol", "words"), [("hu,bgw", "of hu, shared, got 'bgw'"), ("hu,hu", "Each protocol")])
+def test_protocols_that_cannot_stand_side_by_side_are_refused(protocol: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        REQUEST.changed(settings={"protocol": protocol})
 
 
 def test_nothing_was_tried_where_no_file_says_so_and_another_file_is_refused(tmp_path: Path) -> None:

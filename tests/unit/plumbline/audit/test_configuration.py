@@ -180,3 +180,13 @@ def test_an_option_that_is_none_survives_being_written(tmp_path: Path) -> None:
     again = read_configuration(write_configuration(tmp_path, request, settings)).request()
     read = settings_of({"defences": again.federation.defences, **again.federation.settings})
     assert read.defence_options == settings["defence_options"]
+
+
+def test_protocols_side_by_side_are_written_as_they_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "audit.toml"
+    path.write_text('data = "wine"\nprotocol = "hu,shared"\n')
+    request = read_configuration(path).request()
+    assert request.federation.protocols == ("hu", "shared")
+    written = write_configuration(tmp_path, request, request.federation.settings)
+    assert 'protocol = "hu,shared"' in written.read_text()
+    assert read_configuration(written).request().federation == request.federation

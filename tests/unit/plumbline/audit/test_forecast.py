@@ -14,11 +14,15 @@ from plumbline.audit.forecast import (
     calibrate,
     forecast,
     products_of,
+    shared_step_seconds,
+    sharing_stage,
     step_seconds,
     training_seconds,
 )
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocol1.formats import CipherFormats
+from services.shared_weights.shared_terms import SharedTerms
+from vfl.crypto.kernels.counts import product_cost
 
 REFERENCE = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.5, 1e-3, 4e-6, 0.02))
 
@@ -134,3 +138,34 @@ def test_a_calibration_times_every_operation_of_a_session(features: tuple[int, .
     assert min(found.blinded_id, found.reblinded_id, *vars(found.cipher).values()) > 0
     assert 1 <= found.workers <= found.cores
     assert calibrate(agreement, with_cipher=False).cipher is None
+
+
+@pytest.mark.parametrize(("features", "megabytes"), [(12, 90), (100, 650)])
+def test_shared_weights_say_beforehand_what_they_take_of_memory(features: int, megabytes: int) -> None:
+    stage = sharing_stage(terms(100_000, (features, features), protocol="shared"), REFERENCE)
+    kept = int(stage.amount.partition(" keeps ")[2].partition(" MB")[0])
+    assert kept == pytest.approx(megabytes, rel=0.06)
+    assert stage.seconds > 1e-3 * 100_000
+    names = [one.name for one in forecast(work(terms(protocol="shared")), REFERENCE, "paillier").stages]
+    assert names[1:4] == ["aligning", "encrypting features", "training"]
+
+
+def test_shared_weights_that_no_memory_holds_are_refused_beforehand() -> None:
+    with pytest.raises(ValueError, match="at most 1024 can be kept: align fewer records or choose fewer columns"):
+        sharing_stage(terms(1_000_000, (100, 100), protocol="shared"), REFERENCE)
+    with pytest.raises(ValueError, match="choose a longer key"):
+        sharing_stage(terms(protocol="shared", key_bits=128), REFERENCE)
+
+
+def test_a_step_on_shared_weights_costs_its_products_and_answers() -> None:
+    """By hand, of formats that follow from public numbers: blocks of rows forward, groups of columns backward."""
+    agreement = terms(protocol="shared")
+    shared = SharedTerms(agreement)
+    blocks, formats = shared.schedule.blocks_of_step(0), shared.formats
+    products = blocks * product_cost(8, formats.ring, formats.ring)
+    products += product_cost(100, formats.residual_bits, formats.residual_bits)
+    seconds = CipherSeconds(0.0, 0.0, 4e-6, 0.02)
+    assert shared_step_seconds(agreement, seconds, 2) == pytest.approx(products * 4e-6 + (blocks + 1) * 0.02)
+    three = shared_step_seconds(terms(features=(8, 8, 8), protocol="shared"), seconds, 8)
+    # The label party holds V of both others.
+    assert three > 1.8 * shared_step_seconds(agreement, seconds, 8)

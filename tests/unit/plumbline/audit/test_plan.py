@@ -75,6 +75,11 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
         ),
         (replace(SCENARIO, is_encrypted=False), {"half_star", "label_recovery"}, {"auxiliary_ciphertext"}),
         (
+            replace(SCENARIO, protocol="shared", rerandomise=False, packing=False),
+            {"half_star", "label_recovery", "own_part"},
+            {"auxiliary_ciphertext", "randomiser_channel"},
+        ),
+        (
             replace(SCENARIO, packing=False, rerandomise=False),
             {"randomiser_channel"},
             {"auxiliary_ciphertext"},
@@ -303,6 +308,7 @@ def test_where_paillier_is_slow_the_plan_says_so_in_red_and_in_the_folder(monkey
         ({"cipher": "paillier"}, "paillier"),
         ({"settings": {"cipher": "paillier"}}, "paillier"),
         ({"settings": {"key_bits": 512, "allow_insecure_keys": True}}, "paillier"),
+        ({"settings": {"protocol": "shared"}}, "paillier"),
         ({"cipher": "plain"}, "plain"),
         ({}, "plain"),
     ],
@@ -311,6 +317,19 @@ def test_a_cipher_that_is_asked_for_is_used_however_long_it_takes(
     monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], cipher: str
 ) -> None:
     assert planned(monkeypatch, SLOW, **asked).cipher.cipher == cipher
+
+
+def test_shared_weights_without_ciphertexts_or_with_defences_of_answers_are_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = {"settings": {"protocol": "shared"}}
+    with pytest.raises(ValueError, match="protocol=shared has no messages in the clear"):
+        planned(monkeypatch, FAST, cipher="plain", **shared)
+    for defence in ("response_truncation", "dp_noise"):
+        with pytest.raises(ValueError, match=f"{defence} protects what protocol=hu sends"):
+            planned(monkeypatch, FAST, defences=(defence,), **shared)
+    with pytest.raises(ValueError, match="KERNEL=phe"):
+        planned(monkeypatch, FAST, settings={"protocol": "shared", "kernel": "phe", "packing": False})
 
 
 def test_a_cipher_of_the_environment_counts_as_given(monkeypatch: pytest.MonkeyPatch) -> None:

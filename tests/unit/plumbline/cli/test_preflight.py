@@ -70,6 +70,16 @@ def test_the_limit_of_all_sessions_is_told_beforehand(tmp_path: Path, monkeypatc
     assert "With PLUMBLINE_MOST_FORMS=0.9 at most 4 of a record are answered per active party: 2 sessions." in output
 
 
+def test_what_shared_weights_open_is_told_beforehand(tmp_path: Path) -> None:
+    path, values = table(tmp_path)
+    rows, columns = len(values), values.shape[1]
+    opening = str(facts(path, "--classes", "2", "--id", "client")["opening"])
+    assert f"this one {24 * columns:,} bits, where {rows:,} labels of 2 classes have {rows:,} at most" in opening
+    assert f"24 bits for each of its columns, where a record of this table has {16 * columns:,}." in opening
+    # Three classes have three columns of weights, and labels of log2 3 bits.
+    assert f"{72 * columns:,} bits" in str(facts(path, "--classes", "3", "--id", "client")["opening"])
+
+
 def test_whatever_the_model_its_errors_lie_within_the_bounds(tmp_path: Path) -> None:
     path, features = table(tmp_path)
     encoded = fit_encoder("minmax", features).transform(features)

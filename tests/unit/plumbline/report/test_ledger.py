@@ -90,3 +90,14 @@ def test_scores_are_equations_about_features_where_parameters_are_known(
     assert (row.party, row.equations, row.unknowns) == ("active", classes - 1, features[1])
     assert row.since.startswith(since)
     assert row.possible != black_box
+
+
+def test_on_shared_weights_what_is_opened_is_counted_and_no_step(folder: Path) -> None:
+    agreement = trained_on(agreed(TrainingPlan(protocol="shared")), 64)
+    active, passive, *_ = rows_of(folder, agreement)
+    own = agreement.parties[1]
+    assert (passive.party, passive.unknowns) == (own.name, agreement.training_rows)
+    assert f"once, when training is over: {24 * own.feature_count:,} bits" in passive.received
+    assert passive.about == "active's labels"
+    assert "features of one record" in active.about
+    assert not any("training step" in row.received for row in rows_of(folder, agreement))

@@ -10,10 +10,11 @@ import pytest
 import attacks
 from defences import load
 from services.adversary.training import TrainingAdversary
+from services.common.run_folder import RunFolder
 from services.protocol1.cipher import PaillierCipher
 from tests.harness.defended import with_defences
 from tests.harness.exchanges import SMALL_PLAN, random_problem
-from tests.harness.parties import active_data, house, small_settings
+from tests.harness.parties import active_data, house, party_data, small_settings
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,30 @@ def test_an_adversary_sees_its_own_share_without_its_own_noise(tmp_path: Path, c
         weights.append(np.load(folder / "active-weights.npz")["weights"])
     # What it encrypted was noisy all the same.
     assert np.abs(weights[0] - weights[1]).max() > 0.05
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+def test_on_shared_weights_an_adversary_is_shown_what_it_decrypts(tmp_path: Path, parties: int) -> None:
+    """Uniform numbers in place of sums, and the opened weights in place of those of each step."""
+    attack = Watching()
+    settings = small_settings(protocol="shared", epochs=4, patience=0, batch_size=8, key_bits=512)
+    passive = [party_data(seed=seed) for seed in range(1, parties)]
+    mounted = {"watching": attack, "auxiliary_ciphertext": attacks.load_training("auxiliary_ciphertext")}
+    with house(tmp_path, settings=settings, passive=passive, passive_adversary=mounted) as home:
+        home.train()
+        record = home.active_training.agreement
+    name = record.parties[1].name
+    view = next(one for one in attack.views if one.peer_features.keys() == {one.name for one in record.peers_of(name)})
+    weights = np.load(tmp_path / f"{name}-weights.npz")["weights"]
+    assert len(view.steps) == 4 * (view.steps_per_epoch or 0)
+    assert len(view.equations) == len(view.steps) * (parties - 1)
+    assert all(np.allclose(one.share, view.features[one.rows] @ weights) for one in view.steps)
+    sums = np.concatenate([one.sums.ravel() / len(one.rows) for one in view.equations if one.peer == "active"])
+    assert np.abs(sums).max() > 0.8
+    assert abs(sums.mean()) < 4 / np.sqrt(3 * len(sums))
+    outcomes = {one.attack: one for one in RunFolder(tmp_path).training_outcomes()}
+    assert outcomes["watching"].is_done
+    assert "replaces messages of protocol=hu" in str(outcomes["auxiliary_ciphertext"].reason)
 
 
 def test_without_attacks_a_party_trains_with_the_honest_cipher_itself() -> None:

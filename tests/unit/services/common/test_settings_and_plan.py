@@ -155,6 +155,13 @@ def test_a_plan_of_an_older_version_is_refused_in_words(plugin: str) -> None:
         TrainingPlan.from_message(older)
 
 
+def test_a_plan_from_before_protocols_were_named_is_refused() -> None:
+    message = TrainingPlan().to_message()
+    message.ClearField("protocol")
+    with pytest.raises(InvalidMessage, match="names no protocol: whoever proposes it runs an older version"):
+        TrainingPlan.from_message(message)
+
+
 def test_a_plan_from_before_batches_were_named_reshuffled_them() -> None:
     for term in ("batches", "serving"):
         message = TrainingPlan().to_message()

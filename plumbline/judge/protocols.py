@@ -1,0 +1,163 @@
+"""Protocols side by side: what the same tables, split and seeds gave away under each, and what each costs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plumbline.judge.answer import Answer
+from plumbline.judge.federation_part import at
+from plumbline.judge.summary import RunSummary
+from plumbline.judge.training import TrainingFinding
+from services.common.run_records import NOT_APPLICABLE
+
+
+@dataclass(frozen=True)
+class AttackTold:
+    """What one attack on training told.
+
+    Attributes:
+        attack: its name.
+        party: who mounted it.
+        kind: what it looks for; empty where it wasn't done.
+        right: the share that it has right; None where it isn't scored.
+        guess: the share of labels that a guess has right; None of what isn't labels.
+        is_exposed: whether a tenth of what was unknown of labels is told, beyond chance.
+        reason: why it wasn't done.
+    """
+
+    attack: str
+    party: str
+    kind: str = ""
+    right: float | None = None
+    guess: float | None = None
+    is_exposed: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ProtocolResult:
+    """What a federation gave away under one protocol.
+
+    Attributes:
+        protocol: its name.
+        training: what attacks on training told.
+        exposed: columns of which a tenth or more is told, beyond chance.
+        columns: that are judged.
+        part: the largest federation's part of a column, at the headline level; None where none was measured.
+        accuracy: of the test records.
+        auc: likewise.
+        seconds: of all epochs.
+        bytes: of all messages.
+    """
+
+    protocol: str
+    training: tuple[AttackTold, ...]
+    exposed: int
+    columns: int
+    part: float | None
+    accuracy: float
+    auc: float
+    seconds: float
+    bytes: int
+
+    @property
+    def best_on_labels(self) -> AttackTold | None:
+        """The attack that has most labels right; None where no attack on labels is judged."""
+        judged = [one for one in self.training if one.guess is not None and one.right is not None]
+        return max(judged, key=lambda one: one.right or 0.0, default=None)
+
+    def told(self, attack: str, party: str) -> AttackTold | None:
+        """What an attack of a party's told; None where it wasn't mounted."""
+        return next((one for one in self.training if (one.attack, one.party) == (attack, party)), None)
+
+
+def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFinding]) -> ProtocolResult:
+    """Sum up a run."""
+    columns = answer.columns
+    parts = [part.mean for one in columns if (part := at(one.levels).part) is not None]
+    told = []
+    for one in training:
+        verdict = at(one.levels) if one.levels else None
+        right = one.success if one.is_scored else None
+        if verdict is not None and verdict.error is not None:
+            right = 1 - verdict.error
+        guess = None if verdict is None else 1 - verdict.e0
+        is_exposed = verdict is not None and verdict.is_exposed
+        told.append(AttackTold(one.attack, one.party, one.kind, right, guess, is_exposed, one.reason))
+    return ProtocolResult(
+        protocol=summary.agreement.plan.protocol,
+        training=tuple(told),
+        exposed=sum(one.is_exposed() for one in columns),
+        columns=len(columns),
+        part=max(parts, default=None),
+        accuracy=summary.accuracy,
+        auc=summary.auc,
+        seconds=sum(epoch.seconds for epoch in summary.epochs),
+        bytes=summary.total_bytes,
+    )
+
+
+def rows_of(results: Sequence[ProtocolResult]) -> list[tuple[str, ...]]:
+    """A table of results side by side: what a row is of, and a cell for each result."""
+    mounted = dict.fromkeys((one.attack, one.party) for result in results for one in result.training)
+    names = sorted(mounted, key=lambda key: not any((t := r.told(*key)) and t.guess is not None for r in results))
+    rows = [
+        (f"{attack} by {party}", *(_told_words(result.told(attack, party)) for result in results))
+        for attack, party in names
+    ]
+    return [
+        *rows,
+        ("columns exposed", *(f"{one.exposed} of {one.columns}" for one in results)),
+        ("largest part of one", *(share_of(one.part) for one in results)),
+        ("test accuracy", *(f"{one.accuracy:.4f}" for one in results)),
+        ("test AUC", *(f"{one.auc:.4f}" for one in results)),
+        ("training, s", *(f"{one.seconds:.1f}" for one in results)),
+        ("on the wire, MB", *(f"{one.bytes / 1e6:.1f}" for one in results)),
+    ]
+
+
+def then_how(results: Sequence[ProtocolResult]) -> str:
+    """What another protocol leaves of what the first gave away, and what it costs; empty for a single one."""
+    if len(results) < 2:
+        return ""
+    first, *others = results
+    return " ".join(_beside(first, other) for other in others)
+
+
+def _beside(first: ProtocolResult, other: ProtocolResult) -> str:
+    before, after = first.best_on_labels, other.best_on_labels
+    sentences = [f"Then how? Under protocol={other.protocol}, with the same tables, split and seeds,"]
+    if before is not None:
+        left = "no attack on them can be judged" if after is None else f"{_best_words(after)}"
+        sentences.append(
+            f"of labels {left}, where under protocol={first.protocol} {_best_words(before)} "
+            f"({share_of(before.guess)} by guessing)."
+        )
+    sentences.append(f"{other.exposed} of {other.columns} columns are exposed, where {first.exposed} were.")
+    lost = 100 * max(0.0, first.accuracy - other.accuracy)
+    sentences.append(
+        f"It costs {lost:.1f} points of accuracy, {_times(other.seconds, first.seconds)} the time of training and "
+        f"{_times(other.bytes, first.bytes)} the bytes."
+    )
+    return " ".join(sentences)
+
+
+def _best_words(told: AttackTold) -> str:
+    return f"{told.attack} by {told.party} has {share_of(told.right)} right"
+
+
+def _times(now: float, before: float) -> str:
+    return f"{now / before:.2g} times" if before else "more than"
+
+
+def _told_words(told: AttackTold | None) -> str:
+    if told is None:
+        return "not mounted"
+    if told.right is None:
+        return "can't be mounted" if told.reason else NOT_APPLICABLE
+    guess = "" if told.guess is None else f", {share_of(told.guess)} by guessing"
+    return f"{told.kind}: {share_of(told.right)}{guess}"
+
+
+def share_of(share: float | None) -> str:
+    """A share in percent, a dash for none."""
+    return "-" if share is None else f"{100 * share:.0f} %"
