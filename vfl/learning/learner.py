@@ -196,6 +196,13 @@ class Learner(Protocol):
         """What one answered equation tells."""
         return EquationLeakage()
 
+    def quadratic_loss(self, mean_square: float, classes: int) -> float | None:
+        """The loss that steps lower, in nats, where it follows from the mean of records' squares of all that is sent.
+
+        For early stopping where nobody knows the model: protocol=shared refuses it for a learner that gives None.
+        """
+        return None
+
     def join(self, shares: Sequence[FloatArray]) -> FloatArray:
         """All parties' shares of some records' outputs as one, (n, outputs)."""
         # The others' first, as whoever adds up for the label party does.

@@ -101,6 +101,10 @@ class LinearRegression(Learner):
             step_size=self.learning_rate,
         )
 
+    def quadratic_loss(self, mean_square: float, classes: int) -> float:
+        """The second-order expansion of the log loss at 0."""
+        return ResidualScheme(classes).quadratic_loss(mean_square)
+
     def begin(self, own: OwnData) -> "LinearHalf":
         """A party's half; its weights are drawn."""
         return LinearHalf(self, own)

@@ -1,5 +1,6 @@
 """The first-order expansion of sigmoid and softmax as a sum over parties (Hu eq. 4-6)."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,3 +61,12 @@ class ResidualScheme:
     def gradient_scale(self, rows: int) -> float:
         """Give the factor between sum_i f_i x_i and the gradient of a batch of ``rows`` records."""
         return 1.0 / (self.classes * self.classes * rows) if self.columns == 1 else 1.0 / (self.classes * rows)
+
+    def quadratic_loss(self, mean_square: float) -> float:
+        """Give the loss whose gradient this is, in nats: of the mean over records of the sum of f_c^2.
+
+        Two classes: log 2 + z^2/8 - (y - 1/2) z with y in {0, 1}, the log loss to second order at 0. Any k: log k +
+        sum_c (z_c - mean z)^2 / (2 k) - (z_y - mean z).
+        """
+        at_zero = 4.0 if self.columns == 1 else self.classes * (self.classes - 1.0)
+        return math.log(self.classes) + self.gradient_scale(1) / 2 * (mean_square - at_zero)
