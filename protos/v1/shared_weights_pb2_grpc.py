@@ -80,6 +80,36 @@ class SharedWeightsStub(object):
                 request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
+        self.SendValidationKey = channel.unary_unary(
+                '/plumbline.v1.SharedWeights/SendValidationKey',
+                request_serializer=protos_dot_v1_dot_exchange__pb2.PublicKeyMessage.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.SendValidation = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/SendValidation',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.SendPads = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/SendPads',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.SendDifferences = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/SendDifferences',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.SendCrossed = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/SendCrossed',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.ShowWord = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/ShowWord',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
 
 
 class SharedWeightsServicer(object):
@@ -150,6 +180,50 @@ class SharedWeightsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendValidationKey(self, request, context):
+        """Of two parties, where the plan has a patience. Once per session, by the passive party: the key that its pads are
+        under, and its proof.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SendValidation(self, request_iterator, context):
+        """After each epoch that is validated; the header's step is the number of steps that are taken. As SendForward, of
+        validation rows.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SendPads(self, request_iterator, context):
+        """By the passive party: pads of its shares of residuals, under its validation key, and the shares minus the pads, uniform
+        numbers in the clear.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SendDifferences(self, request_iterator, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SendCrossed(self, request_iterator, context):
+        """By the label party, under the callee's validation key: a masked product of pads with its own shares.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ShowWord(self, request_iterator, context):
+        """By the passive party: 16 bits of its share of the sum of squares, in the clear.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SharedWeightsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -195,6 +269,36 @@ def add_SharedWeightsServicer_to_server(servicer, server):
             ),
             'Freeze': grpc.stream_unary_rpc_method_handler(
                     servicer.Freeze,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendValidationKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendValidationKey,
+                    request_deserializer=protos_dot_v1_dot_exchange__pb2.PublicKeyMessage.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendValidation': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendValidation,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendPads': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendPads,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendDifferences': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendDifferences,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendCrossed': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendCrossed,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'ShowWord': grpc.stream_unary_rpc_method_handler(
+                    servicer.ShowWord,
                     request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
@@ -440,6 +544,168 @@ class SharedWeights(object):
             request_iterator,
             target,
             '/plumbline.v1.SharedWeights/Freeze',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendValidationKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.SharedWeights/SendValidationKey',
+            protos_dot_v1_dot_exchange__pb2.PublicKeyMessage.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendValidation(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/SendValidation',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendPads(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/SendPads',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendDifferences(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/SendDifferences',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendCrossed(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/SendCrossed',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowWord(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/ShowWord',
             protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,

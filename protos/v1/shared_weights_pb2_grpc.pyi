@@ -57,6 +57,23 @@ class SharedWeightsStub:
     the callee's weights under that key, which encrypts nothing else.
     """
     Freeze: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    SendValidationKey: _grpc.UnaryUnaryMultiCallable[_exchange_pb2.PublicKeyMessage, _common_pb2.Acknowledgement]
+    """Of two parties, where the plan has a patience. Once per session, by the passive party: the key that its pads are
+    under, and its proof.
+    """
+    SendValidation: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    """After each epoch that is validated; the header's step is the number of steps that are taken. As SendForward, of
+    validation rows.
+    """
+    SendPads: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    """By the passive party: pads of its shares of residuals, under its validation key, and the shares minus the pads, uniform
+    numbers in the clear.
+    """
+    SendDifferences: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    SendCrossed: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    """By the label party, under the callee's validation key: a masked product of pads with its own shares."""
+    ShowWord: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    """By the passive party: 16 bits of its share of the sum of squares, in the clear."""
 
 @_typing.type_check_only
 class SharedWeightsAsyncStub(SharedWeightsStub):
@@ -84,6 +101,23 @@ class SharedWeightsAsyncStub(SharedWeightsStub):
     the callee's weights under that key, which encrypts nothing else.
     """
     Freeze: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    SendValidationKey: _aio.UnaryUnaryMultiCallable[_exchange_pb2.PublicKeyMessage, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Of two parties, where the plan has a patience. Once per session, by the passive party: the key that its pads are
+    under, and its proof.
+    """
+    SendValidation: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """After each epoch that is validated; the header's step is the number of steps that are taken. As SendForward, of
+    validation rows.
+    """
+    SendPads: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """By the passive party: pads of its shares of residuals, under its validation key, and the shares minus the pads, uniform
+    numbers in the clear.
+    """
+    SendDifferences: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    SendCrossed: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """By the label party, under the callee's validation key: a masked product of pads with its own shares."""
+    ShowWord: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """By the passive party: 16 bits of its share of the sum of squares, in the clear."""
 
 class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -162,5 +196,58 @@ class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
+
+    @_abc_1.abstractmethod
+    def SendValidationKey(
+        self,
+        request: _exchange_pb2.PublicKeyMessage,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Of two parties, where the plan has a patience. Once per session, by the passive party: the key that its pads are
+        under, and its proof.
+        """
+
+    @_abc_1.abstractmethod
+    def SendValidation(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """After each epoch that is validated; the header's step is the number of steps that are taken. As SendForward, of
+        validation rows.
+        """
+
+    @_abc_1.abstractmethod
+    def SendPads(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """By the passive party: pads of its shares of residuals, under its validation key, and the shares minus the pads, uniform
+        numbers in the clear.
+        """
+
+    @_abc_1.abstractmethod
+    def SendDifferences(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
+
+    @_abc_1.abstractmethod
+    def SendCrossed(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """By the label party, under the callee's validation key: a masked product of pads with its own shares."""
+
+    @_abc_1.abstractmethod
+    def ShowWord(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """By the passive party: 16 bits of its share of the sum of squares, in the clear."""
 
 def add_SharedWeightsServicer_to_server(servicer: SharedWeightsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

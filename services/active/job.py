@@ -245,7 +245,16 @@ class Job:
                 _log.info("No better validation loss for %d epochs: stopping.", plan.patience)
                 break
         kept = best if plan.patience and best is not None else len(outcomes) - 1
-        self._for_all_passive(lambda party: party.finish_training(self.session_id, kept))
+        finishing = [
+            self._executor.submit(party.finish_training, self.session_id, kept)
+            for party in self._passive_parties.values()
+        ]
+        if training.agreement.validates_on_shares:
+            # Weights are opened now, at all parties at once.
+            for one in finishing:
+                one.add_done_callback(self._interrupt_after)
+            training.keep_epoch(kept)
+        first_failure(finishing)
         self._ending.check()
         training.keep_epoch(kept)
         if not self._context.adversary.is_idle:
@@ -284,6 +293,8 @@ class Job:
         return EpochOutcome(epoch, self._validation_loss(training) if is_validated else math.nan, seconds)
 
     def _validation_loss(self, training: PartyTraining) -> float:
+        if training.agreement.validates_on_shares:
+            return training.shared_loss
         rows = training.rows.validation
         if not len(rows):
             return math.nan

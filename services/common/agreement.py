@@ -216,8 +216,10 @@ class TrainingPlan:
             raise InvalidMessage("protocol=shared rerandomises every answer: set rerandomise=on, or protocol=hu.")
         if self.family.spec.senders != "all":
             raise InvalidMessage(f"The learner {self.learner} doesn't train on shared weights: set protocol=hu.")
-        if self.patience:
-            raise InvalidMessage("protocol=shared shows no model before it is trained: set patience to 0.")
+        if self.patience and LearnerCalls(self.family).quadratic_loss(0.0, 2) is None:
+            raise InvalidMessage(
+                f"The learner {self.learner} has no loss that protocol=shared could validate: set patience to 0."
+            )
 
     def to_message(self) -> common_pb2.TrainingPlan:
         """Write the plan as a message."""
@@ -391,6 +393,7 @@ class Agreement:
         for name in self.score_defences:
             limits.check_name(name)
         check_announced(self.announced, limits.SCORE_DEFENCES, "announced defences of scores")
+        _check_validation(self.plan, len(self.parties))
         if self.announced and tuple(one.name for one in self.announced) != self.score_defences:
             raise InvalidMessage("The agreement announces other defences of scores than it names.")
 
@@ -427,8 +430,8 @@ class Agreement:
 
     @property
     def validated_epochs(self) -> int:
-        """In how many epochs every passive party scores validation records: the last one of weights that are shared."""
-        if self.plan.shares_weights:
+        """In how many epochs every passive party helps to validate: the last one of shared weights without patience."""
+        if self.plan.shares_weights and not self.plan.patience:
             return 1
         return min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
 
@@ -436,6 +439,11 @@ class Agreement:
         """Whether validation records are scored after an epoch, from 0: the last one, and others spread evenly."""
         count, epochs = self.validated_epochs, self.plan.epochs
         return epoch >= 0 and (epoch + 1) * count // epochs > epoch * count // epochs
+
+    @property
+    def validates_on_shares(self) -> bool:
+        """Whether the label party is shown a validation loss of weights that are shared, after epochs."""
+        return self.plan.shares_weights and self.plan.patience > 0
 
     @property
     def total_features(self) -> int:
@@ -514,6 +522,7 @@ class ProposedTerms:
         check_classes(self.classes)
         check_passive_parties(self.passive_parties)
         limits.check_name(self.active)
+        _check_validation(self.plan, 1 + len(self.passive_parties))
 
     def to_message(self) -> common_pb2.SessionTerms:
         """Write the terms as a message."""
@@ -532,6 +541,15 @@ class ProposedTerms:
         )
         terms.check()
         return terms
+
+
+def _check_validation(plan: TrainingPlan, parties: int) -> None:
+    """Raises InvalidMessage for early stopping on shares of more than two parties: no pair has all of a record's."""
+    if plan.shares_weights and plan.patience and parties > 2:
+        raise InvalidMessage(
+            f"protocol=shared validates between two parties, and these are {parties}: set patience to 0, or "
+            "protocol=hu."
+        )
 
 
 def check_steps(plan: TrainingPlan, training_rows: int) -> None:

@@ -82,6 +82,13 @@ class LearnerCalls:
         """How many columns a part's shares have."""
         return self._count(self(lambda: self.learner.outputs(classes)), "outputs")
 
+    def quadratic_loss(self, mean_square: float, classes: int) -> float | None:
+        """The loss, in nats, of the mean square of what is sent; None for a learner that has none."""
+        loss = self(lambda: self.learner.quadratic_loss(mean_square, classes))
+        if loss is not None and not (isinstance(loss, Real) and math.isfinite(loss)):
+            raise self.refused("gives a loss that is no finite number")
+        return None if loss is None else float(loss)
+
     def leakage(self) -> EquationLeakage:
         """What one answered equation tells."""
         told = self(self.learner.tells)

@@ -87,6 +87,12 @@ _FEW = {
         "Open": 4,
         "SendServingKey": 8,
         "Freeze": 4,
+        "SendValidationKey": 8,
+        "SendValidation": 4,
+        "SendPads": 4,
+        "SendDifferences": 4,
+        "SendCrossed": 4,
+        "ShowWord": 4,
     },
     active_pb2.DESCRIPTOR.services_by_name["Active"]: {
         # One job at a time; the others hear so.

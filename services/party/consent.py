@@ -137,7 +137,7 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
             "validated, since every validation is one more answer about the same records (PLUMBLINE_MOST_FORMS of the "
             "passive party's owner)."
         )
-    if agreement.plan.patience and agreement.score_defences:
+    if agreement.plan.patience and agreement.score_defences and not agreement.validates_on_shares:
         warnings.append(
             f"Early stopping judges epochs by scores as {', '.join(agreement.score_defences)} leaves them and may keep "
             "another one than the best. To keep the last one, set patience to 0."

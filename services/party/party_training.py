@@ -150,6 +150,9 @@ class PartyTraining:
         self._parts_after_epoch: list[Part] = []
         # Where weights stay shared, once training is over.
         self._frozen: SharedPart | None = None
+        # Shares after every epoch that may be kept, until one is.
+        self._shares_after_epoch: dict[int, FloatArray] = {}
+        self._shared_loss = math.nan
         self._kept_epoch: int | None = None
         self._epoch_runs = False
         self._token_key = secrets.token_bytes(32)
@@ -244,14 +247,29 @@ class PartyTraining:
                     step = epoch * self.schedule.steps_per_epoch + index
                     with log_context(session=self.agreement.session_id, step=step):
                         on_step(step, run_step(step, batch))
-                if self._shared is not None and epoch == self.agreement.plan.epochs - 1:
-                    self._end_sharing(self._shared)
+                if self._shared is not None:
+                    self._end_epoch(self._shared, epoch)
             except BaseException as error:
                 self.exchange.end(f"{self.name} stopped in epoch {epoch}: {told(error)}")
                 raise
             finally:
                 self._epoch_runs = False
             self._parts_after_epoch.append(self._part)
+
+    def _end_epoch(self, shared: SharedSteps, epoch: int) -> None:
+        """Validate it, or open the weights after the last one; where epochs are validated, one is chosen first."""
+        if not self.agreement.validates_on_shares:
+            if epoch == self.agreement.plan.epochs - 1:
+                self._end_sharing(shared)
+        elif self.agreement.validates(epoch):
+            loss = shared.validate((epoch + 1) * self.schedule.steps_per_epoch)
+            self._shared_loss = math.nan if loss is None else loss
+            self._shares_after_epoch[epoch] = self.half.weights
+
+    @property
+    def shared_loss(self) -> float:
+        """Of the epoch that was validated last, at the label party, where weights are shared; NaN for none."""
+        return self._shared_loss
 
     def _end_sharing(self, shared: SharedSteps) -> None:
         """Open the weights, or freeze them as they are shared; then nothing is left of the shares of earlier epochs."""
@@ -272,6 +290,7 @@ class PartyTraining:
             InvalidMessage: for an epoch that wasn't run.
             OutOfOrder: while an epoch runs, for one that isn't validated, and for another one than the first time.
                 Scores and disclosed parameters are of one model.
+            PeerVanished: where weights are opened only now, and a peer's word of them doesn't come.
         """
         if self._epoch_runs:
             raise OutOfOrder("An epoch is being trained: training ends when it is over.")
@@ -283,10 +302,23 @@ class PartyTraining:
                 raise OutOfOrder(f"Epoch {epoch} is none of those whose model may be kept: they are validated.")
             if self._kept_epoch not in (None, epoch):
                 raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
+            if self._shared is not None and self._kept_epoch is None and self.agreement.validates_on_shares:
+                self._open_epoch(self._shared, epoch)
             self._kept_epoch = epoch
             self.exchange.end("training is complete.")
         for remark in self.remarks:
             _log.warning("%s", remark)
+
+    def _open_epoch(self, shared: SharedSteps, epoch: int) -> None:
+        """Go back to the shares after an epoch, and open them; those of others are forgotten."""
+        try:
+            self._calls.set_weights(self.half, self._shares_after_epoch[epoch])
+            self._end_sharing(shared)
+        except BaseException as error:
+            self.exchange.end(f"{self.name} stopped at the opening: {told(error)}")
+            raise
+        self._shares_after_epoch.clear()
+        self._parts_after_epoch = [self._part for _ in self._parts_after_epoch]
 
     @property
     def model(self) -> PartyModel:
@@ -314,6 +346,8 @@ class PartyTraining:
         if not self._trained:
             if not np.isin(indices, self.rows.validation).all():
                 raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
+            if self.agreement.validates_on_shares:
+                raise OutOfOrder("Training goes on on shares: until it ends, no record is scored.")
             if not self.agreement.validates(len(self._parts_after_epoch) - 1):
                 raise OutOfOrder(
                     f"Validation records are scored in {self.agreement.validated_epochs} of "

@@ -18,6 +18,7 @@ from services.common.errors import OutOfOrder
 from services.common.state_folder import State
 from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
 
 # Of w, the plan's opening_bits: weights stay below 2^7 in magnitude, the others are fraction bits.
@@ -126,15 +127,18 @@ def guard_opening(
         agreement: the session's terms.
         name: the party's.
         labels: class indices of the aligned records; the label party's only.
-        mode: warn, refuse (raises instead) or off. Nothing is raised where weights stay shared.
+        mode: warn, refuse (raises instead) or off. Of an opening, nothing is raised where weights stay shared.
         ledger: of what earlier sessions opened about the same records; None for nothing.
 
     Raises:
         OutOfOrder: the first warning, where the mode is refuse.
     """
     plan = agreement.plan
+    warnings = [] if labels is not None or mode == "off" else list(_about_validations(agreement, name))
+    if warnings and mode == "refuse":
+        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     if stays_shared(agreement):
-        return [
+        return warnings + [
             f"Weights stay shared after training, and scores are computed on shares. Were weights opened, "
             f"{threat.sentence}. To have them opened all the same, set PLUMBLINE_OPENING=always at {threat.about}"
             f"{threat.remedy}."
@@ -148,7 +152,7 @@ def guard_opening(
         if labels is None
         else _about_labels(agreement, agreement.training_rows * _entropy(labels), bits)
     )
-    warnings = [f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{one.remedy}." for one in threats]
+    warnings += [f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{one.remedy}." for one in threats]
     if warnings and mode == "refuse":
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
@@ -175,11 +179,32 @@ def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int])
 
 def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int]) -> Iterator[_Threat]:
     """At a passive party."""
-    own, plan = agreement.party(name), agreement.plan
-    record = own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
+    record = _record_bits(agreement, name)
     for active, bits in opening.items():
         if bits > _TOLERATED * record:
             yield _Threat(name, f"{_reader(agreement, active, bits, 'features', name)}, where a record has {record}")
+
+
+def _about_validations(agreement: Agreement, name: str) -> Iterator[str]:
+    """At a passive party, whose shares a validation is of: its label party chooses what it multiplies them with."""
+    bits, record = validation_bits(agreement), _record_bits(agreement, name)
+    if bits > _TOLERATED * record:
+        yield (
+            f"{agreement.active.name} could read features of {name} from validation losses, if it multiplies other "
+            f"numbers than its own: up to {bits} bits in {agreement.validated_epochs} epochs, where a record has "
+            f"{record}. To prevent it, set patience to 0."
+        )
+
+
+def validation_bits(agreement: Agreement) -> int:
+    """How many bits the label party is shown by validations of weights that are shared, at most."""
+    return WORD_BITS * agreement.validated_epochs if agreement.validates_on_shares else 0
+
+
+def _record_bits(agreement: Agreement, name: str) -> int:
+    """Of a party's features in one record."""
+    own, plan = agreement.party(name), agreement.plan
+    return own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
 
 
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:

@@ -71,6 +71,34 @@ class SharedWeightsServicer(shared_weights_pb2_grpc.SharedWeightsServicer):
         """Take the other share of this party's weights, encrypted."""
         return self._received(Kind.FROZEN, request_iterator, context)
 
+    def SendValidationKey(
+        self, request: exchange_pb2.PublicKeyMessage, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Take the key that a peer's pads are under."""
+        key = PublicKeyShown(request.key_id, request.key)
+        self._exchange_of(request.session_id).receive_validation_key(require_caller(context).name, key)
+        return common_pb2.Acknowledgement()
+
+    def SendValidation(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take masked products of this party's blocks of validation rows."""
+        return self._received(Kind.VALIDATION, request_iterator, context)
+
+    def SendPads(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take a peer's encrypted pads."""
+        return self._received(Kind.PADS, request_iterator, context)
+
+    def SendDifferences(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take a peer's shares minus its pads."""
+        return self._received(Kind.DIFFERENCES, request_iterator, context)
+
+    def SendCrossed(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take the masked product of this party's pads."""
+        return self._received(Kind.CROSSED, request_iterator, context)
+
+    def ShowWord(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take a peer's word of a validation."""
+        return self._received(Kind.WORD, request_iterator, context)
+
     def _received(self, kind: Kind, parts: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         peer = require_caller(context).name
         session_id, step, header = read_header(parts)

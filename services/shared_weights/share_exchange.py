@@ -7,6 +7,14 @@
     backward(step)            ── send ──>                receive(backward, handed)
     sums(step)                   waits for them
     complete_step(step)
+    after some epochs, where they are validated; a step is then how many are taken
+    validation(step)          ── send ──>                receive(validation)
+    validation_products(step)    waits for them
+    hide(step)                ── send ──>                receive(pads, differences), after receive_validation_key
+    cross(step)                  waits, ── send ──>      receive(crossed)
+    show(step)                   waits, ── send ──>      receive(word)
+    mean_square(step)            waits for it
+    at the end
     open                      ── send, once ──>          receive(opened)
     opened                       waits for it
     or, where weights stay shared
@@ -34,12 +42,14 @@ from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_holder import Ciphertexts, ShareHolder
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.validation import Validation
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
+from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
 
 T = TypeVar("T")
-_SERVING = " serving"
+_SERVING, _VALIDATION = " serving", " validation"
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,7 @@ class ShareExchange:
         timeout: float,
         state: State | None = None,
         ledger: OpeningLedger | None = None,
+        validation_key: PrivateKey | None = None,
     ) -> None:
         """Make a session's exchange of the party ``name``.
 
@@ -95,6 +106,7 @@ class ShareExchange:
             timeout: seconds to wait for a peer's message.
             state: where it keeps what it has opened.
             ledger: counts what others are opened about this party's records.
+            validation_key: for pads and nothing else; None where this party hides nothing.
         """
         self._terms, self._name, self._holder, self._timeout = terms, name, holder, timeout
         self._sizes = MessageSizes(terms)
@@ -107,6 +119,8 @@ class ShareExchange:
         self._shown_to_serve: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
         self._serving_key: PrivateKey | None = None
         self._frozen: list[Outgoing] = []
+        self._shown_to_validate: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
+        self._validation = Validation(terms, validation_key, holder.engine)
         self._received: dict[tuple[Kind, str, int], _Received] = {}
         self._condition = threading.Condition()
         # Held while others' features are used: they are forgotten at the end, and not before.
@@ -147,6 +161,22 @@ class ShareExchange:
                 raise InvalidMessage(f"{peer}'s serving key is the one that its features are under: make another.")
             self._taken(self._shown_to_serve, peer, key, _SERVING)
 
+    def receive_validation_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Take the key that a peer's pads are under.
+
+        Raises:
+            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or is trained under.
+            OutOfOrder: for a second, different one.
+            NotAllowed: from a peer that hides nothing for this party.
+        """
+        with self._condition:
+            self._check_peer(peer)
+            if not self._sizes.is_sent(Kind.PADS, peer, self._name):
+                raise NotAllowed(f"{peer} has no validation key to show to {self._name}.")
+            if peer in self._shown and self._shown[peer][0].key_id == key.key_id:
+                raise InvalidMessage(f"{peer}'s validation key is the one that its features are under: make another.")
+            self._taken(self._shown_to_validate, peer, key, _VALIDATION)
+
     def _taken(
         self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
     ) -> PublicKey | None:
@@ -177,6 +207,8 @@ class ShareExchange:
                 raise OutOfOrder(f"{peer} must show its public key before it sends anything.")
             if kind is Kind.FROZEN and peer not in self._shown_to_serve:
                 raise OutOfOrder(f"{peer} must show its serving key before it freezes anything.")
+            if kind is Kind.PADS and peer not in self._shown_to_validate:
+                raise OutOfOrder(f"{peer} must show its validation key before it hides anything.")
             if (kind, peer, step) not in self._received:
                 self._check_step(peer, kind, step)
         header.check(self._header(kind, peer, self._name, step))
@@ -258,6 +290,63 @@ class ShareExchange:
             if self._sizes.is_sent(Kind.HANDED, peer, self._name)
         }
         return self._holder.sums(step, batch, residual, answers, handed)
+
+    def validation(self, step: int, weights: Shares) -> list[Outgoing]:
+        """Masked products of validation rows for the parties whose V this one holds; the same again for a step."""
+        with self._computing:
+            self._refuse_if_ended()
+            answers = self._holder.forward(step, self._terms.validation, weights, Kind.VALIDATION)
+        return [self._outgoing(peer, Kind.VALIDATION, step, answer) for peer, answer in answers.items()]
+
+    def validation_products(self, step: int, weights: Shares) -> Shares:
+        """This party's share of z of validation rows; raises PeerVanished without the answer of its V's holder."""
+        answer = self._await(Kind.VALIDATION, self._terms.holder(self._name), step)
+        return self._holder.products(step, self._terms.validation, weights, answer, Kind.VALIDATION)
+
+    @property
+    def validation_key(self) -> PublicKeyShown | None:
+        """How the key of this party's pads is shown; None where it has none."""
+        key = self._validation.key
+        return None if key is None else shown_key(self._terms.agreement, self._name, key, _VALIDATION)
+
+    def hide(self, step: int, residual: Shares) -> list[Outgoing]:
+        """A passive party's share of validation rows' residuals behind pads; the same again for the same step."""
+        active, hidden = self._terms.agreement.active.name, self._validation.hide(step, residual)
+        return [
+            self._outgoing(active, Kind.PADS, step, hidden.pads),
+            self._outgoing(active, Kind.DIFFERENCES, step, hidden.differences),
+        ]
+
+    def cross(self, step: int, residual: Shares) -> list[Outgoing]:
+        """The label party's answer to pads, once they are here; the same again for the same step."""
+        (peer,) = self._peers
+        pads, differences = (self._await(kind, peer, step) for kind in (Kind.PADS, Kind.DIFFERENCES))
+        key = self._shown_to_validate[peer][1]
+        with self._computing:
+            self._refuse_if_ended()
+            crossed = self._validation.cross(step, residual, pads, differences, key)
+        return [self._outgoing(peer, Kind.CROSSED, step, (crossed.ciphertext,))]
+
+    def show(self, step: int) -> list[Outgoing]:
+        """A passive party's word of the mean square, which is counted before it is told.
+
+        Raises:
+            PeerVanished: without the label party's answer.
+            StateNotKept: where it couldn't be counted. Nothing is told then.
+        """
+        agreement = self._terms.agreement
+        active = agreement.active.name
+        (answer,) = self._await(Kind.CROSSED, active, step)
+        word = self._validation.show(step, answer)
+        if self._ledger is not None:
+            self._ledger.count(f"{agreement.session_id}{_VALIDATION} {step}", {active: WORD_BITS})
+        return [self._outgoing(active, Kind.WORD, step, (word,))]
+
+    def mean_square(self, step: int) -> float:
+        """Of validation rows' residuals, at the label party; raises PeerVanished without the other's word."""
+        (peer,) = self._peers
+        (word,) = self._await(Kind.WORD, peer, step)
+        return self._validation.mean_square(step, word)
 
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can send again."""
@@ -343,8 +432,15 @@ class ShareExchange:
             if not 0 <= step < (parts := self._sizes.parts(kind, peer)):
                 raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
         elif kind in (Kind.OPENED, Kind.FROZEN):
-            if step != self._steps or self._step < self._steps - 1:
+            # Where epochs are validated, the label party may stop after any.
+            over = 1 if self._terms.agreement.validates_on_shares else self._steps - 1
+            if step != self._steps or self._step < over:
                 raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
+        elif kind.is_of_validation:
+            if self._terms.validated_epoch(step) is None:
+                raise InvalidMessage(f"No epoch is validated after {step} steps.")
+            if not self._step <= step <= self._step + 1:
+                raise OutOfOrder(f"A validation after {step} steps is out of order: {self._step} are taken here.")
         elif not 0 <= step < self._steps:
             raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
         elif not self._step <= step <= self._step + 1:
@@ -355,9 +451,12 @@ class ShareExchange:
             raise OutOfOrder(f"The session has ended: {self._ended}")
 
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
-        """The key that a message is under: its sender's, if those are its features. Two kinds are under none."""
-        if kind in (Kind.HANDED, Kind.OPENED):
+        """The key that a message is under: its sender's, if those are its features. Some kinds are under none."""
+        if kind in (Kind.HANDED, Kind.OPENED, Kind.DIFFERENCES, Kind.WORD):
             return None
+        if kind in (Kind.PADS, Kind.CROSSED):
+            own_key = self._validation.key.public_key if self._validation.key else None
+            return own_key or self._shown_to_validate[sender if kind is Kind.PADS else receiver][1]
         if kind is Kind.FROZEN:
             own = self._serving_key.public_key if self._serving_key else None
             return own if sender == self._name else self._shown_to_serve[sender][1]

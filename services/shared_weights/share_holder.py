@@ -66,19 +66,25 @@ class ShareHolder:
         self._rows: dict[str, list[Ciphertexts]] = {}
         self._blocks: dict[str, list[Ciphertexts]] = {}
         self._drawn: dict[tuple[int, str, str], tuple[Any, Masked]] = {}
-        # Where each training row stands among the ciphertexts of rows.
-        self._order = np.concatenate(terms.schedule.blocks)
-        self._starts = np.cumsum([0, *map(len, terms.schedule.blocks)])
+        # Where each training row stands among the ciphertexts of rows; validation rows, which are in none, come after.
+        self._order = np.concatenate(terms.blocks)
+        self._starts = np.cumsum([0, *map(len, terms.blocks)])
+        self._training_rows = sum(map(len, terms.schedule.blocks))
+
+    @property
+    def engine(self) -> Engine:
+        """What computes in this session."""
+        return self._engine
 
     # -- once --
 
     def plaintexts_of_rows(self) -> list[int]:
         """What every peer gets encrypted: training rows for products with residuals."""
-        return pack_rows(self._backward[self._order], self._formats.backward)
+        return pack_rows(self._backward[self._order[: self._training_rows]], self._formats.backward)
 
     def plaintexts_of_blocks(self) -> list[int]:
         """What the holder of V gets encrypted: blocks for products with weights."""
-        return pack_blocks((self._features[block] for block in self._terms.schedule.blocks), self._formats.forward)
+        return pack_blocks((self._features[block] for block in self._terms.blocks), self._formats.forward)
 
     def encrypted(self, plaintexts: Sequence[int]) -> list[int]:
         """Put own features under the own key."""
@@ -94,7 +100,7 @@ class ShareHolder:
 
     def take_rows(self, peer: str, ciphertexts: Ciphertexts) -> None:
         """Take a peer's encrypted rows: ciphertexts in Z_n^2*, as many as its columns fill."""
-        self._rows[peer] = _cut(ciphertexts, len(self._order))
+        self._rows[peer] = _cut(ciphertexts, self._training_rows)
 
     def take_blocks(self, peer: str, ciphertexts: Ciphertexts) -> None:
         """Take the encrypted blocks of a party whose V this one holds."""
@@ -102,26 +108,31 @@ class ShareHolder:
 
     # -- a step --
 
-    def forward(self, step: int, batch: IntArray, weights: Shares) -> dict[str, Ciphertexts]:
-        """Answers, by receiver: products of encrypted blocks with this party's shares of their owners' weights."""
+    def forward(self, step: int, batch: IntArray, weights: Shares, purpose: str = "forward") -> dict[str, Ciphertexts]:
+        """Answers, by receiver: products of encrypted blocks with this party's shares of their owners' weights.
+
+        Another purpose than a step's is answered beside it.
+        """
         formats = self._formats
         answers: dict[str, Ciphertexts] = {}
         for owner in self._held:
             exponents = self._exponents(weights, owner)
             groups = [self._blocks[owner][number] for number in batch]
             masked = self._masked(
-                (step, "forward", owner), groups, exponents, formats.ring, formats.forward, self._block_sizes(batch)
+                (step, purpose, owner), groups, exponents, formats.ring, formats.forward, self._block_sizes(batch)
             )
             answers[owner] = masked.ciphertexts
         return answers
 
-    def products(self, step: int, batch: IntArray, weights: Shares, answer: Ciphertexts) -> Shares:
+    def products(
+        self, step: int, batch: IntArray, weights: Shares, answer: Ciphertexts, purpose: str = "forward"
+    ) -> Shares:
         """This party's share of z, (s, k): of every pair that it is in."""
         formats, X = self._formats, self._features[self._rows_of(batch)]
         own = kept(answer, formats.forward, self._block_sizes(batch), self._key, self._engine)
         residues = {self._holder: own + X @ self._exponents(weights, self._name)}
         for owner in self._held:
-            residues[owner] = residues.get(owner, 0) + self._drawn[step, "forward", owner][1].residues
+            residues[owner] = residues.get(owner, 0) + self._drawn[step, purpose, owner][1].residues
         z = sum(lifted(pair, formats.ring, first=self._is_first) for pair in residues.values())
         return Shares(np.asarray(z), formats.product_fraction_bits).rescaled(formats.fraction_bits)
 
@@ -239,7 +250,7 @@ class ShareHolder:
         return np.concatenate([np.arange(self._starts[number], self._starts[number + 1]) for number in batch])
 
     def _block_sizes(self, batch: IntArray) -> list[int]:
-        return [len(self._terms.schedule.blocks[number]) for number in batch]
+        return [len(self._terms.blocks[number]) for number in batch]
 
     def _fills(self, owner: str) -> list[int]:
         """How many of a party's columns each of its backward answers holds."""

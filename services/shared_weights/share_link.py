@@ -24,6 +24,11 @@ class ShareLink:
             Kind.HANDED: stub.HandOn,
             Kind.OPENED: stub.Open,
             Kind.FROZEN: stub.Freeze,
+            Kind.VALIDATION: stub.SendValidation,
+            Kind.PADS: stub.SendPads,
+            Kind.DIFFERENCES: stub.SendDifferences,
+            Kind.CROSSED: stub.SendCrossed,
+            Kind.WORD: stub.ShowWord,
         }
         self._timeout = timeout
 
@@ -34,6 +39,10 @@ class ShareLink:
     def send_serving_key(self, session_id: str, key: PublicKeyShown) -> None:
         """Show the peer the key under which this party freezes its share of the peer's weights."""
         self._stub.SendServingKey(_shown(session_id, key), timeout=self._timeout)
+
+    def send_validation_key(self, session_id: str, key: PublicKeyShown) -> None:
+        """Show the peer the key that this party's pads are under."""
+        self._stub.SendValidationKey(_shown(session_id, key), timeout=self._timeout)
 
     def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
         """Stream values of a step, or a part of encrypted features, to the peer."""

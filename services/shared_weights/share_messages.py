@@ -7,6 +7,7 @@ from services.common import limits
 from services.common.errors import InvalidMessage
 from services.shared_weights.opening import stays_shared
 from services.shared_weights.shared_terms import SharedTerms
+from vfl.crypto.sharing.shared_squares import WORD_BITS
 
 
 class Kind(StrEnum):
@@ -19,11 +20,21 @@ class Kind(StrEnum):
     HANDED = "handed"
     OPENED = "opened"
     FROZEN = "frozen"
+    VALIDATION = "validation"
+    PADS = "pads"
+    DIFFERENCES = "differences"
+    CROSSED = "crossed"
+    WORD = "word"
 
     @property
     def is_once(self) -> bool:
         """Whether a session has one, in parts; the others come with every step."""
         return self in (Kind.ROWS, Kind.BLOCKS)
+
+    @property
+    def is_of_validation(self) -> bool:
+        """Whether it comes after some epochs only; its step is the number of steps that are taken then."""
+        return self in (Kind.VALIDATION, Kind.PADS, Kind.DIFFERENCES, Kind.CROSSED, Kind.WORD)
 
 
 # Of encrypted features: 8 MiB at 2,048 bits, of which one is made while another is on its way.
@@ -42,9 +53,17 @@ class MessageSizes:
 
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
         """Whether one party sends another such messages."""
+        if kind.is_of_validation and not self.terms.agreement.validates_on_shares:
+            return False
         match kind:
             case Kind.BLOCKS:
                 return self.terms.holder(sender) == receiver
+            case Kind.VALIDATION:
+                return self.terms.holder(receiver) == sender
+            case Kind.PADS | Kind.DIFFERENCES | Kind.WORD:
+                return receiver == self.terms.agreement.active.name != sender
+            case Kind.CROSSED:
+                return sender == self.terms.agreement.active.name != receiver
             case Kind.FORWARD:
                 return self.terms.holder(receiver) == sender
             case Kind.OPENED | Kind.FROZEN:
@@ -76,20 +95,36 @@ class MessageSizes:
                 return sum(map(terms.columns, terms.handed_owners(sender, receiver))) * outputs
             case Kind.OPENED | Kind.FROZEN:
                 return terms.columns(receiver) * outputs
+            case Kind.VALIDATION:
+                return len(terms.validation) * outputs
+            case Kind.PADS | Kind.DIFFERENCES:
+                return terms.squares.values
+            case Kind.CROSSED | Kind.WORD:
+                return 1
 
     def width(self, kind: Kind) -> int:
-        """Bytes of each value: of a ciphertext, a residue of a gradient, an opened word."""
+        """Bytes of each value: of a ciphertext, a residue, an opened word."""
         formats = self.terms.formats
         match kind:
             case Kind.HANDED:
                 return -(-formats.gradient_ring // 8)
             case Kind.OPENED:
                 return -(-self.terms.agreement.plan.opening_bits // 8)
+            case Kind.DIFFERENCES:
+                return -(-self.terms.squares.ring // 8)
+            case Kind.WORD:
+                return WORD_BITS // 8
         return 2 * formats.key_bits // 8
 
     def check(self) -> None:
         """Raises InvalidMessage where a party would keep more of others' encrypted features than it may be made to."""
-        for party in self.terms.agreement.parties:
+        agreement = self.terms.agreement
+        if agreement.validates_on_shares and self.terms.squares.values > _VALUES_PER_PART:
+            raise InvalidMessage(
+                f"{agreement.row_counts.validation} validation records are too many for protocol=shared: choose a "
+                "smaller validation_fraction, or set patience to 0."
+            )
+        for party in agreement.parties:
             if (kept := self.kept_bytes(party.name)) > limits.FEATURE_CIPHERTEXT_BYTES:
                 raise InvalidMessage(
                     f"{party.name} would keep {kept >> 20} MiB of the others' encrypted features, at most "
@@ -107,5 +142,5 @@ class MessageSizes:
         """Ciphertexts of a party's features."""
         terms = self.terms
         if kind is Kind.BLOCKS:
-            return len(terms.schedule.blocks) * terms.columns(sender)
+            return len(terms.blocks) * terms.columns(sender)
         return terms.agreement.training_rows * terms.groups(sender)

@@ -15,5 +15,8 @@ class SharePeer(Protocol):
     def send_serving_key(self, session_id: str, key: PublicKeyShown) -> None:
         """Show the peer the key under which this party freezes its share of the peer's weights."""
 
+    def send_validation_key(self, session_id: str, key: PublicKeyShown) -> None:
+        """Show the peer the key that this party's pads are under."""
+
     def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
         """Send values of a step, or a part of encrypted features, whose number is the step."""

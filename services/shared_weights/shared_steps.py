@@ -105,8 +105,16 @@ class SharedSteps:
                 holder = ShareHolder(terms, name, others.forward, key, engine, backward=others.backward)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
+        hides = agreement.validates_on_shares and name != agreement.active.name
         exchange = ShareExchange(
-            terms, name, key, holder, timeout=means.timeout, state=means.state, ledger=means.ledger
+            terms,
+            name,
+            key,
+            holder,
+            timeout=means.timeout,
+            state=means.state,
+            ledger=means.ledger,
+            validation_key=made_key(agreement.plan.key_bits) if hides else None,
         )
         return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
 
@@ -114,6 +122,8 @@ class SharedSteps:
         """Send this party's public key to every peer."""
         key = self.exchange.public_key
         _all_done([self._executor.submit(peer.send_public_key, self._session_id, key) for peer in self._peers.values()])
+        if pads := self.exchange.validation_key:
+            self._peers[self._terms.agreement.active.name].send_validation_key(self._session_id, pads)
 
     def show_features(self) -> None:
         """Send this party's encrypted features, and wait for the others'. Keys are shown before."""
@@ -160,6 +170,37 @@ class SharedSteps:
             _all_done(sending)
         exchange.complete_step(step)
         return timer
+
+    def validate(self, step: int) -> float | None:
+        """After so many steps, the quadratic loss of validation rows, in nats, at the label party; None at others.
+
+        A learner's step is begun for these rows and isn't taken: what it would send are the residuals.
+        """
+        exchange, terms = self.exchange, self._terms
+        rows = np.concatenate([terms.blocks[number] for number in terms.validation])
+        program = self._calls(lambda: self.half.step(rows))
+        match self._calls.next_request(program):
+            case Forward(weights):
+                shares = self._checked(weights)
+            case _:
+                raise self._calls.refused("begins a step with something else than Forward")
+        sending = self._sending(exchange.validation(step, shares))
+        products: Any = exchange.validation_products(step, shares)
+        match self._calls.next_request(program, products):
+            case Send(values):
+                residual = self._checked(values)
+            case _:
+                raise self._calls.refused("sends nothing after Forward")
+        self._calls(program.close)
+        loss = None
+        if self._name == terms.agreement.active.name:
+            sending += self._sending(exchange.cross(step, residual))
+            loss = self._calls.quadratic_loss(exchange.mean_square(step), terms.agreement.classes)
+        else:
+            sending += self._sending(exchange.hide(step, residual))
+            sending += self._sending(exchange.show(step))
+        _all_done(sending)
+        return loss
 
     def open(self) -> FloatArray:
         """Open all weights to their owners: this party's own, (d, columns). No step is taken after it."""

@@ -8,11 +8,15 @@ passive party has shares of the z that is theirs.
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from services.common.agreement import RESHUFFLED, Agreement
 from services.shared_weights.opening import fraction_bits
+from vfl.arrays import IntArray
 from vfl.crypto.sharing.frozen_weights import ScoreFormats
 from vfl.crypto.sharing.share_formats import ShareFormats
-from vfl.learning import BlockSchedule, split_rows
+from vfl.crypto.sharing.shared_squares import SquareFormats
+from vfl.learning import BlockSchedule, RowSplit, split_rows
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class SharedTerms:
             outputs=outputs,
             pairs=pairs,
             # A z for every pair, and at most as many steps as records.
-            lifts=plan.epochs * agreement.training_rows * outputs * (pairs + agreement.total_features),
+            lifts=plan.epochs * agreement.training_rows * outputs * (pairs + agreement.total_features)
+            + plan.epochs * self._validation_rows * outputs,
             feature_fraction_bits=plan.feature_fraction_bits,
             feature_integer_bits=max(party.feature_integer_bits for party in parties),
             features_signed=any(party.features_signed for party in parties),
@@ -59,17 +64,53 @@ class SharedTerms:
         )
 
     @cached_property
+    def squares(self) -> SquareFormats:
+        """The lengths of a validation: of the mean square of residuals."""
+        agreement, formats = self.agreement, self.formats
+        # At least eight times the square of the classes, which residuals of a model that says nothing stay within.
+        mean_bits = 3 + (agreement.classes**2 - 1).bit_length()
+        return SquareFormats(
+            agreement.plan.key_bits, self._validation_rows, formats.outputs, formats.fraction_bits, mean_bits
+        )
+
+    @property
+    def _validation_rows(self) -> int:
+        return self.agreement.row_counts.validation if self.agreement.validates_on_shares else 0
+
+    @cached_property
     def schedule(self) -> BlockSchedule:
         """The public blocks of training rows, and their batches."""
+        plan, rows = self.agreement.plan, self._rows.train
+        anew = plan.batches == RESHUFFLED
+        return BlockSchedule(rows, self.formats.forward.count, plan.batch_size, plan.seed, reshuffled=anew)
+
+    @cached_property
+    def blocks(self) -> list[IntArray]:
+        """Row indices of each block: of training rows, and after them of validation rows where z of them is shared."""
+        rows, size = self._rows.validation, self.formats.forward.count
+        validated = np.array_split(rows, -(-len(rows) // size)) if self._validation_rows else []
+        return [*self.schedule.blocks, *validated]
+
+    @property
+    def validation(self) -> IntArray:
+        """The numbers of blocks of validation rows."""
+        return np.arange(len(self.schedule.blocks), len(self.blocks))
+
+    def validated_epoch(self, step: int) -> int | None:
+        """The epoch that is validated when so many steps are taken; None for none."""
+        epoch, further = divmod(step, self.schedule.steps_per_epoch)
+        is_one = self.agreement.validates_on_shares and not further and 1 <= epoch <= self.agreement.plan.epochs
+        return epoch - 1 if is_one and self.agreement.validates(epoch - 1) else None
+
+    @cached_property
+    def _rows(self) -> RowSplit:
         plan = self.agreement.plan
-        rows = split_rows(
+        return split_rows(
             self.agreement.active.aligned_rows,
             validation_fraction=plan.validation_fraction,
             test_fraction=plan.test_fraction,
             seed=plan.seed,
         )
-        anew = plan.batches == RESHUFFLED
-        return BlockSchedule(rows.train, self.formats.forward.count, plan.batch_size, plan.seed, reshuffled=anew)
 
     def holder(self, name: str) -> str:
         """Who holds V of a party's features."""

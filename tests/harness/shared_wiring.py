@@ -35,6 +35,9 @@ class DirectSharePeer:
     def send_serving_key(self, session_id: str, key: PublicKeyShown) -> None:
         self._exchange_of(session_id).receive_serving_key(self._sender, key)
 
+    def send_validation_key(self, session_id: str, key: PublicKeyShown) -> None:
+        self._exchange_of(session_id).receive_validation_key(self._sender, key)
+
     def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
         self._exchange_of(session_id).receive(self._sender, kind, step, vector)
 

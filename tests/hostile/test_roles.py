@@ -40,6 +40,12 @@ ALLOWED: dict[str, set[str]] = {
     "SharedWeights/Open": {"active", "passive"},
     "SharedWeights/SendServingKey": {"active", "passive"},
     "SharedWeights/Freeze": {"active", "passive"},
+    "SharedWeights/SendValidationKey": {"active", "passive"},
+    "SharedWeights/SendValidation": {"active", "passive"},
+    "SharedWeights/SendPads": {"active", "passive"},
+    "SharedWeights/SendDifferences": {"active", "passive"},
+    "SharedWeights/SendCrossed": {"active", "passive"},
+    "SharedWeights/ShowWord": {"active", "passive"},
 }
 OF_A_SERVICE = {"Active": {"operator", "active"}, "Passive": {"active"}}
 

@@ -38,3 +38,28 @@ def test_processes_train_on_shared_weights(tmp_path: Path, parties: int, rows: i
     assert plan.protocol == "shared"
     record = RunFolder(tmp_path / "parties").record("active")
     assert any("could read labels" in warning for warning in record.guard or ())
+
+
+@pytest.mark.parametrize("data", ["breast_cancer", "wine"])
+def test_processes_stop_early_on_shares(tmp_path: Path, data: str) -> None:
+    """Two and three classes; validation losses that fall, one kept epoch everywhere, and words that are counted."""
+    with quick_federation(
+        tmp_path,
+        data=data,
+        protocol="shared",
+        opening="always",
+        epochs=6,
+        patience=6,
+        validation_fraction=0.2,
+        learning_rate=0.5,
+    ) as federation:
+        federation.train()
+        scores = federation.predict([f"r{row:06d}" for row in range(20)])
+    folder = RunFolder(tmp_path / "parties")
+    active, passive = (folder.record(name) for name in ("active", "passive"))
+    losses = [epoch.validation_loss for epoch in active.epochs or ()]
+    assert len(losses) == 6
+    assert losses[-1] < losses[0] < np.log(3)
+    assert active.kept_epoch == int(np.argmin(losses))
+    assert (scores["error"] == "").sum() > 5
+    assert any("from validation losses" in warning for warning in passive.guard or ())

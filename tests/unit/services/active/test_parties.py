@@ -101,6 +101,24 @@ def test_early_stopping_keeps_the_epoch_with_the_best_validation_loss(tmp_path: 
         np.testing.assert_allclose(home.tested().scores, tested.scores, atol=1e-12)
 
 
+@pytest.mark.parametrize("opening", ["always", "guarded"])
+def test_early_stopping_on_shares_keeps_the_same_epoch_as_fixed_ones(tmp_path: Path, opening: str) -> None:
+    """Labels that features say nothing of; the kept epoch's weights are opened, or frozen, and no later ones."""
+    labels = np.random.default_rng(4).permutation([0, 1] * 30).tolist()
+    terms: dict[str, Any] = {"protocol": "shared", "opening": opening, "most_forms": 1.0, "private_seed": 3}
+    settings = small_settings(patience=2, epochs=30, learning_rate=2.0, validation_fraction=0.3, **terms)
+    with house(tmp_path, settings=settings, active=active_data(labels=labels)) as home:
+        watcher = home.train()
+        record, tested = home.record(), home.tested()
+        losses = [outcome.validation_loss for outcome in watcher.epochs]
+        assert len(losses) < 30, "this test needs an early stop"
+        assert record["kept_epoch"] == int(np.argmin(losses)) == len(losses) - 3
+        replay = home.train(patience=0, epochs=record["kept_epoch"] + 1)
+        assert len(replay.epochs) == record["kept_epoch"] + 1
+        # Words of 24 bits, 16 of them of the fraction, rounded at both.
+        np.testing.assert_allclose(home.tested().scores, tested.scores, atol=1e-3)
+
+
 def test_training_twice_takes_the_place_of_the_first_session(tmp_path: Path) -> None:
     with house(tmp_path, settings=PLAIN) as home:
         home.train()

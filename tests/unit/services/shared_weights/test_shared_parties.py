@@ -62,7 +62,6 @@ def test_a_job_gives_the_model_that_protocol_1_gives(tmp_path: Path, parties: in
     [
         ({"cipher": "plain"}, "cipher=paillier"),
         ({"rerandomise": False}, "rerandomise=on"),
-        ({"patience": 2}, "patience to 0"),
         ({"learner": "installed"}, "protocol=hu"),
         ({"protocol": "other"}, "one of hu, shared"),
     ],

@@ -1,0 +1,229 @@
+"""Validations on shares: the loss of float64 to a word's last bit, and nothing else for anybody."""
+
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.state_folder import StateInMemory, StateNotKept
+from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, opened_in
+from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_messages import Kind
+from services.shared_weights.shared_steps import SharedSteps
+from services.shared_weights.shared_terms import SharedTerms
+from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, WatchedEngine
+from tests.harness.shared_wiring import as_session, wired_shares
+from vfl.arrays import FloatArray
+from vfl.crypto.sharing.shared_squares import WORD_BITS
+
+PLAN = SHARED_PLAN.changed(protocol="shared", epochs=3, patience=3, validation_fraction=0.4)
+PASSIVE = "passive-1"
+
+
+def train(parties: Mapping[str, SharedSteps], terms: SharedTerms, epochs: int = 3) -> list[float]:
+    """Run every party's epochs with a thread for each; the label party's losses."""
+    for one in parties.values():
+        one.show_public_key()
+    with ThreadPoolExecutor(len(parties)) as threads:
+        running = {name: threads.submit(_run, one, terms, epochs) for name, one in parties.items()}
+        found = {name: done.result() for name, done in running.items()}
+    assert all(loss is None for loss in found[PASSIVE])
+    return found["active"]
+
+
+def _run(party: SharedSteps, terms: SharedTerms, epochs: int) -> list[Any]:
+    party.show_features()
+    losses, steps = [], terms.schedule.steps_per_epoch
+    for epoch in range(epochs):
+        for index, batch in enumerate(terms.schedule.epoch(epoch)):
+            party.run_step(epoch * steps + index, batch)
+        losses.append(party.validate((epoch + 1) * steps))
+    return losses
+
+
+def loss_of(z: FloatArray, labels: Any, classes: int) -> float:
+    """Written a second way: log loss to second order at 0, record by record."""
+    if classes == 2:
+        return float(np.mean(np.log(2) + z[:, 0] ** 2 / 8 - (labels - 0.5) * z[:, 0]))
+    centred = z - z.mean(axis=1, keepdims=True)
+    right = centred[np.arange(len(z)), labels]
+    return float(np.mean(np.log(classes) + (centred**2).sum(axis=1) / (2 * classes) - right))
+
+
+def last_bit(terms: SharedTerms, classes: int) -> float:
+    squares = terms.squares
+    unit = 2.0 ** (squares.ring - WORD_BITS - 2 * squares.fraction_bits) / squares.records
+    return unit / 8 if classes == 2 else unit / (2 * classes)
+
+
+@pytest.mark.parametrize(("classes", "rows"), [(2, 37), (3, 37), (2, 41), (4, 60)])
+def test_the_loss_is_that_of_float64(classes: int, rows: int) -> None:
+    problem = SharedProblem.random(classes=classes, rows=rows, columns=(3, 2))
+    terms = problem.terms(PLAN)
+    validated = np.concatenate([terms.blocks[number] for number in terms.validation])
+    trained = np.concatenate(terms.schedule.blocks)
+    assert sorted([*validated, *trained]) == list(range(rows))
+    with wired_shares(problem, PLAN) as parties:
+        losses = train(parties, terms)
+        weights = as_session(problem, PLAN, parties).joined()
+    X = np.hstack([block[validated] for block in problem.blocks.values()])
+    expected = loss_of(X @ np.vstack(list(weights.values())), problem.labels[validated], classes)
+    assert abs(losses[-1] - expected) <= 1.01 * last_bit(terms, classes)
+    assert last_bit(terms, classes) < 1.3e-3
+    assert len(set(losses)) > 1
+
+
+def test_what_a_passive_party_decrypts_is_its_masks_whatever_the_labels_are() -> None:
+    """Of labels swapped, what it sends but for the word is drawn alike: bits of all it reads stay even."""
+    for flip in (False, True):
+        problem = SharedProblem.random(columns=(3, 2), rows=60)
+        if flip:
+            problem = replace(problem, labels=1 - problem.labels)
+        with wired_shares(problem, PLAN) as parties:
+            train(parties, problem.terms(PLAN), epochs=1)
+            exchange = parties[PASSIVE].exchange
+            ones = [bit for n in _decrypted(exchange) for bit in map(int, f"{n % 2**400:0400b}")]
+        # 1e-6 of a fair coin.
+        assert abs(np.mean(ones) - 0.5) < 4.9 * 0.5 / len(ones) ** 0.5
+
+
+def _decrypted(exchange: ShareExchange) -> list[int]:
+    key = exchange._validation.key
+    assert key is not None
+    (crossed,) = [one.values for (kind, *_), one in exchange._received.items() if kind is Kind.CROSSED]
+    (forward,) = [one.values for (kind, *_), one in exchange._received.items() if kind is Kind.VALIDATION]
+    return [
+        *WatchedEngine().decrypt(key, crossed),
+        *WatchedEngine().decrypt(exchange._holder._key, forward),
+    ]
+
+
+def test_pads_are_drawn_anew_and_differences_are_uniform() -> None:
+    problem = SharedProblem.random(columns=(3, 2), rows=80)
+    seen = []
+    for _ in range(2):
+        with wired_shares(problem, PLAN) as parties:
+            train(parties, problem.terms(PLAN), epochs=1)
+            received = parties["active"].exchange._received
+            seen.append(next(one.values for (kind, *_), one in received.items() if kind is Kind.DIFFERENCES))
+    assert not set(seen[0]) & set(seen[1])
+    ring = problem.terms(PLAN).squares.ring
+    ones = [int(bit) for values in seen for value in values for bit in f"{value:0{ring}b}"]
+    assert abs(np.mean(ones) - 0.5) < 4.9 * 0.5 / len(ones) ** 0.5
+
+
+def test_who_sends_training_ciphertexts_in_place_of_the_product_reads_nothing_of_them() -> None:
+    """The replay that read 12 of 12 features where one key served both: here another key decrypts, to noise.
+
+    Of one feature, 0 or the largest, the same attack is made many times: words differ as words of noise do.
+    """
+    problem = SharedProblem.random(columns=(3, 2), rows=30, signed=False)
+    problem.blocks[PASSIVE][:, 0] = np.where(np.arange(30) < 15, 0.0, 1.0)
+    terms, low, high = problem.terms(PLAN), list[int](), list[int]()
+    with wired_shares(problem, PLAN) as parties:
+        train(parties, terms, epochs=1)
+        active, passive = parties["active"].exchange, parties[PASSIVE].exchange
+        step = terms.schedule.steps_per_epoch
+        key = passive._validation.key
+        assert key is not None
+        rows = active._holder._rows[PASSIVE]
+        order = np.concatenate(terms.schedule.blocks)
+        honest = active._validation._crossed[1].ciphertext  # type: ignore[index]
+        for place, ciphertext in enumerate(rows[0]):
+            feature = problem.blocks[PASSIVE][order[place], 0]
+            for lift in range(40):
+                replayed = pow(ciphertext, 1 << 40 + lift, key.public_key.n_squared)
+                # As it stands, or above the honest sum.
+                answer = replayed * (honest if lift % 2 else 1) % key.public_key.n_squared
+                (low if feature == 0 else high).append(passive._validation.show(step, answer))
+        # Under the key of the features the same is seen at once.
+        unsafe = [WatchedEngine().decrypt(passive._holder._key, [ciphertext])[0] % 2**17 for ciphertext in rows[0]]
+        truth = [int(problem.blocks[PASSIVE][row, 0] * 2**16) for row in order]
+        assert unsafe == truth
+    # Means of words, uniform below 2^16, within 5 standard errors of each other.
+    spread = 2**16 / 12**0.5 * (1 / len(low) + 1 / len(high)) ** 0.5
+    assert min(len(low), len(high)) > 200
+    assert abs(np.mean(low) - np.mean(high)) < 5 * spread
+
+
+def test_whatever_arrives_the_validation_goes_on_with_as_many_bytes() -> None:
+    problem = SharedProblem.random(columns=(3, 2))
+    with wired_shares(problem, PLAN) as parties:
+        train(parties, problem.terms(PLAN), epochs=1)
+        passive, active = parties[PASSIVE].exchange, parties["active"].exchange
+        step, key = problem.terms(PLAN).schedule.steps_per_epoch, passive._validation.key
+        assert key is not None
+        for _ in range(20):
+            assert 0 <= passive._validation.show(step, secrets.randbelow(key.public_key.n_squared)) < 2**WORD_BITS
+        assert all(np.isfinite(active._validation.mean_square(step, word)) for word in range(0, 2**16, 97))
+
+
+def test_a_word_is_counted_before_it_is_told() -> None:
+    problem, state = SharedProblem.random(columns=(3, 2)), StateInMemory()
+    terms = problem.terms(PLAN)
+
+    class Full(StateInMemory):
+        def write(self, name: str, content: bytes) -> None:
+            raise StateNotKept("no room")
+
+    with wired_shares(problem, PLAN) as parties:
+        passive = parties[PASSIVE].exchange
+        records = np.arange(37, dtype=np.uint64)
+        passive._ledger = OpeningLedger(state, records)
+        train(parties, terms)
+        step = 3 * terms.schedule.steps_per_epoch
+        assert opened_in(state.read(LEDGER) or b"") == {"active": 3 * WORD_BITS}
+        # Again it is the same word, and isn't counted again.
+        words = {passive.show(step)[0].vector.data for _ in range(3)}
+        assert len(words) == 1
+        assert len(words.pop()) == 2
+        assert opened_in(state.read(LEDGER) or b"") == {"active": 3 * WORD_BITS}
+        passive._ledger = OpeningLedger(Full(), records)
+        with pytest.raises(StateNotKept):
+            passive.show(step)
+
+
+def test_validations_are_refused_out_of_order_and_from_who_has_none_to_send() -> None:
+    problem = SharedProblem.random(columns=(3, 2))
+    terms = problem.terms(PLAN)
+    with wired_shares(problem, PLAN, timeout=1.0) as parties:
+        train(parties, terms, epochs=1)
+        active, passive, steps = parties["active"].exchange, parties[PASSIVE].exchange, terms.schedule.steps_per_epoch
+        step_of = parties["active"].half.weights
+        (message,) = active.validation(steps, step_of)  # type: ignore[arg-type]
+        passive.receive("active", Kind.VALIDATION, steps, message.vector)
+        with pytest.raises(InvalidMessage, match="No epoch is validated"):
+            passive.receive("active", Kind.VALIDATION, steps + 1, message.vector)
+        with pytest.raises(OutOfOrder, match="out of order"):
+            passive.receive("active", Kind.VALIDATION, 2 * steps, message.vector)
+        for kind in (Kind.PADS, Kind.DIFFERENCES, Kind.WORD):
+            with pytest.raises(NotAllowed):
+                passive.receive("active", kind, steps, message.vector)
+        with pytest.raises(NotAllowed):
+            active.receive(PASSIVE, Kind.CROSSED, steps, message.vector)
+        with pytest.raises(NotAllowed, match="no validation key"):
+            passive.receive_validation_key("active", active.public_key)
+        trained_under = passive.public_key
+        with pytest.raises(InvalidMessage, match="make another"):
+            active.receive_validation_key(PASSIVE, trained_under)
+
+
+def test_three_parties_are_refused_in_words() -> None:
+    problem = SharedProblem.random(columns=(3, 2, 1))
+    with pytest.raises(InvalidMessage, match="between two parties, and these are 3: set patience to 0"):
+        problem.agreement(PLAN).check()
+
+
+def test_fixed_epochs_have_no_validation() -> None:
+    problem, plan = SharedProblem.random(columns=(3, 2)), PLAN.changed(patience=0)
+    terms = problem.terms(plan)
+    assert not len(terms.validation)
+    with wired_shares(problem, plan) as parties:
+        assert parties[PASSIVE].exchange.validation_key is None
+        with pytest.raises(NotAllowed):
+            parties["active"].exchange.receive_validation_key(PASSIVE, parties[PASSIVE].exchange.public_key)
