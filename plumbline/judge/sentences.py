@@ -37,7 +37,7 @@ from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import FAILED
 from services.common.session_limit import SessionLimit
-from services.shared_weights.opening import opened_bits
+from services.shared_weights.opening import opened_bits, validation_bits
 from vfl.data.faults import counted
 
 # What a sentence calls parties that nobody gave a title.
@@ -420,7 +420,11 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         )
         if case.summary.agreement.plan.shares_weights:
             opened = (f"{case.title(one)} {opened_bits(case.summary.agreement, one):,}" for one in case.honest)
-            sentences.append(f"{who}. It is no more than fits into opened weights, in bits: {', '.join(opened)}.")
+            shown = validation_bits(case.summary.agreement)
+            validated = f" Validation losses have {shown:,} more at most." if shown else ""
+            sentences.append(
+                f"{who}. It is no more than fits into opened weights, in bits: {', '.join(opened)}.{validated}"
+            )
         else:
             sentences.append(f"{who}: mount {REPLACING[0]} (--attacks), as --adversary both does on either side.")
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]

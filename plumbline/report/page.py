@@ -31,7 +31,7 @@ from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
 from services.party.guard import channels_of, epochs_until_heard, steps_until_told
 from services.protocol1.channels import Channel
-from services.shared_weights.opening import opened_bits
+from services.shared_weights.opening import opened_bits, validation_bits
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PackingImpossible
 
@@ -413,12 +413,14 @@ def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
 def _of_opening(agreement: Agreement) -> Iterator[LedgerRow]:
     """On shared weights nothing is counted in a step: what is opened, once."""
     others = sum(party.feature_count for party in agreement.parties[1:])
+    shown = validation_bits(agreement)
     for party in agreement.parties:
         is_active = party is agreement.active
+        validated = f"{shown:,} bits of validation losses at most, and " if is_active and shown else ""
         yield LedgerRow(
             party=party.name,
-            received=f"its own weights, once, when training is over: {opened_bits(agreement, party.name):,} bits; "
-            "before, uniform numbers",
+            received=f"{validated}its own weights, once, when training is over: {opened_bits(agreement, party.name):,} "
+            "bits; before, uniform numbers",
             about="the other parties' features of one record" if is_active else f"{agreement.active.name}'s labels",
             equations=party.feature_count * agreement.residual_columns,
             unknowns=others if is_active else agreement.training_rows,

@@ -108,7 +108,7 @@ def _refusals(agreement: Agreement) -> Iterator[_Threat]:
     Of labels only the number of classes is public, so they are taken as even: uneven ones have fewer bits.
     """
     for party in agreement.parties:
-        yield from _refused_by(agreement, party, opened_to(agreement, party.name))
+        yield from _refused_by(agreement, party, _told(agreement, party.name))
 
 
 def _refused_by(agreement: Agreement, party: PartyDescription, bits: Mapping[str, int]) -> Iterator[_Threat]:
@@ -140,10 +140,10 @@ def guard_opening(
             the first warning, where the mode is refuse.
     """
     plan = agreement.plan
-    warnings = [] if labels is not None or mode == "off" else list(_about_validations(agreement, name))
-    if warnings and mode == "refuse":
-        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     if stays_shared(agreement):
+        warnings = [] if labels is not None or mode == "off" else list(_about_validations(agreement, name, ledger))
+        if warnings and mode == "refuse":
+            raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
         return warnings + [
             f"Weights stay shared after training, and scores are computed on shares. Were weights opened, "
             f"{threat.sentence}. To have them opened all the same, set PLUMBLINE_OPENING=always at {threat.about}"
@@ -152,7 +152,7 @@ def guard_opening(
         ]
     if not plan.shares_weights:
         return []
-    bits = {owner: of + (ledger.before(owner) if ledger else 0) for owner, of in opened_to(agreement, name).items()}
+    bits = {owner: of + (ledger.before(owner) if ledger else 0) for owner, of in _told(agreement, name).items()}
     for threat in _refused_by(agreement, agreement.party(name), bits):
         raise OutOfOrder(
             f"{threat.sentence}. To train again, set PLUMBLINE_SERVING=shared, or PLUMBLINE_OPENING=always at {name}."
@@ -164,7 +164,10 @@ def guard_opening(
         if labels is None
         else _about_labels(agreement, agreement.training_rows * _entropy(labels), bits)
     )
-    warnings += [f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{one.remedy}." for one in threats]
+    validated = " and patience to 0" if labels is None and agreement.validates_on_shares else ""
+    warnings = [
+        f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{validated}{one.remedy}." for one in threats
+    ]
     if warnings and mode == "refuse":
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
@@ -197,15 +200,23 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
             yield _Threat(name, f"{_reader(agreement, active, bits, 'features', name)}, where a record has {record}")
 
 
-def _about_validations(agreement: Agreement, name: str) -> Iterator[str]:
+def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger | None) -> Iterator[str]:
     """At a passive party, whose shares a validation is of: its label party chooses what it multiplies them with."""
-    bits, record = validation_bits(agreement), _record_bits(agreement, name)
-    if bits > _TOLERATED * record:
+    active, record = agreement.active.name, _record_bits(agreement, name)
+    shown, earlier = validation_bits(agreement), ledger.before(agreement.active.name) if ledger else 0
+    if shown and shown + earlier > _TOLERATED * record:
+        before = " of this session and what earlier ones opened" if earlier else ""
         yield (
-            f"{agreement.active.name} could read features of {name} from validation losses, if it multiplies other "
-            f"numbers than its own: up to {bits} bits in {agreement.validated_epochs} epochs, where a record has "
-            f"{record}. To prevent it, set patience to 0."
+            f"{active} could read features of {name} from the validation losses{before}, if it sends other numbers "
+            f"than its own: up to {shown + earlier} bits, where a record has {record}. To prevent it, set patience to "
+            "0."
         )
+
+
+def _told(agreement: Agreement, name: str) -> dict[str, int]:
+    """What a session opens that could be about a party's records, and what its validations show, in bits."""
+    shown = 0 if name == agreement.active.name else validation_bits(agreement)
+    return {owner: bits + shown for owner, bits in opened_to(agreement, name).items()}
 
 
 def validation_bits(agreement: Agreement) -> int:
@@ -221,8 +232,9 @@ def _record_bits(agreement: Agreement, name: str) -> int:
 
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:
     """Who could read what, and how many bits."""
-    earlier = " of this session and earlier ones" if bits > opened_bits(agreement, owner) else ""
+    earlier = " of this session and earlier ones" if bits > _told(agreement, of)[owner] else ""
+    shown = " and validation losses" if _told(agreement, of) != opened_to(agreement, of) else ""
     return (
-        f"{owner} could read {what} of {of} from its opened weights{earlier}, if it encrypts other columns than its "
-        f"own: up to {bits} bits"
+        f"{owner} could read {what} of {of} from its opened weights{shown}{earlier}, if it encrypts other columns than "
+        f"its own: up to {bits} bits"
     )

@@ -62,4 +62,4 @@ def test_processes_stop_early_on_shares(tmp_path: Path, data: str) -> None:
     assert losses[-1] < losses[0] < np.log(3)
     assert active.kept_epoch == int(np.argmin(losses))
     assert (scores["error"] == "").sum() > 5
-    assert any("from validation losses" in warning for warning in passive.guard or ())
+    assert any("and validation losses" in warning for warning in passive.guard or ())
