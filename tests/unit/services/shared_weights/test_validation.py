@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from services.active.interfaces import EpochOutcome
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.common.state_folder import StateInMemory, StateNotKept
 from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, opened_in
@@ -17,7 +18,7 @@ from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
-from tests.harness.parties import house, small_settings
+from tests.harness.parties import Watcher, house, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, WatchedEngine
 from tests.harness.shared_wiring import as_session, wired_shares
 from vfl.arrays import FloatArray
@@ -257,3 +258,24 @@ def test_the_guard_counts_words_and_refuses_where_it_is_told_to(tmp_path: Path, 
         pytest.raises(FederationError, match=words),
     ):
         one.train()
+
+
+def test_no_record_is_scored_before_weights_are_opened(tmp_path: Path) -> None:
+    """Not even a validation one after a validated epoch: its scores would be of shares."""
+    asked = list[str]()
+
+    class Asking(Watcher):
+        def epoch(self, outcome: EpochOutcome) -> None:
+            super().epoch(outcome)
+            session = home.passive["passive"]._session
+            assert session is not None
+            assert session.joined is not None
+            training = session.joined.training
+            with pytest.raises(OutOfOrder, match="until it ends, no record is scored") as refused:
+                training.model_for(training.rows.validation.tolist())
+            asked.append(str(refused.value))
+
+    settings = small_settings(protocol="shared", opening="always", patience=2)
+    with house(tmp_path, settings=settings) as home:
+        home.active.train(settings.plan(), Asking())
+    assert len(asked) == 2

@@ -89,6 +89,11 @@ def test_differences_and_pads_are_drawn_together_and_pads_alone_are_encrypted() 
     assert all((pad + difference) % ring == 7 for pad, difference in zip(pads, hidden.differences, strict=True))
     assert len({*pads, *hidden.differences}) == 100
     assert all(0 <= one < ring for one in (*pads, *hidden.differences))
+    # Pads and differences are each other's complement, but for the share: either alone shows what isn't even.
+    bits = np.array([[int(bit) for bit in f"{one:0{formats.ring}b}"] for one in hidden.differences])
+    # 1e-6 of a fair coin, and of the highest bits alone.
+    for found in (bits, bits[:, :8]):
+        assert abs(found.mean() - 0.5) < 4.9 * 0.5 / found.size**0.5
 
 
 def test_any_ciphertext_gives_a_word() -> None:
