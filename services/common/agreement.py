@@ -393,7 +393,7 @@ class Agreement:
         for name in self.score_defences:
             limits.check_name(name)
         check_announced(self.announced, limits.SCORE_DEFENCES, "announced defences of scores")
-        _check_validation(self.plan, len(self.parties))
+        check_validation(self.plan, len(self.parties))
         if self.announced and tuple(one.name for one in self.announced) != self.score_defences:
             raise InvalidMessage("The agreement announces other defences of scores than it names.")
 
@@ -522,7 +522,7 @@ class ProposedTerms:
         check_classes(self.classes)
         check_passive_parties(self.passive_parties)
         limits.check_name(self.active)
-        _check_validation(self.plan, 1 + len(self.passive_parties))
+        check_validation(self.plan, 1 + len(self.passive_parties))
 
     def to_message(self) -> common_pb2.SessionTerms:
         """Write the terms as a message."""
@@ -543,7 +543,7 @@ class ProposedTerms:
         return terms
 
 
-def _check_validation(plan: TrainingPlan, parties: int) -> None:
+def check_validation(plan: TrainingPlan, parties: int) -> None:
     """Raises InvalidMessage for early stopping on shares of more than two parties: no pair has all of a record's."""
     if plan.shares_weights and plan.patience and parties > 2:
         raise InvalidMessage(

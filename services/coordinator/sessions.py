@@ -16,6 +16,7 @@ from services.common.agreement import (
     check_classes,
     check_passive_parties,
     check_steps,
+    check_validation,
 )
 from services.common.errors import (
     FederationError,
@@ -113,6 +114,7 @@ class Sessions:
         plan.check()
         check_classes(classes)
         check_passive_parties(passive_parties)
+        check_validation(plan, 1 + len(passive_parties))
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
         fingerprint = self._protection.fingerprint(classes)
         session_id = secrets.token_hex(16)

@@ -18,7 +18,7 @@ from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
-from tests.harness.parties import Watcher, house, small_settings
+from tests.harness.parties import Watcher, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, WatchedEngine
 from tests.harness.shared_wiring import as_session, wired_shares
 from vfl.arrays import FloatArray
@@ -221,10 +221,15 @@ def test_validations_are_refused_out_of_order_and_from_who_has_none_to_send() ->
             active.receive_validation_key(PASSIVE, trained_under)
 
 
-def test_three_parties_are_refused_in_words() -> None:
-    problem = SharedProblem.random(columns=(3, 2, 1))
-    with pytest.raises(InvalidMessage, match="between two parties, and these are 3: set patience to 0"):
-        problem.agreement(PLAN).check()
+def test_three_parties_are_refused_in_words(tmp_path: Path) -> None:
+    words = "between two parties, and these are 3: set patience to 0"
+    with pytest.raises(InvalidMessage, match=words):
+        SharedProblem.random(columns=(3, 2, 1)).agreement(PLAN).check()
+    settings, passive = small_settings(protocol="shared", patience=2), [party_data(), party_data(seed=2)]
+    with house(tmp_path, settings=settings, passive=passive) as one:
+        with pytest.raises(FederationError, match=words):
+            one.train()
+        assert one.active.session_id == ""
 
 
 def test_fixed_epochs_have_no_validation() -> None:
