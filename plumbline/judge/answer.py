@@ -212,11 +212,12 @@ def _label_sentence(finding: TrainingFinding) -> str:
         return f"labels: {finding.party} knows them from how frequent each class is; nothing is left to give away."
     if are_too_few(finding.levels):
         return f"labels: {frequencies.records} of them are too few to say what {finding.attack} told {finding.party}."
+    rarest = f" {finding.rarest.words}" if finding.rarest is not None else ""
     if not frequencies.is_exposed:
         if frequencies.is_small:
-            return f"labels: {finding.attack} told {finding.party} under a tenth of what was unknown."
+            return f"labels: {finding.attack} told {finding.party} under a tenth of what was unknown.{rarest}"
         told = f"{finding.attack} told {finding.party} a tenth of what was unknown"
-        return f"labels: whether {told} is not shown either way."
+        return f"labels: whether {told} is not shown either way.{rarest}"
     own = ""
     if records.baseline != frequencies.baseline:
         left = "n/a" if records.part is None else share_words(records.part)
@@ -224,7 +225,7 @@ def _label_sentence(finding: TrainingFinding) -> str:
     control = f" {finding.control.words}" if finding.control is not None and finding.control.words else ""
     return (
         f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
-        f"{frequencies.level}, by {finding.attack}.{own}{control}"
+        f"{frequencies.level}, by {finding.attack}.{rarest}{own}{control}"
     )
 
 

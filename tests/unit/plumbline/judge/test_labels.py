@@ -1,5 +1,7 @@
 """What training gives away of labels is what a passive party can't guess anyway."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -62,9 +64,13 @@ def test_the_rarest_class_shows_what_the_share_of_right_names_hides() -> None:
     found = rarest_label(np.column_stack([1 - likely, likely]), truth)
     assert found is not None
     assert (found.label, found.share, found.auc, found.top, found.precision) == (1, 0.01, 1.0, 10, 1.0)
+    # One way to draw them, of 1,000 choose 10.
+    assert found.p_value == pytest.approx(1 / math.comb(1000, 10))
+    assert found.is_told
     backwards = rarest_label(np.column_stack([likely, 1 - likely]), truth)
     assert backwards is not None
     assert (backwards.auc, backwards.precision) == (0.0, 0.0)
+    assert not backwards.is_told
 
 
 def test_one_class_has_no_rarest() -> None:
