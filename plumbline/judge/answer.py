@@ -58,6 +58,7 @@ class Answer:
         not_measured: sentences about leaks that this run can say nothing of.
         label_levels: the verdict on each attack on labels, level by level.
         sessions: after how many sessions the lights of columns hold, and what one alone tells; empty where nobody says.
+        rarest: the part of labels of the rarest class, by each attack that was shown to find them.
     """
 
     sentences: tuple[str, ...]
@@ -68,6 +69,7 @@ class Answer:
     not_measured: tuple[str, ...] = ()
     label_levels: tuple[tuple[LevelVerdict, ...], ...] = ()
     sessions: str = ""
+    rarest: tuple[float, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -83,7 +85,7 @@ class Answer:
         """
         measures = (*(one for column in self.columns for one in column.measures), *self.label_levels)
         headlines = (at(one) for one in measures if not are_too_few(one))
-        return max((one.part.mean for one in headlines if one.part is not None), default=None)
+        return max((*self.rarest, *(one.part.mean for one in headlines if one.part is not None)), default=None)
 
 
 # Of a name that somebody else chose, in a sentence; and of names in a list.

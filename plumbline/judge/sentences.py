@@ -115,6 +115,7 @@ def answer_of(
         labels=tuple(label_sentences(training)),
         not_measured=tuple(_not_measured(case, columns)),
         label_levels=tuple(one.levels for one in case.labels),
+        rarest=tuple(one.rarest.part for one in case.labels if one.rarest is not None and one.rarest.is_told),
         sessions=limit_sentence(predictions.limit, columns, summary.agreement.classes),
     )
 

@@ -217,6 +217,7 @@ def test_who_finds_the_rarest_class_is_not_green_where_names_are_no_better_than_
         "guessing."
     ).lower() in words.sentence.lower()
     assert words.parties[0].light == "amber"
+    assert words.largest_part == pytest.approx((0.5 - 0.12) / 0.88)
     assert "Of the 12 it holds likeliest to be of the rarest class, 50 % are (12 % of all)" in words.labels[0]
 
 
