@@ -198,7 +198,9 @@ def rarest_label(probabilities: FloatArray, truth: IntArray) -> RarestLabel | No
     label = int(present[counts[present].argmin()])
     likely, is_it = probabilities[:, label], truth == label
     top = max(1, min(int(counts[label]), len(truth) // 10))
-    first = np.argsort(-likely, kind="stable")[:top]
+    # Tables may be in their labels' order: what is held equally likely is drawn.
+    drawn = np.random.default_rng(0).permutation(len(truth))
+    first = drawn[np.argsort(-likely[drawn], kind="stable")[:top]]
     auc = area_under_curve(np.column_stack([1 - likely, likely]), is_it.astype(np.int64))
     # The hypergeometric tail: ``top`` records drawn without a look.
     chance = float(hypergeom.sf(is_it[first].sum() - 1, len(truth), counts[label], top))

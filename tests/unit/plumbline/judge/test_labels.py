@@ -73,6 +73,13 @@ def test_the_rarest_class_shows_what_the_share_of_right_names_hides() -> None:
     assert not backwards.is_told
 
 
+def test_who_holds_all_alike_finds_no_rarest_class_in_a_sorted_table() -> None:
+    found = rarest_label(np.full((1000, 2), 0.5), (np.arange(1000) < 100).astype(np.int64))
+    assert found is not None
+    assert not found.is_told
+    assert found.precision < 0.2
+
+
 def test_one_class_has_no_rarest() -> None:
     assert rarest_label(np.full((5, 2), 0.5), np.zeros(5, dtype=np.int64)) is None
 
