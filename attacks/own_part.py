@@ -61,8 +61,7 @@ class OwnPart:
 def _weights(features: FloatArray, shares: FloatArray) -> FloatArray:
     """Weights that make (n, d) features have (n, columns) shares: records that no step used have a score with them."""
     if features.shape[1] <= _WIDE:
-        narrow: FloatArray = np.linalg.lstsq(features, shares, rcond=None)[0]
-        return narrow
+        return np.asarray(np.linalg.lstsq(features, shares, rcond=None)[0], dtype=np.float64)
     return np.column_stack([lsmr(features, share, maxiter=_ROUNDS)[0] for share in shares.T])
 
 
