@@ -7,6 +7,7 @@ and is itself what is sent again.
 """
 
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from services.common.state_folder import State
 from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Integers, Shares
+
+_log = logging.getLogger(__name__)
 
 # Of w, the plan's opening_bits: weights stay below 2^7 in magnitude, the others are fraction bits.
 _WHOLE_BITS = 8
@@ -83,13 +86,20 @@ class _Threat:
 
     Attributes:
         about: whose data.
-        sentence: who could read what, without its stop.
+        reader: who could read what, and how many bits: all of it public.
+        measure: of how many, without a stop. With a remedy it may follow from labels, and is their owner's.
         remedy: besides shared serving, with a comma before it; empty where there is none.
     """
 
     about: str
-    sentence: str
+    reader: str
+    measure: str
     remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All but the remedy, without a stop."""
+        return self.reader + self.measure
 
 
 def stays_shared(agreement: Agreement) -> bool:
@@ -104,14 +114,19 @@ def stays_shared(agreement: Agreement) -> bool:
 def _refusals(agreement: Agreement) -> Iterator[_Threat]:
     """What an opening could tell too much of, at parties whose owners don't let it be all the same.
 
-    Of labels only the number of classes is public, so they are taken as even: uneven ones have fewer bits.
+    Of labels only the number of classes is public, so they are taken as even: uneven ones have fewer bits. Earlier
+    sessions aren't in the agreement: `guard_opening` adds them.
     """
     for party in agreement.parties:
         if not party.opens_always:
-            even, bits = agreement.training_rows * math.log2(agreement.classes), opened_to(agreement, party.name)
-            is_active = party == agreement.active
-            about = _about_labels(agreement, even, bits) if is_active else _about_a_record(agreement, party.name, bits)
-            yield from about
+            yield from _public_threats(agreement, party.name, opened_to(agreement, party.name))
+
+
+def _public_threats(agreement: Agreement, name: str, opening: Mapping[str, int]) -> Iterator[_Threat]:
+    """What so many bits could tell too much of at a party, its labels taken as even."""
+    if name == agreement.active.name:
+        return _about_labels(agreement, agreement.training_rows * math.log2(agreement.classes), opening)
+    return _about_a_record(agreement, name, opening)
 
 
 def guard_opening(
@@ -120,7 +135,8 @@ def guard_opening(
     """Warn of what this party's data may tell those who are opened their weights, or say why nobody is.
 
     The label party compares each passive party's opened bits with the entropy of its training labels; a passive party
-    compares the label party's with the bits of one of its records. What earlier sessions opened is added.
+    compares the label party's with the bits of one of its records. What earlier sessions opened is added; where that
+    alone makes it too much, nothing is opened unless the party's owner lets it be all the same.
 
     Args:
         agreement: the session's terms.
@@ -130,7 +146,8 @@ def guard_opening(
         ledger: of what earlier sessions opened about the same records; None for nothing.
 
     Raises:
-        OutOfOrder: the first warning, where the mode is refuse.
+        OutOfOrder: where the mode is refuse, the first warning without what follows from labels, as peers are told it;
+            and in any mode for what earlier sessions add.
     """
     plan = agreement.plan
     if stays_shared(agreement):
@@ -140,17 +157,23 @@ def guard_opening(
             f"{threat.remedy}."
             for threat in (() if plan.serving == SHARED else _refusals(agreement))
         ]
-    if mode == "off" or not plan.shares_weights:
+    if not plan.shares_weights:
         return []
     bits = {owner: of + (ledger.before(owner) if ledger else 0) for owner, of in opened_to(agreement, name).items()}
-    threats = (
+    if not agreement.party(name).opens_always:
+        for one in _public_threats(agreement, name, bits):
+            raise OutOfOrder(f"{one.sentence}. Set PLUMBLINE_SERVING=shared, or PLUMBLINE_OPENING=always at {name}.")
+    if mode == "off":
+        return []
+    threats = list(
         _about_a_record(agreement, name, bits)
         if labels is None
         else _about_labels(agreement, agreement.training_rows * _entropy(labels), bits)
     )
     warnings = [f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{one.remedy}." for one in threats]
-    if warnings and mode == "refuse":
-        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
+    if threats and mode == "refuse":
+        _log.warning("%s", warnings[0])
+        raise OutOfOrder(f"{threats[0].reader}. Set PLUMBLINE_SERVING=shared to prevent it. (PLUMBLINE_GUARD=refuse)")
     return warnings
 
 
@@ -167,7 +190,8 @@ def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int])
         if bits > _TOLERATED * told:
             yield _Threat(
                 active,
-                f"{_reader(agreement, peer, bits, 'labels', active)} of the {told:.0f} that {rows} records have",
+                _reader(agreement, peer, bits, "labels", active),
+                f" of the {told:.0f} that {rows} records have",
                 f", train on {math.ceil(bits * rows / (_TOLERATED * told))} records or more, or let {peer} bring fewer "
                 "columns",
             )
@@ -179,7 +203,7 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
     record = own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
     for active, bits in opening.items():
         if bits > _TOLERATED * record:
-            yield _Threat(name, f"{_reader(agreement, active, bits, 'features', name)}, where a record has {record}")
+            yield _Threat(name, _reader(agreement, active, bits, "features", name), f", where a record has {record}")
 
 
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:
