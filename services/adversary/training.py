@@ -37,6 +37,7 @@ from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
 from services.shared_weights.opening import fraction_bits
+from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
@@ -141,7 +142,7 @@ class TrainingAdversary:
         self._begin(agreement)
         chosen: OtherFeatures | None = None
         for one, attack in self._mounted.items():
-            if replaces_features(attack):
+            if replaces_features(attack) and one not in self._refused:
                 try:
                     self._others[one] = chosen = attack.code(sharing_terms(agreement, features))
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
@@ -278,16 +279,18 @@ class TrainingAdversary:
     def _of_shares(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """What a training on shared weights leaves an adversary to try: as if nothing were shared.
 
-        Of every step the own part of the score is that of the opened weights. What the party decrypted is taken for
+        Of every step the own part of the score is that of the opened weights, or of the share that the party is left
+        with where weights stay shared, about its mean and below 1. What the party decrypted is taken for
         sums, about their mean and of such a size as sums may have, and for every peer's.
         """
         agreement, model, batches = training.agreement, training.model, _batches(training.agreement)
-        half_ring = 1 << SharedTerms(agreement).formats.gradient_ring - 1
+        half_ring, part = 1 << SharedTerms(agreement).formats.gradient_ring - 1, model.part
+        weights = part.share.view(np.int64) * 0.5**63 if isinstance(part, SharedPart) else training.half.weights
         steps, equations = [], []
         for step, share in self._transcript.kept.items():
             rows = batches[step]
             own = model.features_of(rows)
-            steps.append(OwnStep(step, rows, own @ np.asarray(training.half.weights, dtype=np.float64)))
+            steps.append(OwnStep(step, rows, own @ np.asarray(weights, dtype=np.float64)))
             centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
             sums = (centred / half_ring).astype(np.float64) * len(rows)
             equations += [Equations(step, peer.name, rows, own, sums) for peer in agreement.peers_of(self._name)]

@@ -53,6 +53,9 @@ def test_a_job_gives_the_model_that_protocol_1_gives(tmp_path: Path, parties: in
             validated = [not np.isnan(epoch.validation_loss) for epoch in watcher.epochs]
             assert validated == ([True] * 3 if protocol == "hu" else [False, False, True])
             assert record["channels"] == [] or protocol == "hu"
+            # Of what was shared in earlier epochs nothing is left.
+            parts = one.active_training._parts_after_epoch
+            assert all(isinstance(part.arrays()["weights"], np.ndarray) for part in parts)
     for hu, shared in zip(found["hu"], found["shared"], strict=True):
         assert np.abs(hu - shared).max() <= 2.0**-16
 
