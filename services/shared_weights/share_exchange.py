@@ -136,14 +136,16 @@ class ShareExchange:
 
         Raises:
             InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or was trained under.
-            OutOfOrder: for a second, different one.
+            OutOfOrder: for a second, different one, or before the key of the training.
             NotAllowed: from a peer that freezes nothing for this party.
         """
         with self._condition:
             self._check_peer(peer)
             if not self._sizes.is_sent(Kind.FROZEN, peer, self._name):
                 raise NotAllowed(f"{peer} has no serving key to show to {self._name}.")
-            if peer in self._shown and self._shown[peer][0].key_id == key.key_id:
+            if peer not in self._shown:
+                raise OutOfOrder(f"{peer} must show its public key before its serving key.")
+            if self._shown[peer][0].key_id == key.key_id:
                 raise InvalidMessage(f"{peer}'s serving key is the one that its features are under: make another.")
             self._taken(self._shown_to_serve, peer, key, _SERVING)
 
