@@ -144,7 +144,8 @@ class TrainingAdversary:
         for one, attack in self._mounted.items():
             if replaces_features(attack) and one not in self._refused:
                 try:
-                    self._others[one] = chosen = attack.code(sharing_terms(agreement, features))
+                    chosen = _CheckedFeatures(attack.code(sharing_terms(agreement, features)), features.shape)
+                    self._others[one] = chosen
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._others[one] = error
         return chosen
@@ -295,6 +296,42 @@ class TrainingAdversary:
             sums = (centred / half_ring).astype(np.float64) * len(rows)
             equations += [Equations(step, peer.name, rows, own, sums) for peer in agreement.peers_of(self._name)]
         return steps, equations
+
+
+class _CheckedFeatures:
+    """A guest's other features, whose bugs end no session: it is trained on, and they are reported with all outcomes.
+
+    Attributes:
+        forward: (n, d), for products with weights.
+        backward: (n, d), for products with residuals.
+    """
+
+    def __init__(self, guest: OtherFeatures, shape: tuple[int, ...]) -> None:
+        """Take a guest's; raises ValueError for anything but finite numbers of this shape."""
+        self.forward, self.backward = (_checked(one, shape) for one in (guest.forward, guest.backward))
+        self._guest = guest
+        self._failure: Exception | SystemExit | None = None
+
+    def read(self, opened: FloatArray) -> FloatArray:
+        """Have the guest read opened weights; where it fails, the party goes on with these."""
+        try:
+            return _checked(self._guest.read(opened.copy()), opened.shape)
+        except (Exception, SystemExit) as error:  # reported with its result
+            self._failure = error
+            return opened
+
+    def result(self) -> TrainingResult:
+        """What the guest has recovered; raises what it has raised."""
+        if self._failure is not None:
+            raise self._failure
+        return self._guest.result()
+
+
+def _checked(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != shape or not np.isfinite(found).all():
+        raise ValueError(f"Expected finite numbers of shape {shape}.")
+    return found
 
 
 def _numbers(view: TrainingView) -> int:

@@ -1,6 +1,6 @@
 """The host of attacks on training: what it shows them, and what it leaves alone."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -100,23 +100,44 @@ def test_on_shared_weights_an_adversary_is_shown_what_it_decrypts(tmp_path: Path
 
 @dataclass(frozen=True)
 class Encoding:
-    """Would encrypt zeros, where another learner is trained."""
+    """Encrypts other features, and is wrong about them."""
 
+    spec: attacks.AttackSpec
+    forward: Any = None
+    backward: Any = None
     name: ClassVar[str] = "encoding"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
-        "passive", "training", "agnostic", (), "a test", learners=("another",), conduct="replaces_features"
-    )
+
+    @classmethod
+    def on(cls, *learners: str) -> "Encoding":
+        how = {"learners": learners, "conduct": "replaces_features"}
+        return cls(attacks.AttackSpec("passive", "training", "agnostic", (), "a test", **how))
 
     def code(self, terms: Any) -> Any:
-        raise AssertionError("it was asked for features")
+        return replace(self, forward=self.forward or terms.features, backward=terms.features)
+
+    def read(self, opened: Any) -> Any:
+        opened[:] = np.nan
+        raise RuntimeError("a guest's bug")
+
+    def result(self) -> Nothing:
+        return Nothing()
 
 
 def test_an_attack_that_is_refused_replaces_no_features() -> None:
     problem = SharedProblem.random()
-    adversary = TrainingAdversary({"encoding": Encoding()}, "passive-1", None)
     features = problem.blocks["passive-1"]
-    assert adversary.other_features(problem.agreement(), "passive-1", features) is None
-    assert not adversary._others
+    for one in (Encoding.on("another"), replace(Encoding.on(), forward=[[1.0]])):
+        adversary = TrainingAdversary({"encoding": one}, "passive-1", None)
+        assert adversary.other_features(problem.agreement(), "passive-1", features) is None
+
+
+def test_a_guest_that_cannot_read_what_is_opened_ends_no_session(tmp_path: Path) -> None:
+    settings = small_settings(protocol="shared", opening="always", epochs=1, patience=0)
+    with house(tmp_path, settings=settings, passive_adversary={"encoding": Encoding.on()}) as home:
+        home.train()
+        assert np.isfinite(home.tested().scores).all()
+    (outcome,) = RunFolder(tmp_path).training_outcomes()
+    assert outcome.reason == "encoding failed with RuntimeError: a guest's bug"
 
 
 def test_without_attacks_a_party_trains_with_the_honest_cipher_itself() -> None:
