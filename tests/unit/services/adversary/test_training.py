@@ -108,9 +108,9 @@ class Encoding:
     name: ClassVar[str] = "encoding"
 
     @classmethod
-    def on(cls, *learners: str) -> "Encoding":
-        how = {"learners": learners, "conduct": "replaces_features"}
-        return cls(attacks.AttackSpec("passive", "training", "agnostic", (), "a test", **how))
+    def on(cls, *learners: str) -> Any:
+        spec = attacks.AttackSpec("passive", "training", "agnostic", (), "a test", conduct="replaces_features")
+        return cls(replace(spec, learners=learners))
 
     def code(self, terms: Any) -> Any:
         return replace(self, forward=self.forward or terms.features, backward=terms.features)

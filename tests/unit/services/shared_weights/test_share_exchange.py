@@ -265,14 +265,13 @@ def test_features_that_are_here_at_the_end_are_not_taken(half: Half, monkeypatch
     """The loop has left its wait when the session ends: it takes nothing, and is told why."""
     for one in half.features:
         half.deliver(one)
-    for call, wait in ((half.mine.await_features, half.mine._await), (half.products, half.theirs._await)):
+    for call, exchange in ((half.mine.await_features, half.mine), (half.products, half.theirs)):
 
-        def ending(*arguments: Any, of: Any = wait) -> tuple[int, ...]:
-            values: tuple[int, ...] = of(*arguments) if of == half.mine._await else ()
-            of.__self__.end("the operator has cancelled.")
-            return values
+        def ending(*_: Any, of: ShareExchange = exchange) -> tuple[int, ...]:
+            of.end("the operator has cancelled.")
+            return ()
 
-        monkeypatch.setattr(wait.__self__, "_await", ending)
+        monkeypatch.setattr(exchange, "_await", ending)
         with pytest.raises(OutOfOrder, match="has ended"):
             call()
     assert not half.mine._holder._rows
