@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.common.agreement import SHARED, Agreement
+from services.common.agreement import SHARED, Agreement, PartyDescription
 from services.common.errors import OutOfOrder
 from services.common.state_folder import State
 from services.shared_weights.opening_ledger import OpeningLedger
@@ -114,19 +114,19 @@ def stays_shared(agreement: Agreement) -> bool:
 def _refusals(agreement: Agreement) -> Iterator[_Threat]:
     """What an opening could tell too much of, at parties whose owners don't let it be all the same.
 
-    Of labels only the number of classes is public, so they are taken as even: uneven ones have fewer bits. Earlier
-    sessions aren't in the agreement: `guard_opening` adds them.
+    Of labels only the number of classes is public, so they are taken as even: uneven ones have fewer bits.
     """
     for party in agreement.parties:
-        if not party.opens_always:
-            yield from _public_threats(agreement, party.name, opened_to(agreement, party.name))
+        yield from _refused_by(agreement, party, opened_to(agreement, party.name))
 
 
-def _public_threats(agreement: Agreement, name: str, opening: Mapping[str, int]) -> Iterator[_Threat]:
-    """What so many bits could tell too much of at a party, its labels taken as even."""
-    if name == agreement.active.name:
-        return _about_labels(agreement, agreement.training_rows * math.log2(agreement.classes), opening)
-    return _about_a_record(agreement, name, opening)
+def _refused_by(agreement: Agreement, party: PartyDescription, bits: Mapping[str, int]) -> Iterator[_Threat]:
+    """What so many bits, by who is opened them, could tell too much of at a party that refuses that."""
+    if party.opens_always:
+        return
+    even = agreement.training_rows * math.log2(agreement.classes)
+    is_active = party == agreement.active
+    yield from _about_labels(agreement, even, bits) if is_active else _about_a_record(agreement, party.name, bits)
 
 
 def guard_opening(
@@ -135,8 +135,7 @@ def guard_opening(
     """Warn of what this party's data may tell those who are opened their weights, or say why nobody is.
 
     The label party compares each passive party's opened bits with the entropy of its training labels; a passive party
-    compares the label party's with the bits of one of its records. What earlier sessions opened is added; where that
-    alone makes it too much, nothing is opened unless the party's owner lets it be all the same.
+    compares the label party's with the bits of one of its records. What earlier sessions opened is added.
 
     Args:
         agreement: the session's terms.
@@ -146,8 +145,8 @@ def guard_opening(
         ledger: of what earlier sessions opened about the same records; None for nothing.
 
     Raises:
-        OutOfOrder: where the mode is refuse, the first warning without what follows from labels, as peers are told it;
-            and in any mode for what earlier sessions add.
+        OutOfOrder: in any mode where this opening and earlier ones are together what the owner refuses;
+            where the mode is refuse, the first warning without what follows from labels, as peers are told it.
     """
     plan = agreement.plan
     if stays_shared(agreement):
@@ -160,9 +159,10 @@ def guard_opening(
     if not plan.shares_weights:
         return []
     bits = {owner: of + (ledger.before(owner) if ledger else 0) for owner, of in opened_to(agreement, name).items()}
-    if not agreement.party(name).opens_always:
-        for one in _public_threats(agreement, name, bits):
-            raise OutOfOrder(f"{one.sentence}. Set PLUMBLINE_SERVING=shared, or PLUMBLINE_OPENING=always at {name}.")
+    for threat in _refused_by(agreement, agreement.party(name), bits):
+        raise OutOfOrder(
+            f"{threat.sentence}. To train again, set PLUMBLINE_SERVING=shared, or PLUMBLINE_OPENING=always at {name}."
+        )
     if mode == "off":
         return []
     threats = list(
