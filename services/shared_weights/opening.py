@@ -7,6 +7,7 @@ and is itself what is sent again.
 """
 
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from services.common.state_folder import State
 from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Integers, Shares
+
+_log = logging.getLogger(__name__)
 
 # Of w, the plan's opening_bits: weights stay below 2^7 in magnitude, the others are fraction bits.
 _WHOLE_BITS = 8
@@ -83,13 +86,20 @@ class _Threat:
 
     Attributes:
         about: whose data.
-        sentence: who could read what, without its stop.
+        reader: who could read what, and how many bits: all of it public.
+        measure: of how many, without a stop. With a remedy it may follow from labels, and is their owner's.
         remedy: besides shared serving, with a comma before it; empty where there is none.
     """
 
     about: str
-    sentence: str
+    reader: str
+    measure: str
     remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All but the remedy, without a stop."""
+        return self.reader + self.measure
 
 
 def stays_shared(agreement: Agreement) -> bool:
@@ -136,7 +146,7 @@ def guard_opening(
 
     Raises:
         OutOfOrder: in any mode where this opening and earlier ones are together what the owner refuses;
-            the first warning, where the mode is refuse.
+            where the mode is refuse, the first warning without what follows from labels, as peers are told it.
     """
     plan = agreement.plan
     if stays_shared(agreement):
@@ -155,14 +165,15 @@ def guard_opening(
         )
     if mode == "off":
         return []
-    threats = (
+    threats = list(
         _about_a_record(agreement, name, bits)
         if labels is None
         else _about_labels(agreement, agreement.training_rows * _entropy(labels), bits)
     )
     warnings = [f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{one.remedy}." for one in threats]
-    if warnings and mode == "refuse":
-        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
+    if threats and mode == "refuse":
+        _log.warning("%s", warnings[0])
+        raise OutOfOrder(f"{threats[0].reader}. Set PLUMBLINE_SERVING=shared to prevent it. (PLUMBLINE_GUARD=refuse)")
     return warnings
 
 
@@ -179,7 +190,8 @@ def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int])
         if bits > _TOLERATED * told:
             yield _Threat(
                 active,
-                f"{_reader(agreement, peer, bits, 'labels', active)} of the {told:.0f} that {rows} records have",
+                _reader(agreement, peer, bits, "labels", active),
+                f" of the {told:.0f} that {rows} records have",
                 f", train on {math.ceil(bits * rows / (_TOLERATED * told))} records or more, or let {peer} bring fewer "
                 "columns",
             )
@@ -191,7 +203,7 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
     record = own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
     for active, bits in opening.items():
         if bits > _TOLERATED * record:
-            yield _Threat(name, f"{_reader(agreement, active, bits, 'features', name)}, where a record has {record}")
+            yield _Threat(name, _reader(agreement, active, bits, "features", name), f", where a record has {record}")
 
 
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:
