@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.common.agreement import SHARED, Agreement
+from services.common.agreement import SHARED, Agreement, PartyDescription
 from services.common.errors import OutOfOrder
 from services.common.state_folder import State
 from services.shared_weights.opening_ledger import OpeningLedger
@@ -107,11 +107,16 @@ def _refusals(agreement: Agreement) -> Iterator[_Threat]:
     Of labels only the number of classes is public, so they are taken as even: uneven ones have fewer bits.
     """
     for party in agreement.parties:
-        if not party.opens_always:
-            even, bits = agreement.training_rows * math.log2(agreement.classes), opened_to(agreement, party.name)
-            is_active = party == agreement.active
-            about = _about_labels(agreement, even, bits) if is_active else _about_a_record(agreement, party.name, bits)
-            yield from about
+        yield from _refused_by(agreement, party, opened_to(agreement, party.name))
+
+
+def _refused_by(agreement: Agreement, party: PartyDescription, bits: Mapping[str, int]) -> Iterator[_Threat]:
+    """What so many bits, by who is opened them, could tell too much of at a party that refuses that."""
+    if party.opens_always:
+        return
+    even = agreement.training_rows * math.log2(agreement.classes)
+    is_active = party == agreement.active
+    yield from _about_labels(agreement, even, bits) if is_active else _about_a_record(agreement, party.name, bits)
 
 
 def guard_opening(
@@ -130,7 +135,8 @@ def guard_opening(
         ledger: of what earlier sessions opened about the same records; None for nothing.
 
     Raises:
-        OutOfOrder: the first warning, where the mode is refuse.
+        OutOfOrder: in any mode where this opening and earlier ones are together what the owner refuses;
+            the first warning, where the mode is refuse.
     """
     plan = agreement.plan
     if stays_shared(agreement):
@@ -140,9 +146,15 @@ def guard_opening(
             f"{threat.remedy}."
             for threat in (() if plan.serving == SHARED else _refusals(agreement))
         ]
-    if mode == "off" or not plan.shares_weights:
+    if not plan.shares_weights:
         return []
     bits = {owner: of + (ledger.before(owner) if ledger else 0) for owner, of in opened_to(agreement, name).items()}
+    for threat in _refused_by(agreement, agreement.party(name), bits):
+        raise OutOfOrder(
+            f"{threat.sentence}. To train again, set PLUMBLINE_SERVING=shared, or PLUMBLINE_OPENING=always at {name}."
+        )
+    if mode == "off":
+        return []
     threats = (
         _about_a_record(agreement, name, bits)
         if labels is None
