@@ -36,7 +36,7 @@ from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
-from services.shared_weights.opening import fraction_bits
+from services.shared_weights.opening import fraction_bits, stays_shared
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
@@ -278,16 +278,20 @@ class TrainingAdversary:
     def _of_shares(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """What a training on shared weights leaves an adversary to try: as if nothing were shared.
 
-        Of every step the own part of the score is that of the opened weights. What the party decrypted is taken for
-        sums, about their mean and of such a size as sums may have, and for every peer's.
+        Of every step the own part of the score is that of the opened weights; where weights stay shared the party has
+        none, and it is 0. What the party decrypted is taken for sums, about their mean and of such a size as sums may
+        have, and for every peer's.
         """
         agreement, model, batches = training.agreement, training.model, _batches(training.agreement)
         half_ring = 1 << SharedTerms(agreement).formats.gradient_ring - 1
+        weights = np.zeros((agreement.party(self._name).feature_count, agreement.residual_columns))
+        if not stays_shared(agreement):
+            weights += np.asarray(training.half.weights, dtype=np.float64)
         steps, equations = [], []
         for step, share in self._transcript.kept.items():
             rows = batches[step]
             own = model.features_of(rows)
-            steps.append(OwnStep(step, rows, own @ np.asarray(training.half.weights, dtype=np.float64)))
+            steps.append(OwnStep(step, rows, own @ weights))
             centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
             sums = (centred / half_ring).astype(np.float64) * len(rows)
             equations += [Equations(step, peer.name, rows, own, sums) for peer in agreement.peers_of(self._name)]

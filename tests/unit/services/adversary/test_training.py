@@ -74,7 +74,7 @@ def test_an_adversary_sees_its_own_share_without_its_own_noise(tmp_path: Path, c
 def test_on_shared_weights_an_adversary_is_shown_what_it_decrypts(tmp_path: Path, parties: int) -> None:
     """Uniform numbers in place of sums, and the opened weights in place of those of each step."""
     attack = Watching()
-    settings = small_settings(protocol="shared", epochs=4, patience=0, batch_size=8, key_bits=512)
+    settings = small_settings(protocol="shared", opening="always", epochs=4, patience=0, batch_size=8, key_bits=512)
     passive = [party_data(seed=seed) for seed in range(1, parties)]
     mounted = {"watching": attack, "auxiliary_ciphertext": attacks.load_training("auxiliary_ciphertext")}
     with house(tmp_path, settings=settings, passive=passive, passive_adversary=mounted) as home:
@@ -92,6 +92,19 @@ def test_on_shared_weights_an_adversary_is_shown_what_it_decrypts(tmp_path: Path
     outcomes = {one.attack: one for one in RunFolder(tmp_path).training_outcomes()}
     assert outcomes["watching"].is_done
     assert "replaces messages of protocol=hu" in str(outcomes["auxiliary_ciphertext"].reason)
+
+
+def test_where_weights_stay_shared_an_adversary_is_shown_no_own_part_of_the_score(tmp_path: Path) -> None:
+    """Attacks run on what is left, in place of failing: a record without a result would pass for one of safety."""
+    attack = Watching()
+    settings = small_settings(protocol="shared", serving="shared", epochs=2, patience=0, batch_size=8, key_bits=512)
+    with house(tmp_path, settings=settings, passive_adversary={"watching": attack}) as home:
+        home.train()
+    (view,) = attack.views
+    assert view.steps
+    assert all(one.share.shape == (len(one.rows), 1) and not one.share.any() for one in view.steps)
+    (outcome,) = RunFolder(tmp_path).training_outcomes()
+    assert outcome.is_done
 
 
 def test_without_attacks_a_party_trains_with_the_honest_cipher_itself() -> None:
