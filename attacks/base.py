@@ -107,11 +107,18 @@ class Extent:
         records: that it reconstructs.
         features: of each.
         steps: of training, for an attack on training.
+        batches: of training that differ; 0 where nobody says, and then each step may have its own.
     """
 
     records: int
     features: int
     steps: int
+    batches: int = 0
+
+    @property
+    def distinct_batches(self) -> int:
+        """How many batches of training differ."""
+        return self.batches or self.steps
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.sparse.linalg import lsmr
 
 from attacks.base import AttackSpec
 from attacks.recovered_labels import EstimatedLabels, last_epoch
@@ -17,6 +18,8 @@ from vfl.arrays import FloatArray
 
 # A logistic distribution's standard deviation: scores in units of it become probabilities.
 _LOGISTIC = np.pi / np.sqrt(3)
+# Of more columns than this the weights are found step by step, which takes a tenth of the time and a few digits less.
+_WIDE, _ROUNDS = 256, 300
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,19 @@ class OwnPart:
         for own in view.steps:
             latest[own.rows] = own.share
         seen = np.unique(np.concatenate([own.rows for own in view.steps]))
-        # Records that no step used have a score, too.
-        weights = np.linalg.lstsq(view.features[seen], latest[seen], rcond=None)[0]
-        scores = view.features @ weights
+        scores = view.features @ _weights(view.features[seen], latest[seen])
         spread = scores[seen].std(axis=0)
         reason = "" if spread.max() > 0 else "Not possible: the own part of the score is the same for all records."
         scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
         return EstimatedLabels(_softmax(columns), seen, last_epoch(view), float("nan"), {}, reason)
+
+
+def _weights(features: FloatArray, shares: FloatArray) -> FloatArray:
+    """Weights that make (n, d) features have (n, columns) shares: records that no step used have a score with them."""
+    if features.shape[1] <= _WIDE:
+        return np.asarray(np.linalg.lstsq(features, shares, rcond=None)[0], dtype=np.float64)
+    return np.column_stack([lsmr(features, share, maxiter=_ROUNDS)[0] for share in shares.T])
 
 
 def _softmax(scores: FloatArray) -> FloatArray:

@@ -158,8 +158,8 @@ def exposed_columns(findings: Findings) -> int:
 
 
 def exposed_labels(findings: Findings) -> int:
-    """How many attacks on labels tell a tenth or more, beyond chance, at the headline level."""
-    return sum(at(levels).is_exposed for levels in findings.answer.label_levels)
+    """How many verdicts on labels, by names and by the rarest class, tell a tenth or more, beyond chance."""
+    return sum(at(levels).is_exposed for levels in findings.answer.label_levels) + len(findings.answer.rarest)
 
 
 def judged_trial(

@@ -235,6 +235,12 @@ class Workload:
         plan = self.agreement.plan
         return 0 if not plan.family.spec.trains else plan.epochs * -(-self.agreement.training_rows // plan.batch_size)
 
+    @property
+    def batches(self) -> int:
+        """How many batches differ: those of one epoch, where all epochs have the same."""
+        plan = self.agreement.plan
+        return self.steps if plan.batches == "reshuffled" or not plan.epochs else self.steps // plan.epochs
+
 
 def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
     """Foretell a run under a cipher, ``paillier`` or ``plain``; for the first the calibration has its operations."""

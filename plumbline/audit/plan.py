@@ -372,7 +372,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     reads_scores = any(spec.phase == "prediction" and spec.sees_scores for spec in map(spec_of, chosen))
     limit = session_limit(agreement, share) if reads_scores else None
     together = labels_of(chosen, adversary.levels, limit) if limit is not None else {}
-    extent = Extent(records, scenario.passive_features, work.steps)
+    extent = Extent(records, scenario.passive_features, work.steps, work.batches)
     work = replace(
         work,
         attacks=_seconds_of_attacks(final, extent),

@@ -58,6 +58,7 @@ class Answer:
         not_measured: sentences about leaks that this run can say nothing of.
         label_levels: the verdict on each attack on labels, level by level.
         sessions: after how many sessions the lights of columns hold, and what one alone tells; empty where nobody says.
+        rarest: the part of labels of the rarest class, by each attack that was shown to find them.
     """
 
     sentences: tuple[str, ...]
@@ -68,6 +69,7 @@ class Answer:
     not_measured: tuple[str, ...] = ()
     label_levels: tuple[tuple[LevelVerdict, ...], ...] = ()
     sessions: str = ""
+    rarest: tuple[float, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -83,7 +85,7 @@ class Answer:
         """
         measures = (*(one for column in self.columns for one in column.measures), *self.label_levels)
         headlines = (at(one) for one in measures if not are_too_few(one))
-        return max((one.part.mean for one in headlines if one.part is not None), default=None)
+        return max((*self.rarest, *(one.part.mean for one in headlines if one.part is not None)), default=None)
 
 
 # Of a name that somebody else chose, in a sentence; and of names in a list.
@@ -212,11 +214,12 @@ def _label_sentence(finding: TrainingFinding) -> str:
         return f"labels: {finding.party} knows them from how frequent each class is; nothing is left to give away."
     if are_too_few(finding.levels):
         return f"labels: {frequencies.records} of them are too few to say what {finding.attack} told {finding.party}."
+    rarest = f" {finding.rarest.words}" if finding.rarest is not None else ""
     if not frequencies.is_exposed:
         if frequencies.is_small:
-            return f"labels: {finding.attack} told {finding.party} under a tenth of what was unknown."
+            return f"labels: {finding.attack} told {finding.party} under a tenth of what was unknown.{rarest}"
         told = f"{finding.attack} told {finding.party} a tenth of what was unknown"
-        return f"labels: whether {told} is not shown either way."
+        return f"labels: whether {told} is not shown either way.{rarest}"
     own = ""
     if records.baseline != frequencies.baseline:
         left = "n/a" if records.part is None else share_words(records.part)
@@ -224,7 +227,7 @@ def _label_sentence(finding: TrainingFinding) -> str:
     control = f" {finding.control.words}" if finding.control is not None and finding.control.words else ""
     return (
         f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
-        f"{frequencies.level}, by {finding.attack}.{own}{control}"
+        f"{frequencies.level}, by {finding.attack}.{rarest}{own}{control}"
     )
 
 

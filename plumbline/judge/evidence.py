@@ -320,6 +320,21 @@ def beside_each_other(sources: Sequence[SourceVerdict]) -> tuple[SourceVerdict, 
     return tuple(found)
 
 
+def no_less_than(more: SourceVerdict, less: SourceVerdict) -> SourceVerdict:
+    """The verdict on a column by ``more`` attacks, or by ``less`` of them at levels where only that shows a leak.
+
+    The best attack by its mean may have the wider interval, and who could mount all may mount fewer.
+    """
+    changed: dict[str, Any] = {
+        name: tuple(
+            other if other.is_exposed and not one.is_exposed else one
+            for one, other in zip(getattr(more, name), getattr(less, name), strict=True)
+        )
+        for name in _MEASURES
+    }
+    return replace(more, **changed)
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Estimates of the same cells, with and without scores, beside the truth.

@@ -77,10 +77,14 @@ def leaks_whether_there(verdict: SourceVerdict) -> bool:
 def light_of_training(finding: TrainingFinding) -> Light:
     """What an attack on training gave away: labels by the federation's part, anything else by the share it got right.
 
-    Products are sums over a party's columns, so they are amber at most.
+    Labels of the rarest class are told by the order that an attack puts records into, too. Products are sums over a
+    party's columns, so they are amber at most.
     """
     if finding.levels:
-        return light_of(finding.levels)
+        light = light_of(finding.levels)
+        if finding.rarest is None or not finding.rarest.is_told or are_too_few(finding.levels):
+            return light
+        return worst([light, "red" if finding.rarest.part >= RED_PART else "amber"])
     if not finding.is_scored:
         return "grey"
     share = finding.success * finding.resolved

@@ -27,6 +27,7 @@ from plumbline.judge.evidence import (
     SourceVerdict,
     beside_each_other,
     imputations,
+    no_less_than,
 )
 from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict
 from plumbline.judge.measures import (
@@ -449,7 +450,7 @@ class _Judge:
                 )
                 for one in truth.categories
             ),
-            sources=both[: len(sources)],
+            sources=tuple(map(no_less_than, both, both[len(sources) :])) if kept else both,
             kept=both[len(sources) :],
         )
 

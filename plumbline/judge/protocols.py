@@ -106,7 +106,7 @@ def rows_of(results: Sequence[ProtocolResult]) -> list[tuple[str, ...]]:
     ]
     return [
         *rows,
-        ("columns exposed", *(f"{one.exposed} of {one.columns}" for one in results)),
+        ("columns exposed", *(_exposed_words(one) for one in results)),
         ("largest part of one", *(share_of(one.part) for one in results)),
         ("test accuracy", *(f"{one.accuracy:.4f}" for one in results)),
         ("test AUC", *(f"{one.auc:.4f}" for one in results)),
@@ -132,7 +132,13 @@ def _beside(first: ProtocolResult, other: ProtocolResult) -> str:
             f"of labels {left}, where under protocol={first.protocol} {_best_words(before)} "
             f"({share_of(before.guess)} by guessing)."
         )
-    sentences.append(f"{other.exposed} of {other.columns} columns are exposed, where {first.exposed} were.")
+    if other.part is None:
+        sentences.append(
+            f"What its scores tell of columns was not measured: no attack on them could be carried out. "
+            f"Under protocol={first.protocol} {first.exposed} of {first.columns} columns are exposed."
+        )
+    else:
+        sentences.append(f"{other.exposed} of {other.columns} columns are exposed, where {first.exposed} were.")
     lost = 100 * max(0.0, first.accuracy - other.accuracy)
     sentences.append(
         f"It costs {lost:.1f} points of accuracy, {_times(other.seconds, first.seconds)} the time of training and "
@@ -143,6 +149,10 @@ def _beside(first: ProtocolResult, other: ProtocolResult) -> str:
 
 def _best_words(told: AttackTold) -> str:
     return f"{told.attack} by {told.party} has {share_of(told.right)} right"
+
+
+def _exposed_words(result: ProtocolResult) -> str:
+    return "not measured" if result.part is None else f"{result.exposed} of {result.columns}"
 
 
 def _times(now: float, before: float) -> str:

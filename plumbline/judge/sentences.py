@@ -115,6 +115,7 @@ def answer_of(
         labels=tuple(label_sentences(training)),
         not_measured=tuple(_not_measured(case, columns)),
         label_levels=tuple(one.levels for one in case.labels),
+        rarest=tuple(one.rarest.part for one in case.labels if one.rarest is not None and one.rarest.is_told),
         sessions=limit_sentence(predictions.limit, columns, summary.agreement.classes),
     )
 
@@ -164,11 +165,11 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
     if sessions > 1:
         after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}."]
     who = f"{after} {passive} {'join' if several else 'joins'} with {these}{kept}, {case.active}"
-    return [*_reconstructed(case, columns, who), *alone, *_if_kept(case)]
+    return [*_reconstructed(case, columns, who), *alone, *_if_kept(case, sessions)]
 
 
-def _if_kept(case: _Case) -> list[str]:
-    """What is left where the passive parties keep the parameters that they disclosed here."""
+def _if_kept(case: _Case, sessions: int) -> list[str]:
+    """What is left where the passive parties keep the parameters that they disclosed in so many sessions here."""
     if not case.predictions.kept:
         return []
     columns = tuple(map(_column_answer, case.predictions.kept))
@@ -176,7 +177,9 @@ def _if_kept(case: _Case) -> list[str]:
     if not _is_measured(columns):
         return [f"What is left without {their} parameters was not measured."]
     passive = together([case.title(name) for name in case.passive])
-    return _reconstructed(case, columns, f"If {passive} {keep} {their} parameters, {case.active}", is_kept=True)
+    # No attack without parameters puts sessions together.
+    after = "After one session: if" if sessions > 1 else "If"
+    return _reconstructed(case, columns, f"{after} {passive} {keep} {their} parameters, {case.active}", is_kept=True)
 
 
 def _why_not(case: _Case) -> str:
@@ -269,11 +272,24 @@ def _told(case: _Case) -> str:
     found = [(one, at(one.levels)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
     shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who) for who, one in found]
     if not shares:
-        return ""
+        return _told_of_rarest(case)
     right, guessed, finding = max(shares, key=lambda one: one[0])
     return (
         f"{_at_start(case.title(finding.party))} can tell {percent(right)} of the labels that were trained on, "
         f"{percent(guessed)} by guessing."
+    )
+
+
+def _told_of_rarest(case: _Case) -> str:
+    """How well records of the rarest class are found where names tell nothing; empty where they aren't."""
+    told = [one for one in case.labels if one.rarest is not None and light_of_training(one) in ("red", "amber")]
+    found = [(one.rarest.precision, one.rarest.share, one) for one in told if one.rarest is not None]
+    if not found:
+        return ""
+    right, share, finding = max(found, key=lambda one: one[0])
+    return (
+        f"{_at_start(case.title(finding.party))} can tell which records are likely of the rarest class: "
+        f"{percent(right)} of those it would pick are, {percent(share)} by guessing."
     )
 
 
@@ -305,7 +321,7 @@ def _is_leak(finding: TrainingFinding) -> bool:
 def _leak_words(finding: TrainingFinding) -> str:
     """What it found, up to whose that is."""
     if finding.kind == "products":
-        return f"follow {percent(finding.success)} of the differences between records' scores that come from"
+        return f"follow {percent(finding.success)} of the differences between training records' scores that come from"
     return f"read {percent(finding.success * finding.resolved)} of the columns of"
 
 
@@ -325,7 +341,7 @@ def _active_answer(case: _Case) -> PartyAnswer:
     if not case.labels:
         tried = any(one.party != name for one in case.training)
         words = f"Its labels were not measured: no attack on them {'could be carried out' if tried else 'was mounted'}."
-    return _party_answer(case, name, [light_of(one.levels) for one in case.labels], [words], _untried_on_labels(case))
+    return _party_answer(case, name, [light_of_training(one) for one in case.labels], [words], _untried_on_labels(case))
 
 
 def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) -> PartyAnswer:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import hypergeom
 
 from attacks import LEVELS, Conduct, Level
 from attacks.label_completion import completed, own_classifier
 from attacks.registry import REPLACING
 from plumbline.judge import Progress, silent
-from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses, corrected
+from plumbline.judge.chance import ALPHA
+from plumbline.judge.federation_part import LEAST_PART, Comparison, LevelVerdict, Losses, corrected
 from plumbline.judge.label_control import LabelControl, label_control
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
@@ -21,6 +23,9 @@ from services.common.run_records import FoundLabels, PartyFeatures, TrainingAtta
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.grids import WIDTHS
 from vfl.learning.score_quality import area_under_curve
+
+# Attacks on labels that say how likely each class is, which share what chance may call a leak.
+_SHARED_BY = 5
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class RarestLabel:
         auc: how often a record of the class is held more likely to be of it than one of another class.
         top: how many records are named: a tenth of all, at most as many as there are of the class.
         precision: share of those ``top`` held most likely that are of it; ``share`` is what naming any gives.
+        p_value: how likely chance makes any ``top`` records as many of the class, or more.
     """
 
     label: int
@@ -40,6 +46,25 @@ class RarestLabel:
     auc: float
     top: int
     precision: float
+    p_value: float = 1.0
+
+    @property
+    def part(self) -> float:
+        """How much of what naming any records gets wrong it gets right."""
+        return max(0.0, (self.precision - self.share) / (1 - self.share))
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it finds records of the class worth speaking of, beyond chance, which several attacks share."""
+        return self.part >= LEAST_PART and self.p_value <= ALPHA / _SHARED_BY
+
+    @property
+    def words(self) -> str:
+        """What it finds, in a sentence."""
+        return (
+            f"Of the {self.top} it holds likeliest to be of the rarest class, {100 * self.precision:.0f} % are "
+            f"({100 * self.share:.0f} % of all); the area under the curve is {self.auc:.2f}."
+        )
 
 
 @dataclass(frozen=True)
@@ -173,9 +198,13 @@ def rarest_label(probabilities: FloatArray, truth: IntArray) -> RarestLabel | No
     label = int(present[counts[present].argmin()])
     likely, is_it = probabilities[:, label], truth == label
     top = max(1, min(int(counts[label]), len(truth) // 10))
-    first = np.argsort(-likely, kind="stable")[:top]
+    # Tables may be in their labels' order: what is held equally likely is drawn.
+    drawn = np.random.default_rng(0).permutation(len(truth))
+    first = drawn[np.argsort(-likely[drawn], kind="stable")[:top]]
     auc = area_under_curve(np.column_stack([1 - likely, likely]), is_it.astype(np.int64))
-    return RarestLabel(label, float(is_it.mean()), auc, top, float(is_it[first].mean()))
+    # The hypergeometric tail: ``top`` records drawn without a look.
+    chance = float(hypergeom.sf(is_it[first].sum() - 1, len(truth), counts[label], top))
+    return RarestLabel(label, float(is_it.mean()), auc, top, float(is_it[first].mean()), chance)
 
 
 def _so_far(found: FoundLabels, is_right: BoolArray, rows: IntArray) -> tuple[float, ...]:

@@ -37,6 +37,7 @@ from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
 from services.shared_weights.opening import fraction_bits
+from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
@@ -141,9 +142,10 @@ class TrainingAdversary:
         self._begin(agreement)
         chosen: OtherFeatures | None = None
         for one, attack in self._mounted.items():
-            if replaces_features(attack):
+            if replaces_features(attack) and one not in self._refused:
                 try:
-                    self._others[one] = chosen = attack.code(sharing_terms(agreement, features))
+                    chosen = _CheckedFeatures(attack.code(sharing_terms(agreement, features)), features.shape)
+                    self._others[one] = chosen
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._others[one] = error
         return chosen
@@ -278,20 +280,58 @@ class TrainingAdversary:
     def _of_shares(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """What a training on shared weights leaves an adversary to try: as if nothing were shared.
 
-        Of every step the own part of the score is that of the opened weights. What the party decrypted is taken for
+        Of every step the own part of the score is that of the opened weights, or of the share that the party is left
+        with where weights stay shared, about its mean and below 1. What the party decrypted is taken for
         sums, about their mean and of such a size as sums may have, and for every peer's.
         """
         agreement, model, batches = training.agreement, training.model, _batches(training.agreement)
-        half_ring = 1 << SharedTerms(agreement).formats.gradient_ring - 1
+        half_ring, part = 1 << SharedTerms(agreement).formats.gradient_ring - 1, model.part
+        weights = part.share.view(np.int64) * 0.5**63 if isinstance(part, SharedPart) else training.half.weights
         steps, equations = [], []
         for step, share in self._transcript.kept.items():
             rows = batches[step]
             own = model.features_of(rows)
-            steps.append(OwnStep(step, rows, own @ np.asarray(training.half.weights, dtype=np.float64)))
+            steps.append(OwnStep(step, rows, own @ np.asarray(weights, dtype=np.float64)))
             centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
             sums = (centred / half_ring).astype(np.float64) * len(rows)
             equations += [Equations(step, peer.name, rows, own, sums) for peer in agreement.peers_of(self._name)]
         return steps, equations
+
+
+class _CheckedFeatures:
+    """A guest's other features, whose bugs end no session: it is trained on, and they are reported with all outcomes.
+
+    Attributes:
+        forward: (n, d), for products with weights.
+        backward: (n, d), for products with residuals.
+    """
+
+    def __init__(self, guest: OtherFeatures, shape: tuple[int, ...]) -> None:
+        """Take a guest's; raises ValueError for anything but finite numbers of this shape."""
+        self.forward, self.backward = (_checked(one, shape) for one in (guest.forward, guest.backward))
+        self._guest = guest
+        self._failure: Exception | SystemExit | None = None
+
+    def read(self, opened: FloatArray) -> FloatArray:
+        """Have the guest read opened weights; where it fails, the party goes on with these."""
+        try:
+            return _checked(self._guest.read(opened.copy()), opened.shape)
+        except (Exception, SystemExit) as error:  # reported with its result
+            self._failure = error
+            return opened
+
+    def result(self) -> TrainingResult:
+        """What the guest has recovered; raises what it has raised."""
+        if self._failure is not None:
+            raise self._failure
+        return self._guest.result()
+
+
+def _checked(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != shape or not np.isfinite(found).all():
+        raise ValueError(f"Expected finite numbers of shape {shape}.")
+    return found
 
 
 def _numbers(view: TrainingView) -> int:

@@ -275,9 +275,9 @@ class PartyTraining:
         """Open the weights, or freeze them as they are shared; then nothing is left of the shares of earlier epochs."""
         if stays_shared(self.agreement):
             self._frozen = shared.freeze()
-            self._parts_after_epoch = [self._frozen for _ in self._parts_after_epoch]
         else:
             self._calls.set_weights(self.half, shared.open())
+        self._parts_after_epoch = [self._part for _ in self._parts_after_epoch]
 
     @property
     def _part(self) -> Part:

@@ -7,6 +7,7 @@ and is itself what is sent again.
 """
 
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
+
+_log = logging.getLogger(__name__)
 
 # Of w, the plan's opening_bits: weights stay below 2^7 in magnitude, the others are fraction bits.
 _WHOLE_BITS = 8
@@ -84,13 +87,20 @@ class _Threat:
 
     Attributes:
         about: whose data.
-        sentence: who could read what, without its stop.
+        reader: who could read what, and how many bits: all of it public.
+        measure: of how many, without a stop. With a remedy it may follow from labels, and is their owner's.
         remedy: besides shared serving, with a comma before it; empty where there is none.
     """
 
     about: str
-    sentence: str
+    reader: str
+    measure: str
     remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All but the remedy, without a stop."""
+        return self.reader + self.measure
 
 
 def stays_shared(agreement: Agreement) -> bool:
@@ -137,7 +147,7 @@ def guard_opening(
 
     Raises:
         OutOfOrder: in any mode where this opening and earlier ones are together what the owner refuses;
-            the first warning, where the mode is refuse.
+            where the mode is refuse, the first warning without what follows from labels, as peers are told it.
     """
     plan = agreement.plan
     if stays_shared(agreement):
@@ -159,17 +169,17 @@ def guard_opening(
         )
     if mode == "off":
         return []
-    threats = (
+    threats = list(
         _about_a_record(agreement, name, bits)
         if labels is None
         else _about_labels(agreement, agreement.training_rows * _entropy(labels), bits)
     )
     validated = " and patience to 0" if labels is None and agreement.validates_on_shares else ""
-    warnings = [
-        f"{one.sentence}. To prevent it, set PLUMBLINE_SERVING=shared{validated}{one.remedy}." for one in threats
-    ]
-    if warnings and mode == "refuse":
-        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
+    remedy = f"PLUMBLINE_SERVING=shared{validated}"
+    warnings = [f"{one.sentence}. To prevent it, set {remedy}{one.remedy}." for one in threats]
+    if threats and mode == "refuse":
+        _log.warning("%s", warnings[0])
+        raise OutOfOrder(f"{threats[0].reader}. Set {remedy} to prevent it. (PLUMBLINE_GUARD=refuse)")
     return warnings
 
 
@@ -186,7 +196,8 @@ def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int])
         if bits > _TOLERATED * told:
             yield _Threat(
                 active,
-                f"{_reader(agreement, peer, bits, 'labels', active)} of the {told:.0f} that {rows} records have",
+                _reader(agreement, peer, bits, "labels", active),
+                f" of the {told:.0f} that {rows} records have",
                 f", train on {math.ceil(bits * rows / (_TOLERATED * told))} records or more, or let {peer} bring fewer "
                 "columns",
             )
@@ -197,7 +208,7 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
     record = _record_bits(agreement, name)
     for active, bits in opening.items():
         if bits > _TOLERATED * record:
-            yield _Threat(name, f"{_reader(agreement, active, bits, 'features', name)}, where a record has {record}")
+            yield _Threat(name, _reader(agreement, active, bits, "features", name), f", where a record has {record}")
 
 
 def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger | None) -> Iterator[str]:

@@ -150,14 +150,16 @@ class ShareExchange:
 
         Raises:
             InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or was trained under.
-            OutOfOrder: for a second, different one.
+            OutOfOrder: for a second, different one, or before the key of the training.
             NotAllowed: from a peer that freezes nothing for this party.
         """
         with self._condition:
             self._check_peer(peer)
             if not self._sizes.is_sent(Kind.FROZEN, peer, self._name):
                 raise NotAllowed(f"{peer} has no serving key to show to {self._name}.")
-            if peer in self._shown and self._shown[peer][0].key_id == key.key_id:
+            if peer not in self._shown:
+                raise OutOfOrder(f"{peer} must show its public key before its serving key.")
+            if self._shown[peer][0].key_id == key.key_id:
                 raise InvalidMessage(f"{peer}'s serving key is the one that its features are under: make another.")
             self._taken(self._shown_to_serve, peer, key, _SERVING)
 
@@ -223,6 +225,8 @@ class ShareExchange:
         self.expects(peer, kind, step, vector.header)
         received = _Received(sha256(vector.data).digest(), self._values(peer, kind, vector))
         with self._condition:
+            # It may have ended while they were read.
+            self._refuse_if_ended()
             known = self._received.setdefault((kind, peer, step), received)
             if known.digest != received.digest:
                 raise OutOfOrder(f"Different {kind} of step {step} were received already; they are taken once.")
@@ -250,8 +254,10 @@ class ShareExchange:
             for peer in self._peers:
                 if self._sizes.is_sent(kind, peer, self._name):
                     parts = range(self._sizes.parts(kind, peer))
-                    take(peer, [value for part in parts for value in self._await(kind, peer, part)])
-                    with self._condition:
+                    values = [value for part in parts for value in self._await(kind, peer, part)]
+                    with self._computing, self._condition:
+                        self._refuse_if_ended()
+                        take(peer, values)
                         for part in parts:
                             # The holder has them now; the digest knows them when they come again.
                             digest = self._received[kind, peer, part].digest
@@ -269,7 +275,9 @@ class ShareExchange:
     def products(self, step: int, batch: IntArray, weights: Shares) -> Shares:
         """This party's share of z, (s, k); raises PeerVanished without the answer of its V's holder."""
         answer = self._await(Kind.FORWARD, self._terms.holder(self._name), step)
-        return self._holder.products(step, batch, weights, answer)
+        with self._computing:
+            self._refuse_if_ended()
+            return self._holder.products(step, batch, weights, answer)
 
     def backward(self, step: int, batch: IntArray, residual: Shares) -> list[Outgoing]:
         """Masked products for every peer, and what is handed on; the same again for the same step."""
@@ -289,7 +297,9 @@ class ShareExchange:
             for peer in self._peers
             if self._sizes.is_sent(Kind.HANDED, peer, self._name)
         }
-        return self._holder.sums(step, batch, residual, answers, handed)
+        with self._computing:
+            self._refuse_if_ended()
+            return self._holder.sums(step, batch, residual, answers, handed)
 
     def validation(self, step: int, weights: Shares) -> list[Outgoing]:
         """Masked products of validation rows for the parties whose V this one holds; the same again for a step."""

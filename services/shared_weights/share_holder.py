@@ -201,9 +201,9 @@ class ShareHolder:
         self._drawn = {key: drawn for key, drawn in self._drawn.items() if key[0] >= before}
 
     def forget_features(self) -> None:
-        """Forget the other parties' encrypted features, all answers, and their keys' tables: the session is over."""
+        """Forget the other parties' encrypted features, all answers, and what was made of keys: the session is over."""
         self._rows, self._blocks, self._drawn = {}, {}, {}
-        self._engine.forget_tables()
+        self._engine.close()
 
     # -- inner --
 

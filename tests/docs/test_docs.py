@@ -74,6 +74,16 @@ def test_each_documented_variable_is_a_setting(page: Path) -> None:
     assert set(re.findall(rf"\b{PREFIX}([A-Z_]*[A-Z])\b", page.read_text())) - known == set()
 
 
+def test_variables_that_the_compose_file_takes_from_a_shell_reach_every_service() -> None:
+    """Under their own names: an anchor has them that coordinator, active and passive party merge."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    shared = text.partition("x-settings: &settings\n")[2].partition("\n\n")[0]
+    taken = dict(re.findall(rf"^  {PREFIX}(\w+): .*?\$\{{{PREFIX}(\w+):?-", shared, flags=re.MULTILINE))
+    assert taken == {name: name for name in taken}
+    assert {"EPOCHS", "PROTOCOL", "SERVING"} <= set(taken) <= {name.upper() for name in Settings.model_fields}
+    assert len(re.findall(r"^      <<: (?:\*settings|\[\*settings, .*\])$", text, flags=re.MULTILINE)) == 3
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_link_leads_to_a_file(page: Path) -> None:
     """On a code host, where no page is generated."""

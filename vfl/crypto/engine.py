@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from gmpy2 import mpz
@@ -36,8 +36,10 @@ class Engine:
     kernel: Kernel = field(default_factory=best_kernel)
     cores: Cores = field(default_factory=OneCore)
     product_cores: ProductCores | None = None
-    # By modulus, with large tables: a party has an engine for every session (`vfl.crypto.pool`).
+    # By modulus, with large tables. A session's engine (`vfl.crypto.pool`) has all of its keys' until it is closed, any
+    # other those of the latest: every model that is served on shares comes with a key of its own.
     _rerandomisers: dict[int, Rerandomiser] = field(init=False, repr=False, default_factory=dict)
+    _most_keys: ClassVar[int] = 2
 
     def __str__(self) -> str:
         count = self.cores.count
@@ -69,11 +71,13 @@ class Engine:
     def rerandomisers(self, n: int, count: int) -> list[int]:
         """Draw fresh rho**n mod n**2, rho uniform in Z_n* (`vfl.crypto.rerandomising`), secret; each serves once."""
         found = self._rerandomisers.get(n) or self._rerandomisers.setdefault(n, Rerandomiser(n, self.kernel))
+        for older in list(self._rerandomisers)[: -self._most_keys]:
+            self._rerandomisers.pop(older, None)
         cuts = self._cuts(count, found.products, n * n)
         return self._mapped(_draw, [_Drawing(found, cut.stop - cut.start) for cut in cuts])
 
-    def forget_tables(self) -> None:
-        """Forget what rerandomisers are drawn from."""
+    def close(self) -> None:
+        """Forget what rerandomisers are drawn from. From here on it is made again when it is needed."""
         self._rerandomisers.clear()
 
     def decrypt(self, private_key: PrivateKey, ciphertexts: Sequence[int]) -> list[int]:

@@ -5,11 +5,12 @@ kernel's). They are made by this process, or by its own children, stay in its me
 ends. What is computed with them doesn't depend on whether they were made ahead.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Self
+from typing import ClassVar, Self
 
 from vfl.cores import Cores, OneCore
 from vfl.crypto.engine import Engine, Task
@@ -73,6 +74,8 @@ class Pool:
 class PooledEngine(Engine):
     """An engine of one session that takes random powers from pools, which ``make_ahead`` fills."""
 
+    # Those of its peers, however many.
+    _most_keys: ClassVar[int] = sys.maxsize
     _pools: dict[Hashable, Pool] = field(init=False, repr=False, default_factory=dict)
     _closed: threading.Event = field(init=False, repr=False, default_factory=threading.Event)
 
@@ -104,7 +107,7 @@ class PooledEngine(Engine):
         self._closed.set()
         for pool in list(self._pools.values()):
             pool.close()
-        self.forget_tables()
+        super().close()
 
     def _mapped(
         self, function: Callable[[Task], list[int]], tasks: Sequence[Task], cores: Cores | None = None

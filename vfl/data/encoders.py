@@ -16,6 +16,8 @@ from vfl.data.tables import Features
 
 EncoderKind = Literal["minmax", "standardise", "unit_norm", "none"]
 ENCODER_KINDS: tuple[EncoderKind, ...] = get_args(EncoderKind)
+# Squares of what is larger overflow, so that no auditor could tell how far off a guess is.
+_LARGEST = 1e150
 
 
 class EncoderError(ValueError):
@@ -80,7 +82,7 @@ def fit_encoder(kind: EncoderKind, features: Features) -> Encoder:
     low, high = features.min(axis=0), features.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         offset, scale = (low, high - low) if kind == "minmax" else (features.mean(axis=0), features.std(axis=0))
-    if not (np.isfinite(offset).all() and np.isfinite(scale).all()):
+    if not (np.abs([offset, scale]) <= _LARGEST).all():
         raise EncoderError("A column's values are too large to scale: divide the column by a constant first.")
     # The deviation of a constant column can come out as a rounding error instead of 0.
     scale = np.where(low == high, 0.0, scale)

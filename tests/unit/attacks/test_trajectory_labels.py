@@ -152,6 +152,13 @@ def test_the_own_part_follows_true_labels_and_no_shuffled_ones() -> None:
     assert right(OwnPart().attack(seen(shuffled)), shuffled) <= 0.62
 
 
+def test_the_own_part_of_hundreds_of_columns_is_found_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = seen(trained(shuffled=False))
+    exact = OwnPart().attack(view).probabilities
+    monkeypatch.setattr("attacks.own_part._WIDE", 1)
+    assert OwnPart().attack(view).probabilities == pytest.approx(exact, abs=1e-4)
+
+
 def test_known_labels_complete_an_estimate_that_is_the_wrong_way_round() -> None:
     generator = np.random.default_rng(0)
     truth = generator.integers(0, 2, 400)

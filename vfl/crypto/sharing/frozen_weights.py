@@ -27,7 +27,7 @@ from vfl.crypto.keys import PublicKey
 from vfl.crypto.sharing.share_formats import SlotLayout
 from vfl.crypto.sharing.shares import Integers, Shares
 
-# Bits of residues: a score has at least half of them for its integer part.
+# Bits of residues: of a score's, 16 fraction bits of each factor and the carries leave some 30 for its integer part.
 RING = 64
 _SIGMA = 40
 Residues: TypeAlias = npt.NDArray[np.uint64]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attacks import Extent
 from plumbline.audit.forecast import (
     Calibration,
     CipherSeconds,
@@ -19,6 +20,7 @@ from plumbline.audit.forecast import (
     step_seconds,
     training_seconds,
 )
+from plumbline.audit.plan import attack_seconds
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocol1.formats import CipherFormats
 from services.shared_weights.shared_terms import SharedTerms
@@ -46,6 +48,17 @@ def work(agreement: Agreement | None = None, **changes: object) -> Workload:
     agreement = agreement or terms()
     ids = tuple(party.aligned_rows for party in agreement.parties)
     return replace(Workload(agreement, ids, {"gia": 6.0, "ls": 1.0}, 200, 8), **changes)  # type: ignore[arg-type]
+
+
+def test_the_same_batches_in_every_epoch_count_once() -> None:
+    plan = terms().plan
+    fixed, reshuffled = (
+        work(replace(terms(), plan=plan.changed(batches=batches, epochs=5))) for batches in ("fixed", "reshuffled")
+    )
+    assert reshuffled.batches == reshuffled.steps == fixed.steps == 5 * fixed.batches
+    for attack in ("trajectory_labels", "trajectory_products"):
+        assert attack_seconds(attack, Extent(100, 15, 18_000, 300)) < 30
+        assert attack_seconds(attack, Extent(100, 15, 18_000)) > 300
 
 
 def test_known_alignments() -> None:

@@ -33,7 +33,7 @@ def test_data_sets_say_which_raw_files_are_missing(tmp_path: Path) -> None:
         "simulation": list(DATASETS["wine"].simulation),
     }
     assert found["bank"]["missing"]
-    assert found["bank"]["figures"] == ["rassouli", "varasteh"]
+    assert found["bank"]["figures"] == ["rassouli", "varasteh", "defences"]
 
 
 def test_certificates_say_what_was_done_with_them(tmp_path: Path) -> None:

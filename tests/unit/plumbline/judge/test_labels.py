@@ -1,5 +1,7 @@
 """What training gives away of labels is what a passive party can't guess anyway."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -62,9 +64,20 @@ def test_the_rarest_class_shows_what_the_share_of_right_names_hides() -> None:
     found = rarest_label(np.column_stack([1 - likely, likely]), truth)
     assert found is not None
     assert (found.label, found.share, found.auc, found.top, found.precision) == (1, 0.01, 1.0, 10, 1.0)
+    # One way to draw them, of 1,000 choose 10.
+    assert found.p_value == pytest.approx(1 / math.comb(1000, 10))
+    assert found.is_told
     backwards = rarest_label(np.column_stack([likely, 1 - likely]), truth)
     assert backwards is not None
     assert (backwards.auc, backwards.precision) == (0.0, 0.0)
+    assert not backwards.is_told
+
+
+def test_who_holds_all_alike_finds_no_rarest_class_in_a_sorted_table() -> None:
+    found = rarest_label(np.full((1000, 2), 0.5), (np.arange(1000) < 100).astype(np.int64))
+    assert found is not None
+    assert not found.is_told
+    assert found.precision < 0.2
 
 
 def test_one_class_has_no_rarest() -> None:

@@ -51,5 +51,16 @@ def test_then_how_says_what_is_left_and_what_it_costs() -> None:
     assert "no attack on them can be judged" in then_how([HU, replace(SHARED, training=())])
 
 
+def test_columns_that_no_attack_was_carried_out_on_are_not_called_safe() -> None:
+    """Where weights stay shared, attacks that take parameters have none."""
+    unmeasured = replace(SHARED, exposed=0, part=None)
+    words = then_how([HU, unmeasured])
+    assert "tell of columns was not measured: no attack on them could be carried out" in words
+    assert "Under protocol=hu 7 of 15 columns are exposed." in words
+    assert "0 of 15" not in words
+    rows = {row[0]: row[1:] for row in rows_of([HU, unmeasured])}
+    assert rows["columns exposed"] == ("7 of 15", "not measured")
+
+
 def test_what_is_written_is_read_again() -> None:
     assert parsed(tuple[ProtocolResult, ...], [asdict(SHARED)], Path(__file__)) == (SHARED,)

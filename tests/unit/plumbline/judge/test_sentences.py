@@ -19,7 +19,7 @@ from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.lights import LEAST_RECORDS, Light, light_of, light_of_training, worst
 from plumbline.judge.measures import Interval
 from plumbline.judge.sentences import answer_of
-from plumbline.judge.training import TrainingFinding
+from plumbline.judge.training import RarestLabel, TrainingFinding
 from services.common.run_folder import RunFolder
 from services.common.run_records import FAILED, NOT_APPLICABLE, PartyRecord
 from tests.harness.judged_runs import (
@@ -164,6 +164,23 @@ def test_both_deployments_are_answered_where_an_attack_needs_no_parameters(
     )
 
 
+def test_who_has_parameters_is_told_no_less_than_who_has_none(tmp_path: Path) -> None:
+    # By its mean the attack with parameters is the better one, by luck with a few records; shown is the other's.
+    lucky, steady = told(0, 0, 0).copy(), told(0, 0, 0).copy()
+    off = np.argsort(-np.abs(TRUTH[:, 2] - MEAN[:, 2]))
+    lucky[off[:20], 2] = TRUTH[off[:20], 2]
+    lucky[off[20:], 2] += 0.8 * (MEAN - TRUTH)[off[20:], 2] * np.resize([1, -1], len(off) - 20)
+    steady[:, 2] = told(0, 0, 0.15)[:, 2]
+    label = "posterior(prior=imputation, parameters=kept)"
+    outcomes = [replace(outcome("ls"), sees_parameters=True), replace(outcome(label), sees_parameters=False)]
+    run = write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": lucky, label: steady})
+    found = read_findings(run, ("passive",), "run", titles=NAMES).predictions
+    for with_all, without in zip(found.sources, found.kept, strict=True):
+        for one, other in zip(with_all.levels, without.levels, strict=True):
+            assert one.is_exposed or not other.is_exposed
+    assert found.kept[2].is_exposed()
+
+
 def test_what_nobody_tried_without_parameters_was_not_measured(tmp_path: Path) -> None:
     outcomes = [replace(outcome("ls"), sees_parameters=True)]
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": told(0, 0, 0)}))
@@ -183,6 +200,25 @@ def test_what_only_who_knows_more_tried_without_parameters_is_no_word_of_safety(
         "guess. Without them, once it knows some complete records, it can reconstruct 1 of them (age) a tenth better, "
         "or more. "
     ) in found.sentence
+
+
+def test_who_finds_the_rarest_class_is_not_green_where_names_are_no_better_than_a_guess(tmp_path: Path) -> None:
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
+    finding = read_findings(add_label_attack(run, SAFELY), ("passive",), "run").training[0]
+    assert light_of_training(finding) == "green"
+    rarest = RarestLabel(label=1, share=0.12, auc=0.9, top=12, precision=0.5, p_value=1e-4)
+    assert light_of_training(replace(finding, rarest=rarest)) == "amber"
+    assert light_of_training(replace(finding, rarest=replace(rarest, precision=0.7))) == "red"
+    assert light_of_training(replace(finding, rarest=replace(rarest, p_value=0.02))) == "green"
+    found = read_findings(run, ("passive",), "run", titles=NAMES)
+    words = answer_of(found.summary, found.predictions, [replace(finding, rarest=rarest)], NAMES)
+    assert (
+        "Fintech can tell which records are likely of the rarest class: 50 % of those it would pick are, 12 % by "
+        "guessing."
+    ).lower() in words.sentence.lower()
+    assert words.parties[0].light == "amber"
+    assert words.largest_part == pytest.approx((0.5 - 0.12) / 0.88)
+    assert "Of the 12 it holds likeliest to be of the rarest class, 50 % are (12 % of all)" in words.labels[0]
 
 
 def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> None:

@@ -49,6 +49,18 @@ def test_lights_are_of_the_limit_and_one_session_stands_beside(tmp_path: Path) -
     assert answer.sessions.endswith("After one session alone: 1 amber, 1 green.")
 
 
+def test_what_is_left_without_parameters_is_of_one_session(tmp_path: Path) -> None:
+    kept = replace(outcome("ls"), sees_parameters=False)
+    estimates = {"ls": TRUTH + np.array([0.4, 1.0]) * (MEAN - TRUTH)}
+    estimates["many_sessions(prior=mean)"] = TRUTH + np.array([0.2, 1.0]) * (MEAN - TRUTH)
+    run = write_run(tmp_path, {"passive": PASSIVE}, [kept, replace(ALL, sees_parameters=True)], estimates=estimates)
+    run.write_session_limit(LIMIT)
+    answer = read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES).answer
+    assert (
+        " After one session: if fintech keeps its parameters, bank can reconstruct 1 of them (age) " in answer.sentence
+    )
+
+
 def test_one_session_is_said_where_the_limit_allows_no_more(tmp_path: Path) -> None:
     answer = judged(tmp_path, replace(LIMIT, parties=(AskedParty("passive", 2, 1, 1),)))
     assert answer.sentence.startswith("If fintech joins")

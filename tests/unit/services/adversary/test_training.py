@@ -1,6 +1,6 @@
 """The host of attacks on training: what it shows them, and what it leaves alone."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from services.protocol1.cipher import PaillierCipher
 from tests.harness.defended import with_defences
 from tests.harness.exchanges import SMALL_PLAN, random_problem
 from tests.harness.parties import active_data, house, party_data, small_settings
+from tests.harness.shared_sessions import SharedProblem
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,12 @@ def test_an_adversary_sees_its_own_share_without_its_own_noise(tmp_path: Path, c
     assert np.abs(weights[0] - weights[1]).max() > 0.05
 
 
+@pytest.mark.parametrize("opening", ["always", "guarded"])
 @pytest.mark.parametrize("parties", [2, 3])
-def test_on_shared_weights_an_adversary_is_shown_what_it_decrypts(tmp_path: Path, parties: int) -> None:
-    """Uniform numbers in place of sums, and the opened weights in place of those of each step."""
+def test_on_shared_weights_an_adversary_is_shown_what_it_decrypts(tmp_path: Path, parties: int, opening: str) -> None:
+    """Uniform numbers in place of sums, and the opened weights, or the kept share, in place of those of each step."""
     attack = Watching()
-    settings = small_settings(protocol="shared", epochs=4, patience=0, batch_size=8, key_bits=512)
+    settings = small_settings(protocol="shared", opening=opening, epochs=4, patience=0, batch_size=8, key_bits=512)
     passive = [party_data(seed=seed) for seed in range(1, parties)]
     mounted = {"watching": attack, "auxiliary_ciphertext": attacks.load_training("auxiliary_ciphertext")}
     with house(tmp_path, settings=settings, passive=passive, passive_adversary=mounted) as home:
@@ -82,7 +84,9 @@ def test_on_shared_weights_an_adversary_is_shown_what_it_decrypts(tmp_path: Path
         record = home.active_training.agreement
     name = record.parties[1].name
     view = next(one for one in attack.views if one.peer_features.keys() == {one.name for one in record.peers_of(name)})
-    weights = np.load(tmp_path / f"{name}-weights.npz")["weights"]
+    part: Any = home.passive[name]._models.served.model.part  # type: ignore[union-attr]
+    is_opened = opening == "always"
+    weights = part.arrays()["weights"] if is_opened else part.share.astype(np.int64) * 0.5**63
     assert len(view.steps) == 4 * (view.steps_per_epoch or 0)
     assert len(view.equations) == len(view.steps) * (parties - 1)
     assert all(np.allclose(one.share, view.features[one.rows] @ weights) for one in view.steps)
@@ -92,6 +96,48 @@ def test_on_shared_weights_an_adversary_is_shown_what_it_decrypts(tmp_path: Path
     outcomes = {one.attack: one for one in RunFolder(tmp_path).training_outcomes()}
     assert outcomes["watching"].is_done
     assert "replaces messages of protocol=hu" in str(outcomes["auxiliary_ciphertext"].reason)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Encrypts other features, and is wrong about them."""
+
+    spec: attacks.AttackSpec
+    forward: Any = None
+    backward: Any = None
+    name: ClassVar[str] = "encoding"
+
+    @classmethod
+    def on(cls, *learners: str) -> Any:
+        spec = attacks.AttackSpec("passive", "training", "agnostic", (), "a test", conduct="replaces_features")
+        return cls(replace(spec, learners=learners))
+
+    def code(self, terms: Any) -> Any:
+        return replace(self, forward=self.forward or terms.features, backward=terms.features)
+
+    def read(self, opened: Any) -> Any:
+        opened[:] = np.nan
+        raise RuntimeError("a guest's bug")
+
+    def result(self) -> Nothing:
+        return Nothing()
+
+
+def test_an_attack_that_is_refused_replaces_no_features() -> None:
+    problem = SharedProblem.random()
+    features = problem.blocks["passive-1"]
+    for one in (Encoding.on("another"), replace(Encoding.on(), forward=[[1.0]])):
+        adversary = TrainingAdversary({"encoding": one}, "passive-1", None)
+        assert adversary.other_features(problem.agreement(), "passive-1", features) is None
+
+
+def test_a_guest_that_cannot_read_what_is_opened_ends_no_session(tmp_path: Path) -> None:
+    settings = small_settings(protocol="shared", opening="always", epochs=1, patience=0)
+    with house(tmp_path, settings=settings, passive_adversary={"encoding": Encoding.on()}) as home:
+        home.train()
+        assert np.isfinite(home.tested().scores).all()
+    (outcome,) = RunFolder(tmp_path).training_outcomes()
+    assert outcome.reason == "encoding failed with RuntimeError: a guest's bug"
 
 
 def test_without_attacks_a_party_trains_with_the_honest_cipher_itself() -> None:

@@ -127,6 +127,9 @@ class Half:
         (message,) = self.theirs.forward(step, self.batch, self.weights)
         return message
 
+    def products(self) -> Shares:
+        return self.theirs.products(0, self.batch, self.weights)
+
     def deliver(self, message: Outgoing, **changes: object) -> None:
         vector = replace(message.vector, **changes)  # type: ignore[arg-type]
         self.mine.receive("passive-1", message.kind, message.step, vector)
@@ -243,6 +246,46 @@ def test_the_end_wakes_who_waits_and_forgets_the_others_features(half: Half) -> 
         half.mine.forward(0, half.batch, half.weights)
     with pytest.raises(OutOfOrder, match="has ended"):
         half.deliver(half.forward())
+
+
+def test_a_message_that_is_being_read_at_the_end_is_not_kept(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = half.mine._values
+
+    def ending(*arguments: Any) -> tuple[int, ...]:
+        half.mine.end("the operator has cancelled.")
+        return read(*arguments)
+
+    monkeypatch.setattr(half.mine, "_values", ending)
+    with pytest.raises(OutOfOrder, match="has ended"):
+        half.deliver(half.features[0])
+    assert not half.mine._received
+
+
+def test_features_that_are_here_at_the_end_are_not_taken(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop has left its wait when the session ends: it takes nothing, and is told why."""
+    for one in half.features:
+        half.deliver(one)
+    for call, exchange in ((half.mine.await_features, half.mine), (half.products, half.theirs)):
+
+        def ending(*_: Any, of: ShareExchange = exchange) -> tuple[int, ...]:
+            of.end("the operator has cancelled.")
+            return ()
+
+        monkeypatch.setattr(exchange, "_await", ending)
+        with pytest.raises(OutOfOrder, match="has ended"):
+            call()
+    assert not half.mine._holder._rows
+
+
+def test_what_was_made_of_keys_ends_with_the_session(half: Half) -> None:
+    """Workers that a late computation starts again are ended when it is done."""
+    engine: Any = half.theirs._holder._engine
+    half.forward()
+    assert engine._pools
+    assert not engine._closed.is_set()
+    half.theirs.end("training is complete.")
+    assert engine._closed.is_set()
+    assert not engine._rerandomisers
 
 
 def test_sizes_are_public_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

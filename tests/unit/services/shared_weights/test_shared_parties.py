@@ -53,6 +53,9 @@ def test_a_job_gives_the_model_that_protocol_1_gives(tmp_path: Path, parties: in
             validated = [not np.isnan(epoch.validation_loss) for epoch in watcher.epochs]
             assert validated == ([True] * 3 if protocol == "hu" else [False, False, True])
             assert record["channels"] == [] or protocol == "hu"
+            # Of what was shared in earlier epochs nothing is left.
+            parts = one.active_training._parts_after_epoch
+            assert all(isinstance(part.arrays()["weights"], np.ndarray) for part in parts)
     for hu, shared in zip(found["hu"], found["shared"], strict=True):
         assert np.abs(hu - shared).max() <= 2.0**-16
 
@@ -103,8 +106,12 @@ def test_the_guard_counts_what_is_opened(tmp_path: Path) -> None:
     assert "train on 1440 records or more" in warning
     (warning,) = guard_opening(agreement, "passive-1", None, "warn")
     assert "up to 72 bits, where a record has 51" in warning
-    with pytest.raises(OutOfOrder, match="PLUMBLINE_GUARD=refuse"):
+    with pytest.raises(OutOfOrder, match="PLUMBLINE_GUARD=refuse") as refused:
         guard_opening(agreement, "active", even, "refuse")
+    # Peers are told it: nothing in it follows from labels.
+    with pytest.raises(OutOfOrder) as of_others:
+        guard_opening(agreement, "active", np.arange(1000) % 7 == 0, "refuse")
+    assert str(of_others.value) == str(refused.value)
     assert guard_opening(agreement, "active", even, "off") == []
     many = letting_all_open(SharedProblem.random(rows=2100, columns=(2, 3)).agreement(TrainingPlan(protocol="shared")))
     assert guard_opening(many, "active", np.arange(2100) % 2, "warn") == []

@@ -237,6 +237,9 @@ def test_a_serving_key_is_made_and_proved_anew() -> None:
     problem = SharedProblem.random()
     with wired_shares(problem, SERVED) as parties:
         active, passive = parties["active"].exchange, parties["passive-1"].exchange
+        # Else the key of the training could come second, and be the same.
+        with pytest.raises(OutOfOrder, match="before its serving key"):
+            passive.receive_serving_key("active", active.serving_key(made_key(512)))
         passive.receive_public_key("active", active.public_key)
         with pytest.raises(InvalidMessage, match="make another"):
             passive.receive_serving_key("active", active.public_key)

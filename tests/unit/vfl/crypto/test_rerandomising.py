@@ -107,6 +107,17 @@ def test_tables_end_with_their_session(small_keys: KeyPair) -> None:
     assert len(one.rerandomisers(n, 2)) == 2
 
 
+def test_an_engine_of_no_session_has_tables_of_the_latest_keys_only(small_keys: KeyPair) -> None:
+    """Every model that is served on shares comes with a key: retrainings would fill the memory."""
+    n = small_keys[0].n
+    lasting, session = Engine(), PooledEngine.of(Engine())
+    for number in range(5):
+        for engine in (lasting, session):
+            assert len(engine.rerandomisers(n + 2 * number, 1)) == 1
+    assert set(lasting._rerandomisers) == {n + 6, n + 8}
+    assert len(session._rerandomisers) == 5
+
+
 def test_powers_of_one_base_would_be_seen_through() -> None:
     """Why bases are independent: the powers of one stay in a subgroup, where half of all units aren't."""
     n = keygen(128, insecure=True)[0].n

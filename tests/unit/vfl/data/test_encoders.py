@@ -84,9 +84,10 @@ def test_encoders_depend_on_values_not_on_the_order_of_rows(kind: EncoderKind, f
 
 
 @pytest.mark.parametrize("kind", ["minmax", "standardise"])
-def test_ranges_that_overflow_are_refused(kind: EncoderKind) -> None:
+@pytest.mark.parametrize("largest", [1.7e308, 1e300])
+def test_ranges_that_overflow_are_refused_and_so_are_those_whose_squares_do(kind: EncoderKind, largest: float) -> None:
     with pytest.raises(EncoderError, match="too large"):
-        fit_encoder(kind, np.array([[-1.7e308], [1.7e308]]))
+        fit_encoder(kind, np.array([[-largest], [largest]]))
 
 
 def test_bad_features_are_refused() -> None:
