@@ -251,16 +251,20 @@ def _torch() -> dict[str, str]:
         return {}
 
 
-@cache
 def _versions_of_plugin(kind: str, name: str) -> tuple[dict[str, str], bool]:
     """The versions of a plugin, and whether it may use torch.
 
-    One that can't be found has none: measuring its cell says what is wrong.
+    One that can't be found has none: measuring its cell says what is wrong. That isn't kept, as it may come to be.
     """
     try:
         module = (attack_class if kind == "attack" else defence_class)(name).__module__
     except Exception:
         return {}, True
+    return _versions_of_plugin_module(module)
+
+
+@cache
+def _versions_of_plugin_module(module: str) -> tuple[dict[str, str], bool]:
     ours = module.partition(".")[0] in OURS
     # Another package may load torch in ways that can't be seen.
     return _versions_of_module(module), not ours or imports_torch(module)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from attacks import LEVELS, Conduct, Level
 from attacks.label_completion import completed, own_classifier
@@ -202,7 +201,9 @@ def rarest_label(probabilities: FloatArray, truth: IntArray) -> RarestLabel | No
     drawn = np.random.default_rng(0).permutation(len(truth))
     first = drawn[np.argsort(-likely[drawn], kind="stable")[:top]]
     auc = area_under_curve(np.column_stack([1 - likely, likely]), is_it.astype(np.int64))
-    # The hypergeometric tail: ``top`` records drawn without a look.
+    from scipy.stats import hypergeom  # takes a second to import, which who makes a mistake shouldn't wait for
+
+    # The tail: ``top`` records drawn without a look.
     chance = float(hypergeom.sf(is_it[first].sum() - 1, len(truth), counts[label], top))
     return RarestLabel(label, float(is_it.mean()), auc, top, float(is_it[first].mean()), chance)
 

@@ -119,6 +119,19 @@ def test_a_changed_line_changes_the_keys_of_what_it_computes(
     assert (key() != before) is changes
 
 
+def test_a_plugin_that_was_missing_once_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that asked too early would send others' workers versions that they don't have."""
+    cell = replace(CELL, attack=Choice("rcc2"))
+
+    def missing(_: str) -> type:
+        raise LookupError
+
+    with monkeypatch.context() as early:
+        early.setattr(keys, "attack_class", missing)
+        versions_of(cell)
+    assert "torch" not in versions_of(cell)
+
+
 def test_what_measures_is_in_the_common_digest_and_what_shows_is_not() -> None:
     reached = keys.reached("plumbline.cells.jobs")
     assert {"plumbline.cells.measuring", "plumbline.cells.cells", "plumbline.judge.measures"} <= reached
