@@ -51,6 +51,10 @@ class MessageSizes:
 
     terms: SharedTerms
 
+    def shows_key(self, sender: str) -> bool:
+        """Every party's features are under a key of its own."""
+        return True
+
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
         """Whether one party sends another such messages."""
         if kind.is_of_validation and not self.terms.agreement.validates_on_shares:

@@ -174,6 +174,6 @@ def multiply(
 
 
 def kept(ciphertexts: Sequence[int], rows: int, formats: PaddedFormats, key: PrivateKey, engine: Engine) -> Integers:
-    """Decrypt masked products of X that has so many rows: the holder's (rows, h) residues. Any ciphertexts give some."""
+    """Decrypt masked products of so many rows of X: the holder's (rows, h) residues. Any ciphertexts give some."""
     slots = masked_products.kept(ciphertexts, formats.layout, formats.sizes(rows), key, engine)
     return formats.matrix(slots, rows)

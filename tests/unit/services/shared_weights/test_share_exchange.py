@@ -19,8 +19,9 @@ from services.common.identity import Identity, role_of
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.opening import opened, word_of
-from services.shared_weights.share_exchange import Outgoing, ShareExchange
+from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_link import ShareLink
+from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
