@@ -255,7 +255,7 @@ class LayerExchange(ShareMailbox):
         try:
             self._masks.agree(shown)
         except ValueError as error:
-            raise InvalidMessage(f"{error} It runs another version of Plumbline, or isn't honest.") from error
+            raise InvalidMessage(str(error)) from error
         self._has_agreed = True
 
     @property
