@@ -265,7 +265,7 @@ class LayerExchange(ShareMailbox):
         return self._key
 
     def _key_taken(self, peer: str, key: PublicKey) -> None:
-        pass
+        """It stands among the shown ones."""
 
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         if kind is Kind.FROZEN:

@@ -19,8 +19,8 @@ from tests.harness.shared_wiring import DirectSharePeer
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import OwnData
-from vfl.learning.linear.reference import VerticalData
-from vfl.learning.network.network_reference import ReferenceTraining, train_network
+from vfl.learning import VerticalData
+from vfl.learning.network import ReferenceTraining, train_network
 
 LAYER_PLAN = TrainingPlan(
     epochs=3,

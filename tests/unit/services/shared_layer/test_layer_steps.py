@@ -25,6 +25,7 @@ from vfl.arrays import FloatArray
 from vfl.crypto import from_bytes
 from vfl.crypto.sharing.padded_products import kept
 from vfl.crypto.sharing.shares import Shares
+from vfl.learning.network import Network
 
 # Of weights after some 30 steps: what rounding to 2**-32 in z and in the signal leaves.
 TOLERANCE = 1e-7
@@ -121,7 +122,8 @@ def test_all_that_is_under_the_key_are_pads_and_nobody_sends_what_it_decrypted()
 
 
 def _engine(party: LayerSteps) -> WatchedEngine:
-    engine: Any = party._means.engine
+    engine = party._means.engine
+    assert isinstance(engine, WatchedEngine)
     return engine
 
 
