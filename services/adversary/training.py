@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from attacks.training import (
     replaces_messages,
     replaces_shares,
 )
-from attacks.training_views import Equations, OwnStep
+from attacks.training_views import Equations, Forwarded, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
 from services.common.agreement import Agreement
 from services.common.lost_records import LostRecords
@@ -285,15 +285,22 @@ class TrainingAdversary:
             steps_per_epoch=training.schedule.steps_per_epoch,
             records=records,
             earlier=() if records is None else tuple(self._earlier),
+            forwarded=tuple(self._of_forwarded(agreement)),
         )
+
+    def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
+        """What the label party of a learner that forwards was sent and has sent, step by step."""
+        batches = _batches(agreement) if self._transcript.forwarded else ()
+        for step, products in self._transcript.forwarded.items():
+            if step in self._transcript.shares:  # the last one of a training that failed is not
+                yield Forwarded(step, batches[step], products, self._transcript.shares[step])
 
     def _of_answers(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """Own shares and sums of every step, as answers told them."""
-        grid, gridded, batches = (
-            training.agreement.plan.encryption.residual_step,
-            training.gridded,
-            _batches(training.agreement),
-        )
+        agreement, gridded, batches = training.agreement, training.gridded, _batches(training.agreement)
+        # Forwarded products aren't encrypted.
+        is_sent = self._name in agreement.senders
+        grid = agreement.plan.encryption.residual_step if is_sent else None
         steps = [
             OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
             for step, share in self._transcript.shares.items()
