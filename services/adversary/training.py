@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -277,16 +277,16 @@ class TrainingAdversary:
             steps_per_epoch=training.schedule.steps_per_epoch,
             records=records,
             earlier=() if records is None else tuple(self._earlier),
-            forwarded=self._forwarded(steps),
+            forwarded=tuple(self._of_forwarded(agreement)),
             known_records=None if ids is None else self._known_records(ids),
         )
 
-    def _forwarded(self, steps: Sequence[OwnStep]) -> tuple[Forwarded, ...]:
-        """What a network's passive parties forwarded in every step, with the own backward signal."""
-        forwarded = self._transcript.forwarded
-        return tuple(
-            Forwarded(one.step, one.rows, forwarded[one.step], one.share) for one in steps if one.step in forwarded
-        )
+    def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
+        """What the label party of a learner that forwards was sent and has sent, step by step."""
+        batches = _batches(agreement) if self._transcript.forwarded else ()
+        for step, products in self._transcript.forwarded.items():
+            if step in self._transcript.shares:  # the last one of a training that failed is not
+                yield Forwarded(step, batches[step], products, self._transcript.shares[step])
 
     def _known_records(self, ids: IdArray) -> KnownRecords | None:
         """Those of the records that are known beforehand which are aligned; None for none."""
@@ -297,11 +297,10 @@ class TrainingAdversary:
 
     def _of_answers(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """Own shares and sums of every step, as answers told them."""
-        grid, gridded, batches = (
-            training.agreement.plan.encryption.residual_step,
-            training.gridded,
-            _batches(training.agreement),
-        )
+        agreement, gridded, batches = training.agreement, training.gridded, _batches(training.agreement)
+        # Forwarded products aren't encrypted.
+        is_sent = self._name in agreement.senders
+        grid = agreement.plan.encryption.residual_step if is_sent else None
         steps = [
             OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
             for step, share in self._transcript.shares.items()
