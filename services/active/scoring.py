@@ -90,7 +90,7 @@ class Scoring:
     def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
         at_most = SHARE_VALUES // own.agreement.outputs
-        most = records_at_once(SharedTerms(own.agreement)) if own.stays_shared else min(PREDICTION_ROWS, at_most)
+        most = min(at_most, records_at_once(SharedTerms(own.agreement)) if own.stays_shared else PREDICTION_ROWS)
         starts = range(0, len(rows), most)
         parts = (self._begin(own, rows[start : start + most]) for start in starts)
         ordered = parts if own.agreement.score_defences else _one_ahead(parts)

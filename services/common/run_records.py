@@ -221,7 +221,8 @@ class TrainingAttackOutcome:
         facts: the attack's own numbers. Inline.
         reason: why it is not done, or found less than it might; a sentence.
         status: ``done``, ``not applicable`` or ``failed``.
-        conduct: ``listens``, ``replaces_messages`` or ``replaces_features``; absent from older runs.
+        conduct: ``listens``, or which of messages, features and shares it replaces, such as ``replaces_messages``;
+            absent from older runs.
         seconds: duration.
     """
 
