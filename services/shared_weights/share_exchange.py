@@ -306,9 +306,7 @@ class ShareExchange:
 
     def hide(self, step: int, residual: Shares) -> list[Outgoing]:
         """A passive party's share of validation rows' residuals behind pads; the same again for the same step."""
-        active = self._terms.agreement.active.name
-        with self._going_on():
-            hidden = self._validation.hide(step, residual)
+        active, hidden = self._terms.agreement.active.name, self._validation.hide(step, residual)
         return [
             self._outgoing(active, Kind.PADS, step, hidden.pads),
             self._outgoing(active, Kind.DIFFERENCES, step, hidden.differences),
@@ -363,8 +361,10 @@ class ShareExchange:
         """What owners are sent of their weights, once; the same again whatever the weights are then.
 
         Raises:
+            OutOfOrder: when the session has ended.
             StateNotKept: where it couldn't be remembered. Nothing is opened then.
         """
+        self._refuse_if_ended()
         self._is_open = True
         places = self._terms.places(self._name)
         held = self._terms.held_by(self._name)
@@ -385,7 +385,11 @@ class ShareExchange:
         return shown_key(self._terms.agreement, self._name, key, _SERVING)
 
     def freeze(self, weights: Shares, key: PrivateKey) -> list[Outgoing]:
-        """This party's shares of others' weights under its serving key, once; the same again whatever they are then."""
+        """This party's shares of others' weights under its serving key, once; the same again whatever they are then.
+
+        Raises OutOfOrder when the session has ended.
+        """
+        self._refuse_if_ended()
         self._is_open = True
         places, served = self._terms.places(self._name), self._terms.scores
         if not self._frozen:

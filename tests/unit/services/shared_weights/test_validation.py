@@ -285,6 +285,20 @@ def test_nothing_is_validated_once_weights_are_open_and_none_are_opened_within_a
             active.forward(1, terms.validation, parties["active"].half.weights, Kind.VALIDATION)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("serving", ["opened", "shared"])
+def test_nothing_is_opened_in_a_session_that_has_ended(serving: str) -> None:
+    """Else whoever fails one opening asks for that of another epoch."""
+    problem, plan, state = SharedProblem.random(columns=(3, 2)), PLAN.changed(serving=serving), StateInMemory()
+    with wired_shares(problem, plan) as parties:
+        train(parties, problem.terms(plan), epochs=1)
+        passive = parties[PASSIVE]
+        passive.exchange._ledger = OpeningLedger(state, np.arange(37, dtype=np.uint64))
+        passive.exchange.end("its opening failed.")
+        with pytest.raises(OutOfOrder, match="its opening failed"):
+            passive.open() if serving == "opened" else passive.freeze()
+        assert state.read(LEDGER) is None
+
+
 def test_a_key_serves_for_one_thing() -> None:
     problem, plan = SharedProblem.random(columns=(3, 2)), PLAN.changed(serving="shared")
     with wired_shares(problem, plan) as parties:
@@ -331,6 +345,8 @@ def test_without_a_validation_record_epochs_are_fixed(tmp_path: Path) -> None:
         record = one.record("active")
         assert all(np.isnan(epoch["validation_loss"]) for epoch in record["epochs"])
         assert record["kept_epoch"] == len(record["epochs"]) - 1
+        (warning,) = [line for line in record["warnings"] if "patience" in line]
+        assert warning.startswith("patience stops nothing: 0.02 of 12 records is less than one to validate with.")
 
 
 def test_a_key_without_room_for_a_sum_of_squares_is_refused_in_words(tmp_path: Path) -> None:
