@@ -125,6 +125,35 @@ def test_differences_and_pads_are_drawn_together_and_pads_alone_are_encrypted() 
         assert abs(found.mean() - 0.5) < 4.9 * 0.5 / found.size**0.5
 
 
+@pytest.mark.parametrize("hostile", ["huge", "zero", "random"])
+def test_what_the_second_decrypts_is_uniform_whatever_it_hid(hostile: str) -> None:
+    """A mask of a slot's length would show the first party's shares to who hides 2^400 in place of a pad."""
+    formats, key = SquareFormats(512, 2, 1, 32, mean_bits=5), KEY.public_key
+    draws = {"huge": lambda: [1 << 400] * 2, "zero": lambda: [0, 0], "random": lambda: [secrets.randbelow(key.n)] * 2}
+    shares: Any = np.array([2**70 + 12345, -(2**69)], dtype=np.object_)
+    read = []
+    for _ in range(250):
+        pads = ENGINE.encrypt(KEY, draws[hostile]())
+        crossed = cross(shares, pads, (1 << 200, 7), formats, key, ENGINE, secrets.randbelow)
+        read += ENGINE.decrypt(KEY, [crossed.ciphertext])
+    bits = np.array([[int(bit) for bit in f"{n % 2**500:0500b}"] for n in read])
+    # 1e-6 of a fair coin, of all and of the highest.
+    for found in (bits, bits[:, :100]):
+        assert abs(found.mean() - 0.5) < 4.9 * 0.5 / found.size**0.5
+    assert len(set(read)) == len(read)
+
+
+def test_who_chooses_what_it_multiplies_reads_a_word_of_the_other_and_no_more() -> None:
+    """The lowest bits of one share, put where the honest sum has its highest: as many as are counted."""
+    formats, key = SquareFormats(512, 3, 1, 32, mean_bits=5), KEY.public_key
+    second: Any = np.array([secrets.randbelow(2**60) for _ in range(3)], dtype=np.object_)
+    hidden = hide(second, formats, KEY, ENGINE, secrets.randbelow)
+    lifted = pow(hidden.pads[0], 1 << formats.ring - WORD_BITS - 1, key.n_squared)
+    word = show(0, lifted, formats, KEY, ENGINE)
+    assert 0 <= word < 2**WORD_BITS
+    assert (word + hidden.differences[0] - second[0]) % 2**WORD_BITS == 0
+
+
 def test_any_ciphertext_gives_a_word() -> None:
     formats = SquareFormats(512, 4, 1, 32, mean_bits=5)
     for ciphertext in (1, KEY.public_key.n + 1, secrets.randbelow(KEY.public_key.n_squared - 2) + 2):
