@@ -249,12 +249,14 @@ class Job:
             self._executor.submit(party.finish_training, self.session_id, kept)
             for party in self._passive_parties.values()
         ]
-        for one in finishing:
-            one.add_done_callback(self._interrupt_after)
-        # At all parties at once: it may be now that they open their weights to each other.
-        training.keep_epoch(kept)
+        if training.agreement.validates_on_shares:
+            # Weights are opened now, at all parties at once.
+            for one in finishing:
+                one.add_done_callback(self._interrupt_after)
+            training.keep_epoch(kept)
         first_failure(finishing)
         self._ending.check()
+        training.keep_epoch(kept)
         if not self._context.adversary.is_idle:
             self._observer.stage("attacking")
             self._context.adversary.attack(training, self._observer.step)
