@@ -134,8 +134,7 @@ class LayerExchange(ShareMailbox):
         total: Integers = np.zeros((rows, formats.outputs), dtype=np.object_)
         for peer in self._peers:
             masked, clear = (self._await(kind, peer, step) for kind in (Kind.FORWARD, Kind.HANDED))
-            with self._computing:
-                self._refuse_if_ended()
+            with self._going_on():
                 own = kept(masked, rows, formats, self._own_key, self._engine)
             total = total + own + _matrix(clear, rows)
         half = 1 << formats.ring - 1
@@ -163,8 +162,7 @@ class LayerExchange(ShareMailbox):
         formats, shares = self._layer.backward, dict[str, Integers]()
         for peer in self._peers:
             masked = self._await(Kind.BACKWARD, peer, step)
-            with self._computing:
-                self._refuse_if_ended()
+            with self._going_on():
                 found = kept(masked, self._terms.columns(peer), formats, self._own_key, self._engine)
             shares[peer] = lifted(found, formats.ring, first=True)
         return shares
@@ -231,8 +229,7 @@ class LayerExchange(ShareMailbox):
         return self._sent[kind, step]
 
     def _hidden(self, values: Integers, formats: PaddedFormats) -> Padded:
-        with self._computing:
-            self._refuse_if_ended()
+        with self._going_on():
             return hide(values, formats, self._own_key, self._engine, self._draw)
 
     def _multiplied(
@@ -241,8 +238,7 @@ class LayerExchange(ShareMailbox):
         """Masked products with what the label party has hidden, and this party's residues of them."""
         pads, differences = (self._await(kind, self._active, step) for kind in kinds)
         padded = Padded(tuple(pads), _matrix(differences, features.shape[1]))
-        with self._computing:
-            self._refuse_if_ended()
+        with self._going_on():
             masked = multiply(features, padded, formats, self._shown[self._active][1], self._engine, self._draw)
         return masked.ciphertexts, masked.residues
 

@@ -8,8 +8,7 @@
     sums(step)                   waits for them
     complete_step(step)
     after some epochs, where they are validated; a step is then how many are taken
-    validation(step)          ── send ──>                receive(validation)
-    validation_products(step)    waits for them
+    forward(step), products(step) of validation rows, and then
     hide(step)                ── send ──>                receive(pads, differences), after receive_validation_key
     cross(step)                  waits, ── send ──>      receive(crossed)
     show(step)                   waits, ── send ──>      receive(word)
@@ -25,15 +24,14 @@ A message that comes again changes nothing. A different one in its place is refu
 What arrives is checked as ciphertexts only, never as what they decrypt to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from services.common.errors import InvalidMessage, OutOfOrder
-from services.common.state_folder import State, StateInMemory
 from services.protocol1.shown_keys import shown_key
 from services.protocol1.vectors import PublicKeyShown
-from services.shared_weights.opening import kept_words, opened, opened_to, word_of
+from services.shared_weights.opening import kept_epoch_bits, kept_words, opened, opened_to, word_of
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_mailbox import VALIDATION, Outgoing, Received, ShareMailbox
@@ -44,6 +42,8 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PrivateKey, PublicKey
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
+
+_OPENING = " opening"
 
 
 class ShareExchange(ShareMailbox):
@@ -61,8 +61,7 @@ class ShareExchange(ShareMailbox):
         holder: ShareHolder,
         *,
         timeout: float,
-        state: State | None = None,
-        ledger: OpeningLedger | None = None,
+        ledger: OpeningLedger,
         validation_key: PrivateKey | None = None,
     ) -> None:
         """Make a session's exchange of the party ``name``.
@@ -73,25 +72,18 @@ class ShareExchange(ShareMailbox):
             private_key: the session's.
             holder: of the party's shares.
             timeout: seconds to wait for a peer's message.
-            state: where it keeps what it has opened.
-            ledger: counts what others are opened about this party's records.
+            ledger: counts what others are opened about this party's records, and has the state where that is kept.
             validation_key: for pads and nothing else; None where this party hides nothing.
         """
         self._sizes, self._holder = MessageSizes(terms), holder
         self._sizes.check()
-        super().__init__(
-            terms,
-            name,
-            self._sizes,
-            holder.engine,
-            steps=terms.schedule.steps_per_epoch * terms.agreement.plan.epochs,
-            timeout=timeout,
-        )
+        steps = terms.schedule.steps_per_epoch * terms.agreement.plan.epochs
+        super().__init__(terms, name, self._sizes, holder.engine, steps=steps, timeout=timeout)
         self._own_key = private_key.public_key
         self.public_key = shown_key(terms.agreement, name, private_key)
         self._validation = Validation(terms, validation_key, holder.engine)
         self._opening_bits = terms.agreement.plan.opening_bits
-        self._state, self._ledger = state or StateInMemory(), ledger
+        self._ledger = ledger
 
     def _key_taken(self, peer: str, key: PublicKey) -> None:
         self._holder.take_key(peer, key)
@@ -127,26 +119,30 @@ class ShareExchange(ShareMailbox):
                             digest = self._received[kind, peer, part].digest
                             self._received[kind, peer, part] = Received(digest, ())
 
-    def forward(self, step: int, batch: IntArray, weights: Shares) -> list[Outgoing]:
-        """Masked products for the parties whose V this one holds; the same again for the same step."""
-        with self._computing:
-            self._refuse_if_ended()
+    def forward(self, step: int, batch: IntArray, weights: Shares, kind: Kind = Kind.FORWARD) -> list[Outgoing]:
+        """Masked products for the parties whose V this one holds; the same again for the same step.
+
+        Args:
+            step: from 0; of a validation, how many are taken.
+            batch: numbers of blocks.
+            weights: this party's shares.
+            kind: FORWARD, or VALIDATION.
+        """
+        with self._going_on():
             if self._is_over:
                 raise OutOfOrder("Training is over: no further step is taken.")
-            answers = self._holder.forward(step, batch, weights)
-        return [self._outgoing(peer, Kind.FORWARD, step, answer) for peer, answer in answers.items()]
+            answers = self._holder.forward(step, batch, weights, kind)
+        return [self._outgoing(peer, kind, step, answer) for peer, answer in answers.items()]
 
-    def products(self, step: int, batch: IntArray, weights: Shares) -> Shares:
+    def products(self, step: int, batch: IntArray, weights: Shares, kind: Kind = Kind.FORWARD) -> Shares:
         """This party's share of z, (s, k); raises PeerVanished without the answer of its V's holder."""
-        answer = self._await(Kind.FORWARD, self._terms.holder(self._name), step)
-        with self._computing:
-            self._refuse_if_ended()
-            return self._holder.products(step, batch, weights, answer)
+        answer = self._await(kind, self._terms.holder(self._name), step)
+        with self._going_on():
+            return self._holder.products(step, batch, weights, answer, kind)
 
     def backward(self, step: int, batch: IntArray, residual: Shares) -> list[Outgoing]:
         """Masked products for every peer, and what is handed on; the same again for the same step."""
-        with self._computing:
-            self._refuse_if_ended()
+        with self._going_on():
             answers, handed = self._holder.backward(step, batch, residual)
         return [
             *(self._outgoing(peer, Kind.BACKWARD, step, answer) for peer, answer in answers.items()),
@@ -161,21 +157,8 @@ class ShareExchange(ShareMailbox):
             for peer in self._peers
             if self._sizes.is_sent(Kind.HANDED, peer, self._name)
         }
-        with self._computing:
-            self._refuse_if_ended()
+        with self._going_on():
             return self._holder.sums(step, batch, residual, answers, handed)
-
-    def validation(self, step: int, weights: Shares) -> list[Outgoing]:
-        """Masked products of validation rows for the parties whose V this one holds; the same again for a step."""
-        with self._computing:
-            self._refuse_if_ended()
-            answers = self._holder.forward(step, self._terms.validation, weights, Kind.VALIDATION)
-        return [self._outgoing(peer, Kind.VALIDATION, step, answer) for peer, answer in answers.items()]
-
-    def validation_products(self, step: int, weights: Shares) -> Shares:
-        """This party's share of z of validation rows; raises PeerVanished without the answer of its V's holder."""
-        answer = self._await(Kind.VALIDATION, self._terms.holder(self._name), step)
-        return self._holder.products(step, self._terms.validation, weights, answer, Kind.VALIDATION)
 
     @property
     def validation_key(self) -> PublicKeyShown | None:
@@ -196,8 +179,7 @@ class ShareExchange(ShareMailbox):
         (peer,) = self._peers
         pads, differences = (self._await(kind, peer, step) for kind in (Kind.PADS, Kind.DIFFERENCES))
         key = self._shown_to_validate[peer][1]
-        with self._computing:
-            self._refuse_if_ended()
+        with self._going_on():
             crossed = self._validation.cross(step, residual, pads, differences, key)
         return [self._outgoing(peer, Kind.CROSSED, step, (crossed.ciphertext,))]
 
@@ -211,16 +193,23 @@ class ShareExchange(ShareMailbox):
         agreement = self._terms.agreement
         active = agreement.active.name
         (answer,) = self._await(Kind.CROSSED, active, step)
-        word = self._validation.show(step, answer)
-        if self._ledger is not None:
-            self._ledger.count(f"{agreement.session_id}{VALIDATION} {step}", {active: WORD_BITS})
+        with self._going_on():
+            word = self._validation.show(step, answer)
+        self._count(f"{VALIDATION} {step}", {active: WORD_BITS})
         return [self._outgoing(active, Kind.WORD, step, (word,))]
 
     def mean_square(self, step: int) -> float:
-        """Of validation rows' residuals, at the label party; raises PeerVanished without the other's word."""
+        """Of validation rows' residuals, at the label party, which counts what the epoch tells that it keeps for it.
+
+        Raises:
+            PeerVanished: without the other's word.
+            StateNotKept: where it couldn't be counted.
+        """
         (peer,) = self._peers
         (word,) = self._await(Kind.WORD, peer, step)
-        return self._validation.mean_square(step, word)
+        self._count(VALIDATION, {peer: kept_epoch_bits(self._terms.agreement)})
+        with self._going_on():
+            return self._validation.mean_square(step, word)
 
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can send again."""
@@ -234,16 +223,17 @@ class ShareExchange(ShareMailbox):
         """What owners are sent of their weights, once; the same again whatever the weights are then.
 
         Raises:
+            OutOfOrder: when the session has ended.
             StateNotKept: where it couldn't be remembered. Nothing is opened then.
         """
+        self._refuse_if_ended()
         self._is_over = True
         places = self._terms.places(self._name)
         held = self._terms.held_by(self._name)
         words = {owner: word_of(weights[places[owner]], self._opening_bits) for owner in held}
         agreement = self._terms.agreement
-        if self._ledger is not None:
-            self._ledger.count(agreement.session_id, opened_to(agreement, self._name))
-        kept = kept_words(self._state, agreement.session_id, words)
+        self._count(_OPENING, opened_to(agreement, self._name))
+        kept = kept_words(self._ledger.state, agreement.session_id, words)
         return [self._outgoing(owner, Kind.OPENED, self._steps, word.ravel().tolist()) for owner, word in kept.items()]
 
     def opened(self, weights: Shares) -> FloatArray:
@@ -254,16 +244,22 @@ class ShareExchange(ShareMailbox):
 
     def _forget(self) -> None:
         self._holder.forget_features()
+        self._validation.forget()
 
-    # -- inner checks ----------------------------------------------------------------------------------------------
+    # -- inner -----------------------------------------------------------------------------------------------------
+
+    def _count(self, what: str, bits: Mapping[str, int]) -> None:
+        """Count what is told, once, before it is; its name is of a key made here: nobody else can give it again."""
+        self._ledger.count(f"{self.public_key.key_id}{what}", bits)
 
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         if kind.is_once:
             if not 0 <= step < (parts := self._sizes.parts(kind, peer)):
                 raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
         elif kind in (Kind.OPENED, Kind.FROZEN):
-            # Where epochs are validated, the label party may stop after any.
-            over = 1 if self._terms.agreement.validates_on_shares else self._steps - 1
+            # Where epochs are validated, the label party may stop after any, once it is over.
+            stops = self._terms.agreement.validates_on_shares
+            over = self._terms.schedule.steps_per_epoch if stops else self._steps - 1
             if step != self._steps or self._step < over:
                 raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
         elif kind.is_of_validation:

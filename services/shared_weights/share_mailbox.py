@@ -5,7 +5,8 @@ ciphertexts only, never as what they decrypt to.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
@@ -114,35 +115,32 @@ class ShareMailbox:
         """Take the key under which a peer freezes its share of this party's weights.
 
         Raises:
-            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or was trained under.
+            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or serves for something else.
             OutOfOrder: for a second, different one, or before the key of the training.
             NotAllowed: from a peer that freezes nothing for this party.
         """
-        with self._condition:
-            self._check_peer(peer)
-            if not self._expected.is_sent(Kind.FROZEN, peer, self._name):
-                raise NotAllowed(f"{peer} has no serving key to show to {self._name}.")
-            if peer not in self._shown:
-                raise OutOfOrder(f"{peer} must show its public key before its serving key.")
-            if self._shown[peer][0].key_id == key.key_id:
-                raise InvalidMessage(f"{peer}'s serving key is the one that its features are under: make another.")
-            self._taken(self._shown_to_serve, peer, key, _SERVING)
+        self._take_another(self._shown_to_serve, peer, key, Kind.FROZEN, _SERVING)
 
     def receive_validation_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take the key that a peer's pads are under.
+        """Take the key that a peer's pads are under; raises as ``receive_serving_key`` does."""
+        self._take_another(self._shown_to_validate, peer, key, Kind.PADS, VALIDATION)
 
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or is trained under.
-            OutOfOrder: for a second, different one.
-            NotAllowed: from a peer that hides nothing for this party.
-        """
+    def _take_another(
+        self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, kind: Kind, what: str
+    ) -> None:
+        """Take a key that is for messages of one kind and nothing else, features above all."""
         with self._condition:
             self._check_peer(peer)
-            if not self._expected.is_sent(Kind.PADS, peer, self._name):
-                raise NotAllowed(f"{peer} has no validation key to show to {self._name}.")
-            if peer in self._shown and self._shown[peer][0].key_id == key.key_id:
-                raise InvalidMessage(f"{peer}'s validation key is the one that its features are under: make another.")
-            self._taken(self._shown_to_validate, peer, key, VALIDATION)
+            if not self._expected.is_sent(kind, peer, self._name):
+                raise NotAllowed(f"{peer} has no{what} key to show to {self._name}.")
+            if peer not in self._shown:
+                raise OutOfOrder(f"{peer} must show its public key before its{what} key.")
+            for other in (self._shown, self._shown_to_serve, self._shown_to_validate):
+                if other is not shown and peer in other and other[peer][0].key_id == key.key_id:
+                    raise InvalidMessage(
+                        f"{peer}'s{what} key is one that it has shown for something else: make another."
+                    )
+            self._taken(shown, peer, key, what)
 
     def _taken(
         self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
@@ -204,7 +202,11 @@ class ShareMailbox:
         return shown_key(self._terms.agreement, self._name, key, _SERVING)
 
     def freeze(self, weights: Shares, key: PrivateKey) -> list[Outgoing]:
-        """This party's shares of others' weights under its serving key, once; the same again whatever they are then."""
+        """This party's shares of others' weights under its serving key, once; the same again whatever they are then.
+
+        Raises OutOfOrder when the session has ended.
+        """
+        self._refuse_if_ended()
         self._is_over = True
         places, served = self._terms.places(self._name), self._terms.scores
         if not self._frozen:
@@ -249,6 +251,13 @@ class ShareMailbox:
         raise NotImplementedError
 
     # -- inner checks ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """While something is computed for the session. Raises OutOfOrder when it has ended; it doesn't end inside."""
+        with self._computing:
+            self._refuse_if_ended()
+            yield
 
     def _await(self, kind: Kind, peer: str, step: int) -> Sequence[int]:
         with self._condition:

@@ -9,7 +9,6 @@ import pytest
 
 import attacks
 from attacks import TrainingView
-from services.party.model_file import KeptModel
 from services.party.served_models import ServedModels
 from services.shared_weights.shared_serving import SharedPart
 from tests.harness.parties import active_data, house, party_data, small_settings
@@ -95,15 +94,18 @@ def _settled(one: Any) -> None:
 
 def test_parts_come_back_from_the_disk(tmp_path: Path) -> None:
     settings = small_settings(**SETTINGS, learner_options={**OPTIONS, "backward": "shared"})
-    data = {"active": active_data(), "passive": party_data(rows=range(59, 4, -1))}
-    with house(tmp_path, settings=settings, active=data["active"], passive=[data["passive"]]) as one:
+    active, passive = active_data(), party_data(rows=range(59, 4, -1))
+    with house(tmp_path, settings=settings, active=active, passive=[passive]) as one:
         one.train()
-        for party, table in zip((one.active, *one.passive.values()), data.values(), strict=True):
-            found = ServedModels(party.name, table, party._context.state).served
-            assert isinstance(found, KeptModel)
-            part = found.model.part
-            assert isinstance(part, SharedPart)
-            assert (part.own is None) == (party.name != "active")
-            assert (len(part.frozen) == 0) == (party.name == "active")
-        again = found.model.asked([3, 1], Engine())
-        assert again.masked
+        (other,) = one.passive.values()
+        label_party = ServedModels("active", active, one.active._context.state).served
+        kept = ServedModels(other.name, passive, other._context.state).served
+        assert label_party is not None
+        assert kept is not None
+        mine, theirs = label_party.model.part, kept.model.part
+        assert isinstance(mine, SharedPart)
+        assert isinstance(theirs, SharedPart)
+        assert mine.own is not None
+        assert theirs.own is None
+        assert not len(mine.frozen)
+        assert kept.model.asked([3, 1], Engine()).masked
