@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import attacks
@@ -13,6 +13,7 @@ from attacks.registry import OF_ALL_SESSIONS, REGISTRY
 from plumbline.audit.forecast import Forecast, Workload, calibrate, forecast, training_seconds
 from plumbline.audit.request import AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
+from plumbline.audit.variants import Variant
 from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import labelled, load_attacks
@@ -296,7 +297,8 @@ class AuditPlan:
         workload: how much there is to do.
         forecast: how long it will take.
         limit: after how many sessions the verdict holds; None where no attack reads the scores of predictions.
-        beside: how long a run takes under each protocol that is trained under as well.
+        title: what it differs in from the variants beside it; empty where there is none.
+        beside: the plans of these.
     """
 
     request: AuditRequest
@@ -308,7 +310,8 @@ class AuditPlan:
     workload: Workload
     forecast: Forecast
     limit: SessionLimit | None
-    beside: Mapping[str, Forecast] = field(default_factory=dict)
+    title: str = ""
+    beside: "tuple[AuditPlan, ...]" = ()
 
     @property
     def test_records(self) -> int:
@@ -345,7 +348,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     own = recipe.parties[Role.ACTIVE]
-    asked = asked_cipher(own.cipher, given, shares_weights="shared" in federation.protocols)
+    asked = asked_cipher(own.cipher, given, shares_weights=_shares_weights(federation))
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
@@ -384,17 +387,37 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     # Named attacks on ciphertexts, in a run that has none, say that they don't apply, not that all is safe.
     unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, chosen)))
     unmeasured = not_measured(scenario, left_out or unapplied)
-    beside = {
-        name: forecast(replace(work, agreement=_under(agreement, own.batch_size, name)), calibration, choice.cipher)
-        for name in federation.beside
-    }
     foretold = forecast(work, calibration, choice.cipher)
-    return AuditPlan(decided, final, choice, left_out, unmeasured, records, work, foretold, limit, beside)
+    planned = AuditPlan(decided, final, choice, left_out, unmeasured, records, work, foretold, limit)
+    if not (variants := federation.variants):
+        return planned
+    cipher = federation.cipher if variants[0].sets_cipher else choice.cipher
+    beside = tuple(_plan_beside(request, one, cipher, recipe.tables, tables) for one in variants[1:])
+    return replace(planned, title=variants[0].title, beside=beside)
 
 
-def _under(agreement: Agreement, batch_size: int, protocol: str) -> Agreement:
-    """The terms under another protocol, which may choose another batch size."""
-    return with_batch_size(replace(agreement, plan=agreement.plan.changed(protocol=protocol, batch_size=batch_size)))
+def _shares_weights(federation: FederationOptions) -> bool:
+    """Whether weights are shared, of the audit's own variant or of one that it must stand beside."""
+    asked = (federation.said("protocol").protocol, *(one.settings.get("protocol") for one in federation.variants))
+    return "shared" in asked
+
+
+def _plan_beside(
+    request: AuditRequest,
+    variant: Variant,
+    cipher: str,
+    own_tables: Mapping[str, Mapping[str, Any]],
+    tables: JoinedTables,
+) -> AuditPlan:
+    """The plan of a variant of the request; raises ValueError for one that can't work, before anything is run."""
+    asked = request.changed(
+        settings=dict(variant.settings),
+        cipher="auto" if variant.sets_cipher else cipher,
+        listed={},
+        try_defences=False,
+    )
+    recipe = candidates(asked).recipe(own_tables).checked()
+    return replace(plan_audit(asked, recipe, tables), title=variant.title)
 
 
 def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_trained: bool) -> Agreement:
@@ -460,5 +483,5 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
         "amounts": {stage.name: stage.amount for stage in plan.forecast.stages},
-        "beside_seconds": {name: round(one.seconds, 1) for name, one in plan.beside.items()},
+        "beside_seconds": {one.title: round(one.forecast.seconds, 1) for one in plan.beside},
     }

@@ -20,9 +20,9 @@ from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, e
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.protocols import rows_of, then_how
 from plumbline.judge.summary import RunSummary, assumptions, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
+from plumbline.judge.variant_results import rows_of, then_how
 from plumbline.report.cards import ColumnEvidence, cards_of, knows_more, read_evidence
 from plumbline.report.html import template
 from services.common.agreement import Agreement
@@ -301,8 +301,8 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "levels": ranked_levels(findings),
         "labels_chart": labels_by_epoch(findings.training),
         "cheapest": recommended(findings.trials),
-        "then_how": then_how(findings.protocols),
-        "beside": rows_of(findings.protocols) if findings.protocols else [],
+        "then_how": then_how(findings.variants),
+        "beside": rows_of(findings.variants) if findings.variants else [],
         "cards": cards_of(columns, evidence, findings.predictions.attacks),
         "strengths": by_strength(findings.predictions.attacks, columns, evidence),
         "curves": label_curves(folder, findings),
