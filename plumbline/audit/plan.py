@@ -17,7 +17,7 @@ from plumbline.audit.variants import Variant
 from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import labelled, load_attacks
-from services.common.agreement import Agreement, PartyDescription
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.identity import Role, role_of
 from services.common.session_limit import AskedParty, SessionLimit
 from services.common.settings import environment_values, settings_of
@@ -185,25 +185,28 @@ def _without_ciphertexts(name: str) -> LeftOut:
 
 
 _INSTALLED = "The model is installed and the same in every session, so that no further session tells more."
+_FORWARDS = "What further sessions of a network tell was not measured."
 
 
 def session_limit(agreement: Agreement, share: float) -> SessionLimit:
-    """Say how many sessions there can be with each passive party, and why none of them tells more where that is so.
+    """Say how many sessions there can be with each passive party, and why no further one is tried where none is.
 
-    Each session answers a record with one model: k - 1 forms with k classes. The first is never refused.
+    Each session answers a record with one model: k - 1 forms with k classes, or one for each unit of a layer that is
+    forwarded. The first is never refused.
 
     Args:
         agreement: the terms of a session.
         share: of a record's forms, that owners let be answered.
     """
     limits = [(party, most_forms(share, party.feature_count)) for party in agreement.parties[1:]]
+    spec = agreement.plan.family.spec
     return SessionLimit(
         share=share,
         parties=tuple(
-            AskedParty(party.name, party.feature_count, forms, max(1, forms // (agreement.classes - 1)))
+            AskedParty(party.name, party.feature_count, forms, max(1, forms // agreement.forms_per_model))
             for party, forms in limits
         ),
-        reason=None if agreement.plan.family.spec.trains else _INSTALLED,
+        reason=_INSTALLED if not spec.trains else _FORWARDS if spec.forwards else None,
     )
 
 
@@ -264,6 +267,14 @@ def asked_cipher(cipher: str, given: Collection[str], *, shares_weights: bool = 
     if about := [name for name in OF_CIPHERTEXTS if name in given]:
         return CipherChoice(ENCRYPTED, f"{about[0]} asks for ciphertexts.", is_asked=True)
     return None
+
+
+def _cipher_of_learner(plan: TrainingPlan) -> CipherChoice | None:
+    """What the learner's options say of it; None where they leave it open."""
+    if (cipher := plan.family.terms().get("cipher")) is None:
+        return None
+    insecure = "" if ciphers.spec_of(cipher).is_encrypted else "INSECURE: in the clear, "
+    return CipherChoice(cipher, f"{insecure}as learner={plan.learner} was asked for.", is_asked=True)
 
 
 def chosen_cipher(encrypted_seconds: float, plain_seconds: float) -> CipherChoice:
@@ -348,7 +359,9 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     own = recipe.parties[Role.ACTIVE]
-    asked = asked_cipher(own.cipher, given, shares_weights=_shares_weights(federation))
+    asked = _cipher_of_learner(agreement.plan) or asked_cipher(
+        own.cipher, given, shares_weights=_shares_weights(federation)
+    )
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
@@ -444,15 +457,16 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
 def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool) -> Scenario:
     """What decides which attacks can apply to a session of these terms, without records or options of attacks.
 
-    Whatever has class rows is a linear model to attacks on predictions.
+    Whatever answers with sums of features is a linear model to attacks on predictions.
     """
-    plan = agreement.plan
+    plan, spec = agreement.plan, agreement.plan.family.spec
     return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
         is_white_box=is_white_box,
-        model="linear" if plan.family.spec.part in (LinearPart, DenseNetwork) else plan.learner,
+        model="linear" if spec.part in (LinearPart, DenseNetwork) or spec.forwards else plan.learner,
         learner=plan.learner,
-        is_trained=plan.family.spec.trains,
+        is_trained=spec.trains,
+        forwards=spec.forwards,
         is_encrypted=is_encrypted,
         packing=plan.packing,
         rerandomise=plan.rerandomise,

@@ -23,6 +23,7 @@ from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
 from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
+from vfl.learning.forms import forms_per_model
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
 from vfl.plugin_options import from_to as _from_to
@@ -414,6 +415,12 @@ class Agreement:
     def residual_columns(self) -> int:
         """Columns of what is sent in a step, as the learner says: shares of the residual, for most."""
         return LearnerCalls(self.plan.family).columns(self.classes)
+
+    @property
+    def forms_per_model(self) -> int:
+        """How many independent linear forms of a record's features the label party is answered with."""
+        family = self.plan.family
+        return LearnerCalls(family).outputs(self.classes) if family.spec.forwards else forms_per_model(self.classes)
 
     @property
     def row_counts(self) -> RowCounts:
