@@ -53,6 +53,8 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
     },
     "training": {
         "equations": "run training and record its answers",
+        "forwarded": "this attack is on the first layer that a network's passive parties forward: train the learner "
+        "network, and mount it at the active party",
         "labels": "only the active party has the labels: mount this attack there",
         "label_party": "only a passive party has a peer with the labels: mount this attack there",
     },
