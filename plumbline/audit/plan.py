@@ -203,7 +203,7 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     return SessionLimit(
         share=share,
         parties=tuple(
-            AskedParty(party.name, party.feature_count, forms, max(1, forms // agreement.forms_per_model))
+            AskedParty(party.name, party.feature_count, forms, max(1, forms // agreement.forms_per_session))
             for party, forms in limits
         ),
         reason=_INSTALLED if not spec.trains else _FORWARDS if spec.forwards else None,

@@ -508,7 +508,7 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
         return f"The lights of columns are for one session. {limit.reason}"
     kind = "a network" if agreement.plan.family.spec.forwards else f"{agreement.classes} classes"
     share = f"PLUMBLINE_MOST_FORMS={limit.share:g}"
-    each = f"a session of {kind} takes {agreement.forms_per_model} of them"
+    each = f"a session of {kind} takes {agreement.forms_per_session} of them"
     if limit.sessions == 1:
         return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
     most = f"the most that {share} allows ({_forms(limit)}; {each})"

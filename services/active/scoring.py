@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from services.active.interfaces import PassiveParty
-from services.common.limits import PREDICTION_ROWS
+from services.common.limits import PREDICTION_ROWS, SHARE_VALUES
 from services.common.scores import Products, check_confidence_scores
 from services.network.deadlines import carrying_the_deadline
 from services.party.context import Coordinator
@@ -89,11 +89,21 @@ class Scoring:
 
     def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
-        most = records_at_once(SharedTerms(own.agreement)) if own.stays_shared else PREDICTION_ROWS
+        return self._scored(own, self.answers(own, rows), len(rows))
+
+    def answers(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
+        """What this party is told: confidence scores, or sums of a forwarded layer, (len(rows), outputs).
+
+        Raises:
+            FederationError: where there is none, or one that can't be.
+        """
+        at_most = SHARE_VALUES // own.agreement.outputs
+        most = records_at_once(SharedTerms(own.agreement)) if own.stays_shared else min(PREDICTION_ROWS, at_most)
         starts = range(0, len(rows), most)
         parts = (self._begin(own, rows[start : start + most]) for start in starts)
         ordered = parts if own.agreement.score_defences else _one_ahead(parts)
-        return np.vstack([np.empty((0, own.agreement.classes)), *(self._finish(own, part) for part in ordered)])
+        columns = own.agreement.outputs if own.agreement.plan.family.spec.forwards else own.agreement.classes
+        return np.vstack([np.empty((0, columns)), *(self._finish(own, part) for part in ordered)])
 
     def _begin(self, own: PartyModel, rows: Sequence[int]) -> _Part:
         """Have the passive parties send their shares of some rows."""
@@ -117,8 +127,14 @@ class Scoring:
         first_failure(part.sending.values())
         if products is None:
             products = self._on_shares(own, part)
-        scores = self._coordinator.score(own.agreement.session_id, part.request_id, products)
-        shape = (len(part.rows), own.agreement.classes)
+        answer = self._coordinator.score(own.agreement.session_id, part.request_id, products)
+        self._scored(own, answer, len(part.rows))
+        return answer
+
+    @staticmethod
+    def _scored(own: PartyModel, answer: FloatArray, rows: int) -> FloatArray:
+        """What an answer about so many records makes of scores; raises FederationError for one that can't be."""
+        scores, shape = own.scores_of(answer, rows), (rows, own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
         return scores
 

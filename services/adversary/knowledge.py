@@ -1,7 +1,7 @@
 """What an active party's adversary knows of one session: views of predictions are made of this and of nothing else."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -111,7 +111,7 @@ class Knowledge:
         return attacks.PredictionView(
             features_active=self.own_features(rows),
             scores=unit_scores(scores) if forwards else scores,
-            auxiliary=self.auxiliary,
+            auxiliary=self._auxiliary(),
             labels=None if forwards else self.model.labels_of(train_rows),
             features_train=None if forwards else self.own_features(train_rows),
             passive_features=passive,
@@ -121,6 +121,12 @@ class Knowledge:
             disclosure=self.disclosure,
             **self._parameters(),
         )
+
+    def _auxiliary(self) -> attacks.AuxiliaryRows | None:
+        known = self.auxiliary
+        if known is None or not self.model.agreement.plan.family.spec.forwards:
+            return known
+        return replace(known, scores=unit_scores(known.scores))
 
     def _parameters(self) -> dict[str, Any]:
         """The parts of the model that this party knows, as a view has them."""

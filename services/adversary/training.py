@@ -155,6 +155,16 @@ class TrainingAdversary:
         if self._mounted:
             self._transcript.shares[step] = share
 
+    def forwarded(self, step: int, products: FloatArray) -> None:
+        """Keep the others' products of a step, added up, where any attack is mounted."""
+        if self._mounted:
+            self._transcript.forwarded[step] = products
+
+    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
+        """Keep what a peer has sent in the clear, as equations whose matrix is the identity."""
+        if self._mounted:
+            self._transcript.read[step, peer] = residuals
+
     @property
     def is_idle(self) -> bool:
         """Whether no attack is switched on."""
@@ -274,6 +284,10 @@ class TrainingAdversary:
         equations = [
             _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
             for (step, peer), (matrix, sums) in self._transcript.sums.items()
+        ]
+        equations += [
+            Equations(step, peer, batches[step], np.eye(len(values)), values)
+            for (step, peer), values in self._transcript.read.items()
         ]
         return steps, equations
 

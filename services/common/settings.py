@@ -360,19 +360,20 @@ class Settings(BaseSettings):
         if twice := given & set(self.learner_options):
             raise ValueError(f"{', '.join(sorted(twice))} is said twice: by its own setting, and in learner_options")
         try:
-            cipher = self.plan().encryption
+            plan = self.plan()
         except FederationError as error:
             raise ValueError(str(error)) from error
         of_ours = self.model_fields_set & set(ciphers.option_names(ciphers.ENCRYPTED))
-        if foreign := sorted(of_ours - set(ciphers.option_names(self.cipher))):
+        if foreign := sorted(of_ours - set(ciphers.option_names(plan.cipher))):
             raise ValueError(
-                f"{', '.join(foreign)} is of cipher={ciphers.ENCRYPTED}: drop it, and give {self.cipher} its own in "
+                f"{', '.join(foreign)} is of cipher={ciphers.ENCRYPTED}: drop it, and give {plan.cipher} its own in "
                 "cipher_options"
             )
+        cipher = plan.encryption
         if cipher.weakness and not self.allow_insecure_keys:
             raise ValueError(f"{cipher.weakness}: use 2048 or more, or say allow_insecure_keys=true in a test")
         if not cipher.spec.is_encrypted and "key_bits" in self.model_fields_set:
-            raise ValueError(f"cipher={self.cipher} uses no keys and contradicts key_bits: drop one of them")
+            raise ValueError(f"cipher={plan.cipher} uses no keys and contradicts key_bits: drop one of them")
         return self
 
     @property
@@ -384,6 +385,7 @@ class Settings(BaseSettings):
         """The training plan that these settings propose; raises InvalidMessage when it can't work."""
         terms = {name: getattr(self, name) for name in _TERMS}
         plan = TrainingPlan(**terms, learner=self._learner, learner_options=self._learner_options)
+        plan = plan.following_its_learner(self.model_fields_set)
         plan.check()
         return plan
 

@@ -224,6 +224,8 @@ class PassiveParty:
         check_as_opened(agreement, session.terms)
         session.watch.add(party.name for party in agreement.peers_of(self.name))
         opened = PartySession.open(self._context, joined)
+        if agreement.plan.family.spec.forwards:
+            self._forms.count_forwarded(agreement, opened.aligned)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
         if not agreement.plan.family.spec.trains:
