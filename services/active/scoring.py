@@ -89,7 +89,7 @@ class Scoring:
 
     def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
-        return self._scored(own, self.answers(own, rows), len(rows))
+        return own.scores_of(self.answers(own, rows), len(rows))
 
     def answers(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
         """What this party is told: confidence scores, or sums of a forwarded layer, (len(rows), outputs).
@@ -128,15 +128,9 @@ class Scoring:
         if products is None:
             products = self._on_shares(own, part)
         answer = self._coordinator.score(own.agreement.session_id, part.request_id, products)
-        self._scored(own, answer, len(part.rows))
-        return answer
-
-    @staticmethod
-    def _scored(own: PartyModel, answer: FloatArray, rows: int) -> FloatArray:
-        """What an answer about so many records makes of scores; raises FederationError for one that can't be."""
-        scores, shape = own.scores_of(answer, rows), (rows, own.agreement.classes)
+        scores, shape = own.scores_of(answer, len(part.rows)), (len(part.rows), own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
-        return scores
+        return answer
 
     def _on_shares(self, own: PartyModel, part: _Part) -> Products:
         """This party's residues of a part, with those that the others' masked products leave it with."""
