@@ -93,7 +93,7 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
     on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
     on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
     on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
-    protocol, sharing = request.federation.said("protocol").protocol, list[Candidate]()
+    protocol, sharing = request.federation.protocol, list[Candidate]()
     if protocol == "shared":  # nobody sends what they protect
         on_labels = [name for name in on_labels if not _OF_MESSAGES & set(specs[name].stages)]
     elif request.federation.cipher != IN_THE_CLEAR and request.federation.hidden is None:

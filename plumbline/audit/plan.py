@@ -17,8 +17,9 @@ from plumbline.audit.variants import Variant
 from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import labelled, load_attacks
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
+from services.common.learner_calls import LearnerCalls
 from services.common.session_limit import AskedParty, SessionLimit
 from services.common.settings import environment_values, settings_of
 from services.protocol1.default_batch import with_batch_size
@@ -269,14 +270,6 @@ def asked_cipher(cipher: str, given: Collection[str], *, shares_weights: bool = 
     return None
 
 
-def _cipher_of_learner(plan: TrainingPlan) -> CipherChoice | None:
-    """What the learner's options say of it; None where they leave it open."""
-    if (cipher := plan.family.terms().get("cipher")) is None:
-        return None
-    insecure = "" if ciphers.spec_of(cipher).is_encrypted else "INSECURE: in the clear, "
-    return CipherChoice(cipher, f"{insecure}as learner={plan.learner} was asked for.", is_asked=True)
-
-
 def chosen_cipher(encrypted_seconds: float, plain_seconds: float) -> CipherChoice:
     """Choose by how long training is thought to take under Paillier and in the clear."""
     encrypted = duration_words(encrypted_seconds)
@@ -357,11 +350,10 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     """
     federation, adversary = request.federation, request.adversary
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
-    given = recipe.parties[Role.ACTIVE].model_fields_set
     own = recipe.parties[Role.ACTIVE]
-    asked = _cipher_of_learner(agreement.plan) or asked_cipher(
-        own.cipher, given, shares_weights=_shares_weights(federation)
-    )
+    proposed = own.plan()
+    given = own.model_fields_set | LearnerCalls(proposed.family).terms().keys()
+    asked = asked_cipher(proposed.cipher, given, shares_weights=_shares_weights(federation))
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
@@ -410,9 +402,8 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
 
 
 def _shares_weights(federation: FederationOptions) -> bool:
-    """Whether weights are shared, of the audit's own variant or of one that it must stand beside."""
-    asked = (federation.said("protocol").protocol, *(one.settings.get("protocol") for one in federation.variants))
-    return "shared" in asked
+    """Whether weights are shared, of the audit's own variant or of one that stands beside it."""
+    return "shared" in (federation.protocol, *(one.settings.get("protocol") for one in federation.variants))
 
 
 def _plan_beside(

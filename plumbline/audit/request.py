@@ -164,6 +164,11 @@ class FederationOptions:
         """What is trained side by side, the audit's own first; nothing where there is one federation."""
         return variants_of(self.listed)
 
+    @property
+    def protocol(self) -> str:
+        """That the audit's own variant trains by."""
+        return self.said("protocol", "learner", "learner_options", "backward").plan().protocol
+
     def said(self, *names: str) -> Settings:
         """What the PLUMBLINE_* variables, and above them ``settings``, say of some settings; others are not checked."""
         said = {**environment_values(), **self.settings}

@@ -7,21 +7,19 @@ given the settings that it takes.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from services.common.agreement import PROTOCOLS
-from services.common.learner_calls import made
+from services.common.learner_calls import LearnerCalls, made
 from services.common.setting_texts import listed
+from services.common.settings import OF_LEARNERS, environment_values
 from vfl.crypto import ciphers
 from vfl.learning import registry
 from vfl.learning.linear.regression import LinearRegression
 from vfl.plugin_options import options_of
 
-# What may be a list: settings, and options of learners.
-_SETTINGS, _OPTIONS = ("learner", "protocol"), ("backward",)
-# Options of one learner that are settings by themselves.
-_OF_LINEAR = {one.name for one in options_of(LinearRegression)}
+# What may be a list: settings, of which the last is an option of some learners.
+LISTS = ("learner", "protocol", "backward")
 
 
 @dataclass(frozen=True)
@@ -50,31 +48,33 @@ def variants_of(settings: Mapping[str, Any]) -> tuple[Variant, ...]:
     Raises:
         ValueError: for a value that is listed twice, an unknown one, and a list that no listed learner has a use for.
     """
-    options = _as_mapping(settings.get("learner_options", {}))
-    said = {name: listed(str(settings[name])) for name in _SETTINGS if settings.get(name)}
-    said |= {name: listed(str(options[name])) for name in _OPTIONS if options.get(name)}
+    said = {name: listed(str(settings[name])) for name in LISTS if settings.get(name)}
     lists = {name: values for name, values in said.items() if len(values) > 1}
     if not lists:
         return ()
     _check(lists)
+    options = _as_mapping(settings.get("learner_options", {}))
     found: dict[str, Variant] = {}
-    for learner in said.get("learner", [LinearRegression.name]):
+    learners = said.get("learner") or [str(environment_values().get("learner", LinearRegression.name))]
+    for learner in learners:
         taken = {one.name for one in options_of(registry.REGISTRY.class_of(learner))}
-        given = {name: value for name, value in options.items() if name in taken}
-        if learner == LinearRegression.name:
-            given = {name: value for name, value in given.items() if name not in settings}
-        # What a learner says itself, such as the cipher of each of its ways back, isn't varied besides.
-        varied = [name for name in said if name in taken]
-        for values in product(*(said[name] for name in varied)):
-            own = {**given, **dict(zip(varied, values, strict=True))}
-            follows = made(learner, own).terms()
+        # What another learner has no use for is left out.
+        given = {name: value for name, value in settings.items() if name in taken or name not in OF_LEARNERS}
+        own = {name: value for name, value in options.items() if name in taken}
+        for backward in said.get("backward", [""]) if "backward" in taken else [""]:
+            chosen = {"learner": learner} | ({"backward": backward} if backward else {})
+            of_learner = {name: value for name, value in {**given, **chosen}.items() if name in taken}
+            follows = LearnerCalls(made(learner, {**of_learner, **own})).terms()
             for protocol in [""] if "protocol" in follows else said.get("protocol", [""]):
-                chosen = {"learner": learner, "protocol": protocol, **own}
-                terms = {name: chosen[name] for name in lists if chosen.get(name)}
-                variant = Variant(terms, _settings(settings, learner, protocol, own, follows), "cipher" in follows)
+                terms = chosen | ({"protocol": protocol} if protocol else {})
+                variant = Variant(
+                    {name: terms[name] for name in lists if name in terms},
+                    _settings({**given, **terms}, own, follows, terms),
+                    sets_cipher="cipher" in follows,
+                )
                 found.setdefault(variant.title, variant)
     if useless := [name for name in lists if len({one.terms.get(name) for one in found.values()}) < 2]:
-        raise ValueError(f"{useless[0]} is a list that {' and '.join(said.get('learner', ['linear']))} can't use.")
+        raise ValueError(f"{useless[0]} is a list that {' and '.join(learners)} can't use.")
     return tuple(found.values())
 
 
@@ -91,12 +91,11 @@ def _check(lists: Mapping[str, list[str]]) -> None:
 
 
 def _settings(
-    settings: Mapping[str, Any], learner: str, protocol: str, options: Mapping[str, Any], follows: Mapping[str, str]
+    given: Mapping[str, Any], options: Mapping[str, Any], follows: Mapping[str, str], terms: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Those that this learner takes, without lists."""
-    dropped = {*_SETTINGS, "learner_options", *follows} | (set() if learner == LinearRegression.name else _OF_LINEAR)
-    dropped |= {"key_bits"} if not ciphers.spec_of(follows.get("cipher", ciphers.ENCRYPTED)).is_encrypted else set()
-    own: dict[str, Any] = {name: value for name, value in settings.items() if name not in dropped}
-    own |= {"learner": learner} if "learner" in settings else {}
-    own |= {"protocol": protocol} if protocol else {}
-    return {**own, "learner_options": dict(options)} if options else own
+    """Of the settings those that go with these terms and with what follows from them."""
+    dropped = {"learner_options", *(name for name in (*LISTS, *follows) if name not in terms)}
+    if not ciphers.spec_of(follows.get("cipher", ciphers.ENCRYPTED)).is_encrypted:
+        dropped.add("key_bits")
+    kept = {name: value for name, value in given.items() if name not in dropped}
+    return {**kept, "learner_options": dict(options)} if options else kept

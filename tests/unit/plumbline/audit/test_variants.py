@@ -5,7 +5,7 @@ import pytest
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.variants import variants_of
 
-LADDER = {"learner": "linear,network", "learner_options": {"backward": "plain,paillier,shared", "hidden": 8}}
+LADDER = {"learner": "linear,network", "backward": "plain,paillier,shared", "learner_options": {"hidden": 8}}
 
 
 def titles(settings: dict[str, object]) -> list[str]:
@@ -13,17 +13,18 @@ def titles(settings: dict[str, object]) -> list[str]:
 
 
 def test_without_a_list_there_is_one_federation() -> None:
-    assert variants_of({"learner": "network", "learner_options": {"backward": "plain"}, "epochs": 2}) == ()
+    assert variants_of({"learner": "network", "backward": "plain", "epochs": 2}) == ()
 
 
 def test_each_learner_is_varied_in_what_it_takes() -> None:
-    linear, plain, paillier, shared = variants_of({**LADDER, "learning_rate": 0.3, "epochs": 2, "key_bits": 2048})
+    linear, plain, paillier, shared = variants_of({**LADDER, "l2": 0.3, "epochs": 2, "key_bits": 2048})
     assert linear.title == "learner=linear"
     assert plain.title == "learner=network backward=plain"
     assert [one.terms["backward"] for one in (plain, paillier, shared)] == ["plain", "paillier", "shared"]
-    # Units are of networks, a learning rate beside other settings is of the linear learner, a key of ciphertexts.
-    assert linear.settings == {"learner": "linear", "learning_rate": 0.3, "epochs": 2, "key_bits": 2048}
-    assert plain.settings == {"learner": "network", "learner_options": {"backward": "plain", "hidden": 8}, "epochs": 2}
+    # Units are of networks, a penalty is of the linear learner, a key of ciphertexts.
+    assert linear.settings == {"learner": "linear", "l2": 0.3, "epochs": 2, "key_bits": 2048}
+    network = {"learner": "network", "backward": "plain", "learner_options": {"hidden": 8}, "epochs": 2}
+    assert plain.settings == network
     assert shared.settings["key_bits"] == 2048
     assert [one.sets_cipher for one in (linear, plain)] == [False, True]
 
@@ -43,8 +44,8 @@ def test_a_protocol_that_a_learner_sets_itself_is_not_varied_besides() -> None:
         ({"protocol": "hu,hu"}, "Each protocol once"),
         ({"protocol": "hu,bgw"}, "A protocol is one of hu, shared, got 'bgw'"),
         ({"learner": "linear,netwrk"}, "Did you mean 'network'"),
-        ({"learner_options": {"backward": "plain,shared"}}, "backward is a list that linear can't use"),
-        ({"learner": "network", "learner_options": {"backward": "plain,open"}}, "expected backward to be"),
+        ({"backward": "plain,shared"}, "backward is a list that linear can't use"),
+        ({"learner": "network", "backward": "plain,open"}, "expected backward to be"),
         ({"learner": "network", "protocol": "hu,shared"}, "protocol is a list that network can't use"),
     ],
 )
