@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attacks import Json, TrainingResult, TrainingView
+from attacks.base import refusal
 from attacks.training import (
     HonestFactory,
     OtherFeatures,
@@ -120,9 +121,7 @@ class TrainingAdversary:
         for one, attack in self._mounted.items():
             spec, plan = attack.spec, agreement.plan
             if not spec.is_on(plan.learner):
-                self._refused[one] = ValueError(
-                    f"{one} is on sessions of {' and '.join(spec.learners)}, and this one trains {plan.learner}."
-                )
+                self._refused[one] = ValueError(refusal(attack, plan.learner))
             elif listens(attack):
                 self._conclude[one] = attack.attack
             elif replaces_messages(attack) and plan.shares_weights:
