@@ -98,7 +98,7 @@ class Scoring:
             FederationError: where there is none, or one that can't be.
         """
         at_most = SHARE_VALUES // own.agreement.outputs
-        most = records_at_once(SharedTerms(own.agreement)) if own.stays_shared else min(PREDICTION_ROWS, at_most)
+        most = min(at_most, records_at_once(SharedTerms(own.agreement)) if own.stays_shared else PREDICTION_ROWS)
         starts = range(0, len(rows), most)
         parts = (self._begin(own, rows[start : start + most]) for start in starts)
         ordered = parts if own.agreement.score_defences else _one_ahead(parts)

@@ -419,7 +419,7 @@ def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
     plan = agreement.plan
     _check_visits(agreement)
-    if plan.shares_weights:
+    if plan.shares_weights and not plan.family.spec.forwards:
         blocks = SharedTerms(agreement).schedule
         numbers = (batch for epoch in range(plan.epochs) for batch in blocks.epoch(epoch))
         return tuple(np.concatenate([blocks.blocks[number] for number in batch]) for batch in numbers)

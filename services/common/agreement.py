@@ -211,8 +211,6 @@ class TrainingPlan:
                     f"The learner {self.learner} trains under {both} with these options, and the plan has {name}="
                     f"{one_line(str(found))}: leave {name} out, or change learner_options."
                 )
-        if self.shares_weights and self.family.spec.forwards:
-            raise InvalidMessage(f"The learner {self.learner} forwards a layer: protocol=shared carries none.")
         for one in fields(self):
             value = getattr(self, one.name)
             if expected := self.what_is_expected_of(one.name, value):
@@ -232,7 +230,7 @@ class TrainingPlan:
             raise InvalidMessage("protocol=shared has no messages in the clear: set cipher=paillier, or protocol=hu.")
         if not self.rerandomise:
             raise InvalidMessage("protocol=shared rerandomises every answer: set rerandomise=on, or protocol=hu.")
-        if self.family.spec.senders != "all":
+        if self.family.spec.senders != "all" and not self.family.spec.forwards:
             raise InvalidMessage(f"The learner {self.learner} doesn't train on shared weights: set protocol=hu.")
         if self.patience and LearnerCalls(self.family).quadratic_loss(0.0, 2) is None:
             raise InvalidMessage(

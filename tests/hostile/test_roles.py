@@ -46,6 +46,10 @@ ALLOWED: dict[str, set[str]] = {
     "SharedWeights/SendDifferences": {"active", "passive"},
     "SharedWeights/SendCrossed": {"active", "passive"},
     "SharedWeights/ShowWord": {"active", "passive"},
+    "SharedWeights/SendWeightPads": {"active", "passive"},
+    "SharedWeights/SendWeightDifferences": {"active", "passive"},
+    "SharedWeights/SendSignalPads": {"active", "passive"},
+    "SharedWeights/SendSignalDifferences": {"active", "passive"},
 }
 OF_A_SERVICE = {"Active": {"operator", "active"}, "Passive": {"active"}}
 
