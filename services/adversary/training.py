@@ -4,9 +4,9 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from attacks.training import (
     replaces_features,
     replaces_messages,
 )
-from attacks.training_views import Equations, OwnStep
+from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
 from services.common.agreement import Agreement
 from services.common.lost_records import LostRecords
@@ -43,6 +43,8 @@ from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
 from vfl.crypto.sharing.shares import Shares
+from vfl.data import Table
+from vfl.data.id_array import IdArray, IdIndex
 
 _log = logging.getLogger(__name__)
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
@@ -68,6 +70,7 @@ class TrainingAdversary:
         folder: Path | None,
         lost: LostRecords | None = None,
         arithmetic: Arithmetic | None = None,
+        known: Table | None = None,
     ) -> None:
         """Mount attacks.
 
@@ -77,6 +80,7 @@ class TrainingAdversary:
             folder: where the outcomes are written. None writes nothing.
             lost: where it is noted what could not be written.
             arithmetic: computes the party's messages; by default the best kernel there is, on one core.
+            known: records that the label party's adversary has in full, with the other parties' columns.
 
         Raises:
             ValueError: for two attacks that both replace messages, or features.
@@ -87,7 +91,7 @@ class TrainingAdversary:
                 raise ValueError(f"{' and '.join(replacing)} both replace {what}: mount one of them.")
         self._lost = lost or LostRecords()
         self._arithmetic = arithmetic or EngineArithmetic()
-        self._mounted = dict(mounted)
+        self._mounted, self._known = dict(mounted), known
         self._name = name
         self._folder = RunFolder(folder) if folder is not None else None
         self._transcript = Transcript()
@@ -170,7 +174,12 @@ class TrainingAdversary:
         return not self._mounted
 
     def attack(
-        self, training: PartyTraining, tell: TellsAttack = nobody_watches, *, records: IntArray | None = None
+        self,
+        training: PartyTraining,
+        tell: TellsAttack = nobody_watches,
+        *,
+        records: IntArray | None = None,
+        ids: IdArray | None = None,
     ) -> None:
         """Run every mounted attack on the transcript, once training is over, and write what it found.
 
@@ -178,6 +187,7 @@ class TrainingAdversary:
             training: this party's part of it.
             tell: is told how far this has come, before each attack and behind the last.
             records: (aligned rows,), which row of the own table each is: attacks then get earlier sessions as well.
+            ids: of the aligned rows in order, by which records that are known beforehand are found; None for none.
         """
         outcomes = []
         view: TrainingView | None = None
@@ -193,7 +203,7 @@ class TrainingAdversary:
                 if name in self._others:
                     found = self._found(name, _result(self._others[name]))
                 else:
-                    view = view or self._view(training, records)
+                    view = view or self._view(training, records, ids)
                     found = self._found(name, self._conclude[name](view))
                 reason = None if (said := found.pop("reason", None)) is None else str(said)
                 _log.info("Attack %s has run.", name)
@@ -243,7 +253,7 @@ class TrainingAdversary:
         while sum(_numbers(one) for one in self._earlier) > _MOST_KEPT:
             self._earlier.popleft()
 
-    def _view(self, training: PartyTraining, records: IntArray | None) -> TrainingView:
+    def _view(self, training: PartyTraining, records: IntArray | None, ids: IdArray | None) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
         step_size = plan.encryption.residual_step
         if plan.shares_weights:
@@ -267,15 +277,30 @@ class TrainingAdversary:
             steps_per_epoch=training.schedule.steps_per_epoch,
             records=records,
             earlier=() if records is None else tuple(self._earlier),
+            forwarded=tuple(self._of_forwarded(agreement)),
+            known_records=None if ids is None else self._known_records(ids),
         )
+
+    def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
+        """What the label party of a learner that forwards was sent and has sent, step by step."""
+        batches = _batches(agreement) if self._transcript.forwarded else ()
+        for step, products in self._transcript.forwarded.items():
+            if step in self._transcript.shares:  # the last one of a training that failed is not
+                yield Forwarded(step, batches[step], products, self._transcript.shares[step])
+
+    def _known_records(self, ids: IdArray) -> KnownRecords | None:
+        """Those of the records that are known beforehand which are aligned; None for none."""
+        if self._known is None:
+            return None
+        rows = IdIndex(ids).rows(self._known.ids)
+        return KnownRecords(rows[rows >= 0], self._known.features[rows >= 0]) if (rows >= 0).any() else None
 
     def _of_answers(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """Own shares and sums of every step, as answers told them."""
-        grid, gridded, batches = (
-            training.agreement.plan.encryption.residual_step,
-            training.gridded,
-            _batches(training.agreement),
-        )
+        agreement, gridded, batches = training.agreement, training.gridded, _batches(training.agreement)
+        # Forwarded products aren't encrypted.
+        is_sent = self._name in agreement.senders
+        grid = agreement.plan.encryption.residual_step if is_sent else None
         steps = [
             OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
             for step, share in self._transcript.shares.items()
@@ -285,7 +310,7 @@ class TrainingAdversary:
             for (step, peer), (matrix, sums) in self._transcript.sums.items()
         ]
         equations += [
-            Equations(step, peer, batches[step], np.eye(len(values)), values)
+            Equations(step, peer, batches[step], _identity(len(values)), values)
             for (step, peer), values in self._transcript.read.items()
         ]
         return steps, equations
@@ -392,6 +417,12 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
         key_bits=agreement.plan.key_bits,
         formats=CipherFormats(agreement).messages_of(party),
     )
+
+
+@lru_cache(maxsize=4)
+def _identity(rows: int) -> FloatArray:
+    """One for all steps of as many rows: together they would take more than all that was read."""
+    return np.eye(rows)
 
 
 def _result(others: OtherFeatures | Exception | SystemExit) -> TrainingResult:

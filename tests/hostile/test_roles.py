@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "Coordinator/EndSession": {"active", "passive"},
     "GradientExchange/SendPublicKey": {"active", "passive"},
     "GradientExchange/SendResiduals": {"active", "passive"},
+    "GradientExchange/SendHidden": {"active", "passive"},
     "GradientExchange/Decrypt": {"active", "passive"},
     "SharedWeights/SendPublicKey": {"active", "passive"},
     "SharedWeights/SendRows": {"active", "passive"},
