@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, Json, require
-from attacks.recovered_values import value_arrays
+from attacks.recovered_values import GUESSES_OF, value_arrays
 from attacks.training_views import Forwarded, KnownRecords, TrainingView
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
@@ -60,7 +60,7 @@ class EstimatedFeatures:
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Rows and values of every peer, and what is guessed without the federation."""
-        guesses = {f"guesses-{peer}": values for peer, values in self.guesses.items()}
+        guesses = {f"{GUESSES_OF}{peer}": values for peer, values in self.guesses.items()}
         return {**value_arrays(self.values, dict.fromkeys(self.values, self.rows)), **guesses}
 
 

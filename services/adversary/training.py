@@ -15,6 +15,7 @@ import numpy as np
 from attacks import Json, TrainingResult, TrainingView
 from attacks.base import refusal
 from attacks.training import (
+    ChosenShares,
     HonestFactory,
     OtherFeatures,
     ReplacingAttack,
@@ -24,6 +25,7 @@ from attacks.training import (
     listens,
     replaces_features,
     replaces_messages,
+    replaces_shares,
 )
 from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
@@ -83,9 +85,10 @@ class TrainingAdversary:
             known: records that the label party's adversary has in full, with the other parties' columns.
 
         Raises:
-            ValueError: for two attacks that both replace messages, or features.
+            ValueError: for two attacks that both replace messages, features or shares.
         """
-        for what, replaces in (("messages", replaces_messages), ("features", replaces_features)):
+        replacing_what = ("messages", replaces_messages), ("features", replaces_features), ("shares", replaces_shares)
+        for what, replaces in replacing_what:
             replacing = [one for one, attack in mounted.items() if replaces(attack)]
             if len(replacing) > 1:
                 raise ValueError(f"{' and '.join(replacing)} both replace {what}: mount one of them.")
@@ -100,7 +103,7 @@ class TrainingAdversary:
         self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
         self._refused: dict[str, Exception | SystemExit] = {}
         # Where weights are shared: what is encrypted in place of features, or why it can't be.
-        self._others: dict[str, OtherFeatures | Exception | SystemExit] = {}
+        self._others: dict[str, OtherFeatures | ChosenShares | Exception | SystemExit] = {}
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
@@ -134,6 +137,8 @@ class TrainingAdversary:
                 )
             elif replaces_features(attack) and not plan.shares_weights:
                 self._refused[one] = ValueError(f"{one} reads what protocol=shared opens: protocol=hu opens nothing.")
+            elif replaces_shares(attack) and not plan.shares_weights:
+                self._refused[one] = ValueError(f"{one} adds to shares of weights: only backward=shared has them.")
 
     def kept_sums(self, step: int, share: Shares) -> None:
         """Keep what a step on shared weights left the party with, where any attack is mounted."""
@@ -147,7 +152,19 @@ class TrainingAdversary:
         for one, attack in self._mounted.items():
             if replaces_features(attack) and one not in self._refused:
                 try:
-                    chosen = _CheckedFeatures(attack.code(sharing_terms(agreement, features)), features.shape)
+                    chosen = _CheckedFeatures(attack.code(sharing_terms(agreement, features, name)), features.shape)
+                    self._others[one] = chosen
+                except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
+                    self._others[one] = error
+        return chosen
+
+    def chosen_shares(self, agreement: Agreement, features: FloatArray) -> ChosenShares | None:
+        """What this party adds to its shares of others' first layers; None for nothing. It comes after features."""
+        chosen: ChosenShares | None = None
+        for one, attack in self._mounted.items():
+            if replaces_shares(attack) and one not in self._refused:
+                try:
+                    chosen = _CheckedShares(attack.choose(sharing_terms(agreement, features, self._name)))
                     self._others[one] = chosen
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._others[one] = error
@@ -365,6 +382,36 @@ class _CheckedFeatures:
         return self._guest.result()
 
 
+class _CheckedShares:
+    """A guest's choice of shares, whose bugs end no session: it is trained on, and they are reported."""
+
+    def __init__(self, guest: ChosenShares) -> None:
+        self._guest = guest
+        self._failure: Exception | SystemExit | None = None
+
+    def added(self, step: int, peer: str) -> FloatArray | None:
+        """What the guest adds; nothing once it has failed."""
+        try:
+            return None if self._failure else self._guest.added(step, peer)
+        except (Exception, SystemExit) as error:  # reported with its result
+            self._failure = error
+            return None
+
+    def read(self, step: int, products: FloatArray) -> FloatArray:
+        """Have the guest read products; where it fails, the party goes on with these."""
+        try:
+            return products if self._failure else _checked(self._guest.read(step, products.copy()), products.shape)
+        except (Exception, SystemExit) as error:  # reported with its result
+            self._failure = error
+            return products
+
+    def result(self) -> TrainingResult:
+        """What the guest has recovered; raises what it has raised."""
+        if self._failure is not None:
+            raise self._failure
+        return self._guest.result()
+
+
 def _checked(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     found = np.asarray(values, dtype=np.float64)
     if found.shape != shape or not np.isfinite(found).all():
@@ -425,13 +472,13 @@ def _identity(rows: int) -> FloatArray:
     return np.eye(rows)
 
 
-def _result(others: OtherFeatures | Exception | SystemExit) -> TrainingResult:
+def _result(others: OtherFeatures | ChosenShares | Exception | SystemExit) -> TrainingResult:
     if isinstance(others, (Exception, SystemExit)):
         raise others
     return others.result()
 
 
-def sharing_terms(agreement: Agreement, features: FloatArray) -> SharingTerms:
+def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> SharingTerms:
     """The same of a session on shared weights; raises ValueError for more records than an attack can hold."""
     plan = agreement.plan
     return SharingTerms(
@@ -443,6 +490,7 @@ def sharing_terms(agreement: Agreement, features: FloatArray) -> SharingTerms:
         opening_bits=plan.opening_bits,
         opening_fraction_bits=fraction_bits(plan.opening_bits),
         feature_fraction_bits=plan.feature_fraction_bits,
+        peers={peer.name: peer.feature_count for peer in agreement.peers_of(name)},
     )
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from attacks.training import OtherFeatures
+from attacks.training import ChosenShares, OtherFeatures
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.heartbeat import Heartbeat
 from services.common.scores import PartialScores, Products
@@ -75,6 +75,9 @@ class Adversary(TrainingObserver, Protocol):
 
     def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
         """What this party encrypts in place of its features where weights are shared; None for these themselves."""
+
+    def chosen_shares(self, agreement: Agreement, features: FloatArray) -> ChosenShares | None:
+        """What this party adds to its shares of others' first layers; None for nothing."""
 
     def attack(
         self,

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from attacks.training import OtherFeatures
+from attacks.training import ChosenShares, OtherFeatures
 from defences import DefenceError, TrainingTerms
 from services.common import limits
 from services.common.agreement import Agreement, check_steps
@@ -77,6 +77,7 @@ class TrainingMeans:
         state: where the party keeps what it has opened.
         ledger: counts what others are opened about the party's records, over all sessions.
         others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
+        chosen: what an adversary adds to its shares of others' weights where a first layer is shared, likewise.
     """
 
     peers: Mapping[str, Peer]
@@ -91,6 +92,7 @@ class TrainingMeans:
     state: State = field(default_factory=StateInMemory)
     ledger: OpeningLedger | None = None
     others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None
+    chosen: Callable[[Agreement, FloatArray], ChosenShares | None] = lambda *_: None
 
 
 class PartyTraining:
@@ -217,7 +219,8 @@ class PartyTraining:
             means.observer,
         )
         if self._learner.spec.forwards:
-            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer)
+            chosen = means.chosen(self.agreement, self._features)
+            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer, chosen)
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
 
     def exchange_as(self, kind: type[E]) -> E:

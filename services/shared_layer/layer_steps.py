@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from attacks.training import ChosenShares
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.learner_calls import LearnerCalls
@@ -51,10 +52,12 @@ class LayerSteps:
         half: Half,
         means: SharedMeans,
         observer: LayerObserver | None = None,
+        chosen: ChosenShares | None = None,
     ) -> None:
         """Take a party's exchange and half of a session; features are (aligned rows, d), in its fixed point."""
         self.exchange, self.half = exchange, half
         self._terms, self._name, self._means, self._observer = terms, name, means, observer
+        self._chosen = chosen
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._is_label_party = name == terms.agreement.active.name
@@ -74,6 +77,7 @@ class LayerSteps:
         own: OwnData,
         means: SharedMeans,
         observer: LayerObserver | None = None,
+        chosen: ChosenShares | None = None,
     ) -> "LayerSteps":
         """Make a session's key, shares and exchange.
 
@@ -84,6 +88,7 @@ class LayerSteps:
             own: what the learner's half is begun with.
             means: what the party trains with.
             observer: is told what this party sees; None where nobody looks.
+            chosen: what the label party adds to its shares of others' weights, an adversary's; None for an honest one.
 
         Raises:
             InvalidMessage: for terms under which numbers don't fit a key, or a step's messages are too large.
@@ -95,7 +100,7 @@ class LayerSteps:
             exchange = LayerExchange(terms, name, key, PooledEngine.of(means.engine), timeout=means.timeout)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, features, exchange, _begun(terms, name, own), means, observer)
+        return cls(terms, name, features, exchange, _begun(terms, name, own), means, observer, chosen)
 
     def show_public_key(self) -> None:
         """Show the label party's key to all, or what masks are agreed on with to the other passive parties."""
@@ -177,12 +182,25 @@ class LayerSteps:
                 sending += self._sending(exchange.forward(step, features, own))
             return Shares(own, bits)
         with timer.stage("encrypt"):
-            sending += self._sending(exchange.hide_weights(step, weights))
+            hidden = weights if self._chosen is None else self._with_added(step, weights)
+            sending += self._sending(exchange.hide_weights(step, hidden))
         with timer.stage("decrypt"):
-            others = exchange.products(step)
+            others = _values(exchange.products(step), bits)
+        if self._chosen is not None:
+            others = self._chosen.read(step, others)
         if self._observer is not None:
-            self._observer.forwarded(step, _values(others, bits))
-        return _values(others + own, bits)
+            self._observer.forwarded(step, others)
+        return others + _values(own, bits)
+
+    def _with_added(self, step: int, weights: Shares) -> Shares:
+        """Weights as a label party hides them that adds to its shares of others'."""
+        assert self._chosen is not None  # noqa: S101 - who calls has asked
+        added = np.zeros(weights.shape)
+        places = self._terms.places(self._name)
+        for peer in self._terms.passive:
+            if (found := self._chosen.added(step, peer)) is not None:
+                added[places[peer]] = found
+        return weights + added
 
     def _signal(self, values: Any, features: Integers) -> Integers:
         """The backward signal in the session's fixed point, whatever it is: nothing ends where it leaves its range."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attacks.training import ChosenShares
 from services.common.agreement import TrainingPlan
 from services.shared_layer.layer_exchange import LayerExchange
 from services.shared_layer.layer_steps import LayerSteps
@@ -18,8 +19,7 @@ from tests.harness.shared_sessions import SharedProblem, WatchedEngine
 from tests.harness.shared_wiring import DirectSharePeer
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shares import Shares
-from vfl.learning import OwnData
-from vfl.learning import VerticalData
+from vfl.learning import OwnData, VerticalData
 from vfl.learning.network import ReferenceTraining, train_network
 
 LAYER_PLAN = TrainingPlan(
@@ -52,6 +52,7 @@ def wired_layers(
     timeout: float = 20.0,
     observers: Mapping[str, Any] = MappingProxyType({}),
     draws: Mapping[str, Callable[[int], int]] = MappingProxyType({}),
+    chosen: ChosenShares | None = None,
 ) -> Iterator[dict[str, LayerSteps]]:
     """All parties' steps; the label party's key is made for this session."""
     agreement = problem.agreement(plan)
@@ -65,7 +66,9 @@ def wired_layers(
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
             means = SharedMeans(peers, WatchedEngine(), timeout, executor)
-            parties[name] = LayerSteps.begin(agreement, name, block, own, means, observers.get(name))
+            parties[name] = LayerSteps.begin(
+                agreement, name, block, own, means, observers.get(name), chosen if name == "active" else None
+            )
             exchanges[name] = parties[name].exchange
             # Not a session's own, which draws ahead: what is drawn, decrypted and multiplied is watched.
             exchanges[name]._engine = means.engine

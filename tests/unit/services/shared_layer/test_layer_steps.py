@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attacks.training import TrainingResult
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.protocol1.vectors import PublicKeyShown, WireVector
@@ -277,3 +278,39 @@ def test_messages_that_come_twice_change_nothing() -> None:
     with wired_layers(problem, peer=made) as parties:
         run_layers(parties)
         assert largest_error(problem, LAYER_PLAN, joined_weights(parties)) < TOLERANCE
+
+
+# --- a label party that chooses its shares ---
+
+
+class Chooser:
+    """Adds a multiple of one column to each unit in the second epoch, and takes the first epoch's products off."""
+
+    def __init__(self, factor: float) -> None:
+        self._factor, self.read_by_step = factor, dict[int, FloatArray]()
+
+    def added(self, step: int, peer: str) -> FloatArray | None:
+        return self._factor * np.eye(3) if step >= 5 else None
+
+    def read(self, step: int, products: FloatArray) -> FloatArray:
+        self.read_by_step[step] = products
+        return products if step < 5 else self.read_by_step[step - 5]
+
+    def result(self) -> TrainingResult:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("factor", [64.0, 0.0])
+def test_a_label_party_that_chooses_its_shares_reads_as_many_columns_as_units(factor: float) -> None:
+    """Without one known record: what the rung can't prevent. It trains on, and the model stays what it was."""
+    problem = SharedProblem.random(columns=(2, 3))
+    plan = LAYER_PLAN.changed(epochs=2, learning_rate=1e-6)
+    chooser = Chooser(factor)
+    with wired_layers(problem, plan, chosen=chooser) as parties:
+        run_layers(parties)
+        rows = next(iter(parties["active"].schedule.epoch(0)))
+        assert largest_error(problem, plan, joined_weights(parties)) < 1e-5
+    assert parties["active"].schedule.steps_per_epoch == 5
+    found = (chooser.read_by_step[5] - chooser.read_by_step[0]) / 64
+    error = float(np.abs(found - problem.blocks["passive-1"][rows]).max())
+    assert error < 1e-6 if factor else error > 0.5
