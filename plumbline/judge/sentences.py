@@ -329,6 +329,9 @@ def _leak_words(finding: TrainingFinding) -> str:
     """What it found, up to whose that is."""
     if finding.kind == "products":
         return f"follow {percent(finding.success)} of the differences between training records' scores that come from"
+    if finding.kind == "estimates":
+        known = "once it knows some training records in full, "
+        return f"{known}take {percent(finding.success)} off a guess's error about the columns of"
     return f"read {percent(finding.success * finding.resolved)} of the columns of"
 
 
