@@ -167,7 +167,10 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     # What is told once, behind all epochs, has no course.
     epochs = epochs if len(epochs) > 1 or not epochs.any() else epochs[:0]
     features = folder.features(party).features
-    told = {} if found.probabilities is None else _told_likely(folder, party, attack, found.probabilities, rows)
+    likely = found.probabilities
+    # Of records that it says nothing of, an attack has no probabilities either.
+    is_told = likely is not None and bool(np.isfinite(likely[rows]).all())
+    told = _told_likely(folder, party, attack, likely, rows) if is_told and likely is not None else {}
     return {
         **told,
         "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
