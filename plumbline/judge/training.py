@@ -291,6 +291,8 @@ def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         guess = truth.mean(axis=0) if found.guesses is None else found.guesses
         left.append(((found.values - truth) ** 2).mean(axis=0))
         guessed.append(((guess - truth) ** 2).mean(axis=0))
+    if not left:
+        return {}
     error, baseline = float(np.hstack(left).sum()), float(np.hstack(guessed).sum())
     return {"success": max(0.0, 1 - error / baseline) if baseline else 0.0, "resolved": 1.0}
 
