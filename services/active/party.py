@@ -271,7 +271,7 @@ class ActiveParty:
         auxiliary = AuxiliaryRows(
             features_active=known.own_features(indices),
             features_passive=records.features[aligned],
-            scores=self._scoring.scores(model.model, indices.tolist()),
+            scores=self._scoring.answers(model.model, indices.tolist()),
             labels=model.model.labels_of(indices),
         )
         return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
@@ -286,6 +286,9 @@ class ActiveParty:
         if model.knowledge is None or scores is None:
             return
         rows, scores = model.knowledge.unknown_of(rows, scores)
+        if rows and model.model.agreement.plan.family.spec.forwards:
+            # What this party is told of these records, and not what it makes of it.
+            scores = self._scoring.answers(model.model, rows)
         if rows:
             self._attack_host.attack(model.knowledge, rows, scores, tell)
 
