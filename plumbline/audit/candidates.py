@@ -30,10 +30,11 @@ from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
+from vfl.learning import registry as learners
 
 BLACK_BOX = "black box"
 # Stages of defences that protect what protocol=hu sends.
-_OF_MESSAGES = {"residuals", "answers", "updates"}
+_OF_MESSAGES = {"residuals", "labelled_residuals", "answers", "updates"}
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ def most_trials(request: AuditRequest) -> int:
 
 def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Candidate, ...]:
     specs = {name: spec for name, spec in candidates().items() if name not in request.federation.defences}
+    if not learners.REGISTRY.class_of(request.federation.said("learner", "model").learner).spec.forwards:
+        specs = {name: spec for name, spec in specs.items() if "hidden_layer" not in spec.needs}
     if request.adversary.black_box:  # nothing is disclosed that could be distorted
         specs = {name: spec for name, spec in specs.items() if spec.stages != ("parameters",)}
     chosen = {

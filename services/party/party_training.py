@@ -108,6 +108,7 @@ class PartyTraining:
         labels: IntArray | None,
         means: TrainingMeans,
         installed: DenseNetwork | None = None,
+        trained_labels: IntArray | None = None,
     ) -> None:
         """Make weights, keys and the exchange of party ``name``.
 
@@ -119,6 +120,7 @@ class PartyTraining:
             labels: class indices, (aligned rows,); the active party's only.
             means: what the party trains with.
             installed: the party's part of a model that was trained elsewhere; then there is nothing to train.
+            trained_labels: what is trained on in place of the labels, by which scores are judged; None for these.
 
         Raises:
             InvalidMessage: when a defence doesn't fit the terms.
@@ -140,8 +142,14 @@ class PartyTraining:
         if not plan.shares_weights:
             check_vector_sizes(agreement)
         _check_kept_weights(agreement, features.shape[1])
+        self._trained_labels = labels if trained_labels is None else trained_labels
         own = OwnData(
-            features.shape[1], labels, agreement.classes, agreement.total_features, means.generator, installed
+            features.shape[1],
+            self._trained_labels,
+            agreement.classes,
+            agreement.total_features,
+            means.generator,
+            installed,
         )
         self._shared = self._sharing(own, means) if plan.shares_weights else None
         batches = plan.schedule(self.rows.train)
@@ -173,6 +181,8 @@ class PartyTraining:
             features=features.shape[1],
             all_features=agreement.total_features,
             parties=len(agreement.parties),
+            classes=agreement.classes,
+            hidden=agreement.residual_columns if self._learner.spec.forwards else 0,
         )
         self._largest_norm = 0.0
         if self._learner.spec.trains and self._shared is None:
@@ -398,7 +408,7 @@ class PartyTraining:
                 case Forward(weights):
                     answer = features @ self._calls.checked(weights, (features.shape[1], None), "weights")
                 case Send(values):
-                    sending = self._send(step, self._sendable(values, batch, own), timer)
+                    sending = self._send(step, batch, self._sendable(values, batch, own), timer)
                     own = features.T @ values
                 case Ask():
                     answer = self._sums(step, features, own, timer)
@@ -420,12 +430,12 @@ class PartyTraining:
             raise self._calls.refused(f"has {self.name} send more often than its spec says")
         return self._calls.checked(values, (len(batch), self.agreement.residual_columns), "values to send")
 
-    def _send(self, step: int, values: FloatArray, timer: StageTimer) -> list[Future[None]]:
+    def _send(self, step: int, batch: IntArray, values: FloatArray, timer: StageTimer) -> list[Future[None]]:
         """Encrypt values, as this party's defences leave them, while they are sent to every peer."""
         if self._observer is not None:
             self._observer.own_share(step, values)
         with timer.stage("encrypt"):
-            outgoing = self._gradients.outgoing_residuals(step, self._protect(values))
+            outgoing = self._gradients.outgoing_residuals(step, self._protect(values, batch))
             sending = [
                 self._executor.submit(peer.send_residuals, self.agreement.session_id, step, outgoing)
                 for peer in self._peers.values()
@@ -462,9 +472,10 @@ class PartyTraining:
         except DefenceError as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
 
-    def _protect(self, residual: FloatArray) -> FloatArray:
+    def _protect(self, residual: FloatArray, batch: IntArray) -> FloatArray:
+        labels = None if self._trained_labels is None else self._trained_labels[batch]
         try:
-            return self._defences.protect_residuals(residual, self._terms)
+            return self._defences.protect_residuals(residual, self._terms, labels)
         except DefenceError as error:
             raise Diverged(f"{self.name}: {error}") from error
 

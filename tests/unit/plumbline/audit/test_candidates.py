@@ -56,7 +56,7 @@ def titles(request: AuditRequest, found: Findings) -> list[str]:
 def test_only_what_leaked_is_defended(run: Findings) -> None:
     assert titles(REQUEST, answering(run, columns=False, labels=False)) == []
     labels = titles(REQUEST, answering(run, columns=False, labels=True))
-    assert labels == ["protocol=shared", "response_truncation", "dp_noise"]
+    assert labels == ["protocol=shared", "response_truncation", "dp_noise", "label_randomised_response"]
     columns = titles(REQUEST, answering(run, columns=True, labels=False))
     assert columns[:4] == ["black box", "parameter_rotation", "feature_transform", "class_label"]
     assert len(columns) <= most_trials(REQUEST)
@@ -67,9 +67,14 @@ def test_only_what_leaked_is_defended(run: Findings) -> None:
 
 def test_shared_weights_are_tried_first_where_they_can_be(run: Findings) -> None:
     leaks = answering(run, columns=False, labels=True)
-    assert titles(REQUEST.changed(cipher="plain"), leaks) == ["response_truncation", "dp_noise"]
+    assert titles(REQUEST.changed(cipher="plain"), leaks) == [
+        "response_truncation",
+        "dp_noise",
+        "label_randomised_response",
+    ]
     sharing = REQUEST.changed(settings={"protocol": "shared"})
-    assert titles(sharing, leaks) == []
+    # Nobody sends what the others protect.
+    assert titles(sharing, leaks) == ["label_randomised_response"]
     summary = replace(run.summary, agreement=replace(run.summary.agreement, plan=TrainingPlan(protocol="shared")))
     assert cipher_of_trials(replace(run, summary=summary)) == "paillier"
 

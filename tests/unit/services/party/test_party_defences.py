@@ -304,9 +304,9 @@ def test_defences_of_training_are_told_that_an_installed_model_has_none(
 @pytest.mark.parametrize(
     ("role", "stages", "applied"),
     [
-        (Role.ACTIVE, ("features", "parameters"), "residuals, updates, answers"),
-        (Role.ACTIVE, ("scores",), "residuals, updates, answers"),
-        (Role.PASSIVE, ("scores",), "residuals, updates, answers, features, parameters"),
+        (Role.ACTIVE, ("features", "parameters"), "labels, residuals, labelled_residuals, updates, answers"),
+        (Role.ACTIVE, ("scores",), "labels, residuals, labelled_residuals, updates, answers"),
+        (Role.PASSIVE, ("scores",), "residuals, hidden, updates, answers, features, parameters"),
         (Role.COORDINATOR, ("answers",), "scores"),
         (Role.COORDINATOR, ("training",), "scores"),
     ],
