@@ -192,6 +192,10 @@ class Learner(Protocol):
         """How many columns a part's shares have."""
         return self.columns(classes)
 
+    def terms(self) -> Mapping[str, str]:
+        """Terms of the session's plan that follow from the options, such as its protocol; others stay free."""
+        return {}
+
     def tells(self) -> EquationLeakage:
         """What one answered equation tells."""
         return EquationLeakage()

@@ -71,7 +71,7 @@ class DenseNetwork:
         product = product_by_record if by_record else np.matmul
         values = features
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            values = _activate(product(values, weight) + bias, self.activation)
+            values = activated(product(values, weight) + bias, self.activation)
         logits: FloatArray = product(values, self.weights[-1]) + self.biases[-1]
         return logits
 
@@ -165,7 +165,8 @@ def product_by_record(values: FloatArray, weights: FloatArray) -> FloatArray:
     return product
 
 
-def _activate(values: FloatArray, activation: Activation) -> FloatArray:
+def activated(values: FloatArray, activation: Activation) -> FloatArray:
+    """What units give of these values, of any shape."""
     if activation == "tanh":
         return np.tanh(values)
     if activation == "relu":

@@ -13,6 +13,7 @@ class UnknownLearner(ValueError):
 _BUILT_IN = {
     "linear": "vfl.learning.linear.regression:LinearRegression",
     "installed": "vfl.learning.installed:Installed",
+    "network": "vfl.learning.network:Network",
 }
 _METHODS = ("columns", "outputs", "tells", "begin", "join", "link")
 

@@ -1,0 +1,62 @@
+"""How the owner of a first layer's columns moves its weights. The label party's upper layers do as torch does."""
+
+from typing import Literal, Protocol
+
+import numpy as np
+
+from vfl.arrays import FloatArray
+
+OptimiserName = Literal["sgd", "momentum", "adam"]
+
+MOMENTUM = 0.9
+# Kingma and Ba (2015), Algorithm 1.
+_FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-8
+
+
+class Optimiser(Protocol):
+    """Turns gradients, one a step, into what is subtracted from the weights."""
+
+    def change(self, gradient: FloatArray) -> FloatArray:
+        """What to subtract after this gradient; both (d, h)."""
+
+
+def optimiser_named(name: OptimiserName, rate: float) -> Optimiser:
+    """A new optimiser, as torch's SGD (momentum 0.9 or none) or Adam with its defaults."""
+    return Adam(rate) if name == "adam" else Descent(rate, MOMENTUM if name == "momentum" else 0.0)
+
+
+class Descent:
+    """Gradient descent with momentum mu: v = mu v + g, and rate v is subtracted.
+
+    It adds, and multiplies by public numbers, so that gradients may be shares.
+    """
+
+    def __init__(self, rate: float, momentum: float) -> None:
+        self._rate, self._momentum = rate, momentum
+        self._velocity: FloatArray | None = None
+
+    def change(self, gradient: FloatArray) -> FloatArray:
+        """What to subtract after this gradient; both (d, h)."""
+        if self._momentum and self._velocity is not None:
+            gradient = self._momentum * self._velocity + gradient
+        self._velocity = gradient
+        return self._rate * gradient
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015): each number's step is divided by the root mean square of its gradients."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._steps = rate, 0
+        self._mean: FloatArray = np.zeros(())
+        self._square: FloatArray = np.zeros(())
+
+    def change(self, gradient: FloatArray) -> FloatArray:
+        """What to subtract after this gradient; both (d, h)."""
+        self._steps += 1
+        self._mean = _FIRST * self._mean + (1 - _FIRST) * gradient
+        self._square = _SECOND * self._square + (1 - _SECOND) * gradient**2
+        mean = self._mean / (1 - _FIRST**self._steps)
+        root = np.sqrt(self._square / (1 - _SECOND**self._steps))
+        change: FloatArray = self._rate * mean / (root + _EPSILON)
+        return change
