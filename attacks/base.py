@@ -53,7 +53,10 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
     },
     "training": {
         "equations": "run training and record its answers",
+        "forwarded": "this attack is on the first layer that a network's passive parties forward: train the learner "
+        "network, and mount it at the active party",
         "labels": "only the active party has the labels: mount this attack there",
+        "known_records": "give complete records of training, whose passive columns the active party knows anyway",
         "label_party": "only a passive party has a peer with the labels: mount this attack there",
     },
 }
@@ -273,8 +276,21 @@ def reconstruct(attack: PredictionAttack, view: PredictionView) -> Reconstructio
     return Reconstruction(attack.reconstruct(view))
 
 
+def refusal(attack: Attack, learner: str) -> str:
+    """Why an attack can't be on sessions of this learner, in a sentence."""
+    return f"{attack.name} is on sessions of {' and '.join(attack.spec.learners)}, and this one trains {learner}."
+
+
 def require(attack: Attack, view: object) -> None:
-    """Raises ViewError for a needed piece that a view of the attack's phase lacks; names attack, piece and remedy."""
+    """Refuse a view that the attack isn't on.
+
+    Raises:
+        ViewError: for a training of a learner that the attack isn't on, and for a needed piece that the view lacks;
+            names attack, piece and remedy.
+    """
+    learner = getattr(view, "learner", None)
+    if learner is not None and not attack.spec.is_on(learner.name):
+        raise ViewError(refusal(attack, learner.name))
     for piece in attack.spec.needs:
         value = getattr(view, piece)
         if value is None or (isinstance(value, tuple) and not value):

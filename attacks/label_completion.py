@@ -1,14 +1,18 @@
 """Completes what an attack believes of labels by few known ones.
 
 Fu et al. (USENIX Security 2022, section 4) complete a party's bottom model to a whole one with some labelled records.
-Of a linear model the completion is a regression on the own columns and the own part of the score.
+Of a linear model, or of a linear first layer, the completion is a regression on the own columns and the own part of the
+score. Where an attack tells classes apart but not which is which, known labels name them.
 """
 
 from typing import Any
 
 import numpy as np
 
+from attacks.training_views import TrainingView
 from vfl.arrays import FloatArray, IntArray
+
+UNNAMED = "Classes are told apart, but not which is which: give the attack's party a known label of each."
 
 
 def completed(features: FloatArray, probabilities: FloatArray, known: IntArray, labels: IntArray) -> FloatArray:
@@ -25,8 +29,13 @@ def completed(features: FloatArray, probabilities: FloatArray, known: IntArray, 
     """
     believed = np.log(np.clip(probabilities, 1e-6, 1.0))
     inputs = np.column_stack([features, believed - believed.mean(axis=1, keepdims=True)])
+    return completed_by(inputs, known, labels, probabilities.shape[1])
+
+
+def completed_by(inputs: FloatArray, known: IntArray, labels: IntArray, classes: int) -> FloatArray:
+    """Class probabilities, (n, classes), by a regression of known labels on (n, m) inputs; arguments as above."""
     classifier = own_classifier().fit(inputs[known], labels)
-    found = np.zeros_like(probabilities)
+    found = np.zeros((len(inputs), classes))
     found[:, classifier.classes_] = classifier.predict_proba(inputs)
     return found
 
@@ -39,3 +48,51 @@ def own_classifier() -> Any:
     from sklearn.preprocessing import StandardScaler
 
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+
+
+def known_among(view: TrainingView, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Places among (m,) rows of those whose labels the adversary knows anyway, and the labels."""
+    if view.known_labels is None:
+        nothing = np.zeros(0, dtype=np.int64)
+        return nothing, nothing
+    places = np.flatnonzero(view.known_labels[rows] >= 0)
+    return places, view.known_labels[rows[places]]
+
+
+def named_classes(
+    groups: FloatArray, view: TrainingView, rows: IntArray, sizes: FloatArray | None = None
+) -> FloatArray | None:
+    """Say which group is which class.
+
+    Known labels decide, as most of them have it. Without any, the rarer of two classes is taken for class 1: the one
+    with the larger values, as the error of a rarer class is larger, or the group with fewer members.
+
+    Args:
+        groups: (m, k), how likely each record belongs to each group.
+        view: the adversary's.
+        rows: (m,) which records.
+        sizes: (m,) what is larger for the rarer class; None where only counting is left.
+
+    Returns:
+        (m, k), how likely each class is; None where more than two can't be named.
+    """
+    places, labels = known_among(view, rows)
+    classes = groups.shape[1]
+    if len(places):
+        votes = np.zeros((classes, classes))
+        np.add.at(votes, labels, np.log(np.maximum(groups[places], 1e-6)))
+        # Of a class without a known label nothing is said: the assignment leaves it what others don't take.
+        if classes > 2 and len(np.unique(labels)) < classes - 1:
+            return None
+        from scipy.optimize import linear_sum_assignment
+
+        _, order = linear_sum_assignment(-votes)
+        return groups[:, order]
+    if classes > 2:
+        return None
+    members = groups.argmax(axis=1)
+    counts = np.bincount(members, minlength=2)
+    rarer = int(counts.argmin())
+    if sizes is not None and counts.min() > 0:
+        rarer = int(np.array([sizes[members == one].mean() for one in (0, 1)]).argmax())
+    return groups[:, [1 - rarer, rarer]]

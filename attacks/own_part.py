@@ -1,7 +1,8 @@
 """What a passive party's own part of the model says of labels, alone and completed by few known ones.
 
 Training makes each party's part of the score follow the labels as far as its columns can: who labels nothing itself is
-handed a classifier. ``attacks.label_completion`` completes it by known labels.
+handed a classifier. ``attacks.label_completion`` completes it by known labels. Of a network the own part is a layer's:
+X times what training moved its weights by has a column of labels for every class but one, in unknown directions.
 """
 
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse.linalg import lsmr
 
-from attacks.base import AttackSpec
+from attacks.base import AttackSpec, require
+from attacks.label_completion import UNNAMED, completed_by, known_among
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.training_views import TrainingView
 from attacks.views import ViewError
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.confidence import confidence_scores
 
 # A logistic distribution's standard deviation: scores in units of it become probabilities.
 _LOGISTIC = np.pi / np.sqrt(3)
@@ -28,6 +31,10 @@ class OwnPart:
 
     Of several classes the one with the largest score about its mean is named. Nothing of another party is read but what
     training made of the own weights. Probabilities put records in order; where the mean is no good cut, they are off.
+
+    Of a network, known labels complete the directions in which its weights moved most. Without any, of two classes the
+    longer tail of the first direction is taken for class 1, the rarer; that is a guess, and names the wrong class where
+    own columns have longer tails than labels give them.
     """
 
     name: ClassVar[str] = "own_part"
@@ -36,16 +43,19 @@ class OwnPart:
         phase="training",
         knowledge="agnostic",
         needs=(),
-        source="Fu et al. 2022, section 4, without labels; ours",
-        learners=("linear",),
+        source="Fu et al. 2022, section 4 (model completion); without labels: ours",
+        learners=("linear", "network"),
         summary="reads labels off the party's own part of the model that training made",
         cost="milliseconds",
     )
 
     def attack(self, view: TrainingView) -> EstimatedLabels:
         """Estimate the labels of all records that the party has. Raises ViewError for the active party's view."""
+        require(self, view)
         if view.role != "passive" or not view.linear:
             raise ViewError("own_part is a passive party's attack: the active party has the labels.")
+        if view.learner.spec.forwards:
+            return _of_layer(view)
         latest = np.zeros((view.n, view.columns))
         for own in view.steps:
             latest[own.rows] = own.share
@@ -55,7 +65,33 @@ class OwnPart:
         reason = "" if spread.max() > 0 else "Not possible: the own part of the score is the same for all records."
         scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
-        return EstimatedLabels(_softmax(columns), seen, last_epoch(view), float("nan"), {}, reason)
+        return EstimatedLabels(confidence_scores(columns), seen, last_epoch(view), float("nan"), {}, reason)
+
+
+def _of_layer(view: TrainingView) -> EstimatedLabels:
+    """What the first layer's movement says of labels."""
+    first, last = (_weights(view.features[own.rows], own.share) for own in (view.steps[0], view.steps[-1]))
+    moved = view.features @ (last - first)
+    moved = moved - moved.mean(axis=0)
+    seen = np.unique(np.concatenate([own.rows for own in view.steps]))
+    left, sizes, _ = np.linalg.svd(moved, full_matrices=False)
+    scores = np.sqrt(view.n) * left[:, : view.classes - 1]
+    places, labels = known_among(view, np.arange(view.n))
+    if not sizes.max(initial=0.0) > 0:
+        return _untold(view, seen, "Not possible: training left the own weights where they were.")
+    if len(np.unique(labels)) > 1:
+        probabilities = completed_by(scores, places, labels, view.classes)
+        return EstimatedLabels(probabilities, seen, last_epoch(view), float("nan"), {"known_labels": len(places)})
+    if view.classes > 2:
+        return _untold(view, seen, UNNAMED)
+    tail = scores[:, 0] * np.sign((scores[:, 0] ** 3).mean())
+    believed = confidence_scores(_LOGISTIC * tail[:, None])
+    return EstimatedLabels(believed, seen, last_epoch(view), float("nan"), {"known_labels": 0})
+
+
+def _untold(view: TrainingView, seen: IntArray, reason: str) -> EstimatedLabels:
+    nothing = np.full((view.n, view.classes), np.nan)
+    return EstimatedLabels(nothing, seen, last_epoch(view), float("nan"), {}, reason)
 
 
 def _weights(features: FloatArray, shares: FloatArray) -> FloatArray:
@@ -63,9 +99,3 @@ def _weights(features: FloatArray, shares: FloatArray) -> FloatArray:
     if features.shape[1] <= _WIDE:
         return np.asarray(np.linalg.lstsq(features, shares, rcond=None)[0], dtype=np.float64)
     return np.column_stack([lsmr(features, share, maxiter=_ROUNDS)[0] for share in shares.T])
-
-
-def _softmax(scores: FloatArray) -> FloatArray:
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    softened: FloatArray = powers / powers.sum(axis=1, keepdims=True)
-    return softened

@@ -109,7 +109,7 @@ class SmoothSums:
         for one in equations:
             blocks.setdefault(one.rows.tobytes(), []).append(one)
         self._rows = [block[0].rows for block in blocks.values()]
-        turn = _whitening(view.features[np.unique(np.concatenate(self._rows))])
+        turn = whitening(view.features[np.unique(np.concatenate(self._rows))])
         if not turn.size:
             raise ViewError("The party's own features are all 0: sums of shares with them tell nothing.")
         self._features = view.features @ turn
@@ -167,12 +167,12 @@ def _at_times(functions: FloatArray, m: int) -> FloatArray:
     return turn.reshape(m * functions.shape[1], -1)
 
 
-def _whitening(features: FloatArray) -> FloatArray:
+def whitening(features: FloatArray) -> FloatArray:
     """What makes the columns of (n, d) features orthonormal, times sqrt(n): (d, rank)."""
     if features.shape[1] > len(features):
         # Of thousands of columns no more than records tell anything: the rest is spared the decomposition.
         directions, triangle = np.linalg.qr(features.T)
-        spared: FloatArray = directions @ _whitening(triangle.T)
+        spared: FloatArray = directions @ whitening(triangle.T)
         return spared
     _, sizes, right = np.linalg.svd(features, full_matrices=False)
     kept = sizes > _RANK * max(float(sizes[0]), _TINY)

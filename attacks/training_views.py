@@ -80,6 +80,36 @@ class OwnStep:
     share: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Forwarded:
+    """What the label party of a network has at one step: the others' part of the first layer, and its own way back.
+
+    Attributes:
+        step: counted from 0.
+        rows: (s,) indices in the common order.
+        products: (s, columns), the first layer's products X W, summed over all passive parties.
+        backward: (s, columns), the gradient of each record's own loss with respect to the layer's input.
+    """
+
+    step: int
+    rows: IntArray
+    products: FloatArray
+    backward: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRecords:
+    """Records whose passive columns the label party knows anyway.
+
+    Attributes:
+        rows: (m,) indices in the common order, each once.
+        features: (m, D), of all peers together, in the order of ``peer_features``.
+    """
+
+    rows: IntArray
+    features: FloatArray
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingView:
     """What one party saw of a training, or of some of its steps.
@@ -88,7 +118,8 @@ class TrainingView:
         role: whether it has the labels.
         features: (n, d), own, in the common order, the bias included.
         steps: own part of each step seen, in order.
-        equations: each step's, once per peer.
+        equations: each step's, once per peer; of a network the label party's only, whose v is its ``backward``. Where
+            that came in the clear, the matrix is the identity.
         peer_features: features of every peer, the label party's bias included; public since the session's agreement.
         label_party: which peer has the labels; None when the adversary has.
         learner: what is trained, with its options, as the plan says.
@@ -101,6 +132,9 @@ class TrainingView:
         steps_per_epoch: the plan's; None where steps count as one epoch.
         records: (n,) which record of the adversary's own table each row is; None where only one session is seen.
         earlier: what it saw of earlier sessions, each with its ``records``.
+        forwarded: each step's, of the label party of a network only.
+        known_labels: (n,) class indices of records whose label a passive party knows anyway, -1 elsewhere.
+        known_records: what the label party knows of the others' columns anyway.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
     """
@@ -121,6 +155,9 @@ class TrainingView:
     steps_per_epoch: int | None = None
     records: IntArray | None = None
     earlier: "tuple[TrainingView, ...]" = ()
+    forwarded: tuple[Forwarded, ...] = ()
+    known_labels: IntArray | None = None
+    known_records: KnownRecords | None = None
 
     def __post_init__(self) -> None:
         self._check_plan()
@@ -139,6 +176,8 @@ class TrainingView:
         if len(by_step) != len(self.steps) or list(by_step) != sorted(by_step):
             raise ViewError("steps must be in order, each step once.")
         self._check_equations(by_step)
+        self._check_forwarded(by_step)
+        self._check_known()
         if any(one.records is None or one.records.shape != (one.n,) for one in (self, *self.earlier) if self.earlier):
             raise ViewError("Sessions are joined by their records: give this view and earlier ones (n,) records each.")
 
@@ -218,6 +257,30 @@ class TrainingView:
             _check_array("sums", step, equations.sums, (equations.matrix.shape[1], self.columns))
             if equations.steps is not None:
                 _check_array("steps", step, equations.steps, (equations.matrix.shape[1],))
+
+    def _check_known(self) -> None:
+        labels, known = self.known_labels, self.known_records
+        if labels is not None and (labels.shape != (self.n,) or labels.min() < -1 or labels.max() >= self.classes):
+            raise ViewError(f"known_labels must be ({self.n},) class indices, -1 where a label isn't known.")
+        if known is None:
+            return
+        expected = (len(known.rows), sum(self.peer_features.values()))
+        if known.features.shape != expected or not np.isfinite(known.features).all():
+            raise ViewError(f"known_records must have {expected} finite features: one row each, all peers' columns.")
+        if len(np.unique(known.rows)) != len(known.rows) or not np.isin(known.rows, np.arange(self.n)).all():
+            raise ViewError(f"known_records has a row twice, or beyond the {self.n} records: give each once.")
+
+    def _check_forwarded(self, by_step: Mapping[int, OwnStep]) -> None:
+        if self.forwarded and (self.role != "active" or not self.learner.spec.forwards):
+            raise ViewError("Only the label party of a network is forwarded a layer: take forwarded out.")
+        seen = [one.step for one in self.forwarded]
+        if len(set(seen)) != len(seen):
+            raise ViewError("forwarded has a step twice: give each step once.")
+        for one in self.forwarded:
+            if one.step not in by_step or not np.array_equal(by_step[one.step].rows, one.rows):
+                raise ViewError(f"forwarded of step {one.step} has no own part with the same rows: give that step too.")
+            _check_array("products", one.step, one.products, (len(one.rows), self.columns))
+            _check_array("backward", one.step, one.backward, (len(one.rows), self.columns))
 
 
 def _check_array(name: str, step: int, value: FloatArray, shape: tuple[int, ...]) -> None:

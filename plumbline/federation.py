@@ -27,6 +27,7 @@ from services.common.identity import Identity, Role, role_of
 from services.common.limits import PREDICTION_ROWS
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
+from services.common.settings import Settings
 from services.network.statuses import error_of
 from services.network.transport import Transport, is_serving
 from services.network.unanswered import is_another_party
@@ -131,14 +132,17 @@ class Federation:
             defences: defences to apply, in this order, each by the services that it sits with.
             settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
                 of them: they are those of a service that somebody starts from this shell.
-            terms: of the training plan, such as ``protocol="shared"``, which are settings as well.
+            terms: of the training plan, such as ``protocol="shared"`` or ``learner="network"``, which are settings as
+                well, and options of its learner, such as ``hidden=8``.
         """
         # Only who starts a federation needs what reads tables, and the attacks and defences that a recipe checks.
         from plumbline.own_frames import check_tables, write_frames
         from plumbline.recipe import Recipe, own_tables, party_names
 
-        _check_terms(terms)
-        given = {**(settings or {}), **terms}
+        _check_terms(terms, TrainingPlan().learner)
+        given = {**(settings or {}), **{name: terms[name] for name in terms if name in Settings.model_fields}}
+        if options := {name: terms[name] for name in terms if name not in Settings.model_fields}:
+            given["learner_options"] = {**given.get("learner_options", {}), **options}
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         try:
             root = Path(folder.name)
@@ -218,8 +222,9 @@ class Federation:
         """
         request = active_pb2.TrainRequest()
         if changes:
-            _check_terms(changes)
-            plan = self.status(quick=True).own_plan.changed(**changes)
+            own = self.status(quick=True).own_plan
+            _check_terms(changes, own.learner)
+            plan = own.changed(**changes)
             plan.check()
             request.plan.CopyFrom(plan.to_message())
         outcome: TrainingOutcome | None = None
@@ -376,9 +381,9 @@ def _check_address(address: str) -> None:
         raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
 
 
-def _check_terms(changes: Mapping[str, Any]) -> None:
-    """Raises ValueError for what is neither a field of a training plan nor an option of the learner linear."""
-    known = {**TrainingPlan().terms, "learner_options": {}}
+def _check_terms(changes: Mapping[str, Any], learner: str) -> None:
+    """Raises ValueError for what is neither a field of a training plan nor an option of its learner."""
+    known = {**TrainingPlan(learner=changes.get("learner", learner)).terms, "learner_options": {}}
     if unknown := [name for name in changes if name not in known]:
         meant = did_you_mean(unknown[0], known)
         raise ValueError(f"A training has no {unknown[0]!r}.{meant} Its terms: {', '.join(known)}.")

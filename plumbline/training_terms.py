@@ -12,7 +12,17 @@ from services.common.settings import Settings
 Command = TypeVar("Command", bound=Callable[..., None])
 
 # Terms of a training that its operator chooses, and all that an audit takes beside its settings.
-TERMS = ("epochs", "batch_size", "batches", "opening_bits", "learning_rate", "protocol", "serving")
+TERMS = (
+    "epochs",
+    "batch_size",
+    "batches",
+    "opening_bits",
+    "learning_rate",
+    "protocol",
+    "serving",
+    "learner",
+    "backward",
+)
 SETTINGS_AS_OPTIONS = (*TERMS, "most_forms", "packing", "seed")
 
 

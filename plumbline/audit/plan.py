@@ -18,6 +18,7 @@ from plumbline.recipe import CheckedRecipe
 from services.adversary.load import labelled, load_attacks
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
+from services.common.learner_calls import LearnerCalls
 from services.common.session_limit import AskedParty, SessionLimit
 from services.common.settings import environment_values, settings_of
 from services.protocol1.default_batch import with_batch_size
@@ -343,9 +344,10 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     """
     federation, adversary = request.federation, request.adversary
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
-    given = recipe.parties[Role.ACTIVE].model_fields_set
     own = recipe.parties[Role.ACTIVE]
-    asked = asked_cipher(own.cipher, given, shares_weights="shared" in federation.protocols)
+    proposed = own.plan()
+    given = own.model_fields_set | LearnerCalls(proposed.family).terms().keys()
+    asked = asked_cipher(proposed.cipher, given, shares_weights="shared" in federation.protocols)
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)

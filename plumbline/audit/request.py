@@ -167,7 +167,7 @@ class FederationOptions:
     @property
     def protocols(self) -> tuple[str, ...]:
         """All that are trained under, the audit's own first."""
-        return (self.said("protocol").protocol, *self.beside)
+        return (self.said("protocol", "learner", "learner_options", "backward").plan().protocol, *self.beside)
 
     def said(self, *names: str) -> Settings:
         """What the PLUMBLINE_* variables, and above them ``settings``, say of some settings; others are not checked."""

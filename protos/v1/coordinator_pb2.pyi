@@ -123,7 +123,9 @@ class ConfidenceScores(_message.Message):
     VALUES_FIELD_NUMBER: _builtins.int
     rows: _builtins.int
     columns: _builtins.int
-    """One column per class, two for binary."""
+    """One column per class, two for binary. Of a learner that forwards a layer these are sums of the parties' shares, one
+    column per unit: the active party makes scores of them.
+    """
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     def __init__(

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/v1/exchange.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"O\n\x10PublicKeyMessage\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x05 \x01(\x0cJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"5\n\x15\x44\x65\x63ryptedVectorHeader\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\r\n\x05width\x18\x02 \x01(\r\"d\n\x13\x44\x65\x63ryptedVectorPart\x12\x35\n\x06header\x18\x01 \x01(\x0b\x32#.plumbline.v1.DecryptedVectorHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part2\x86\x02\n\x10GradientExchange\x12N\n\rSendPublicKey\x12\x1e.plumbline.v1.PublicKeyMessage\x1a\x1d.plumbline.v1.Acknowledgement\x12P\n\rSendResiduals\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12P\n\x07\x44\x65\x63rypt\x12\x1e.plumbline.v1.CipherVectorPart\x1a!.plumbline.v1.DecryptedVectorPart(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/v1/exchange.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"a\n\x10PublicKeyMessage\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x05 \x01(\x0c\x12\x10\n\x08mask_key\x18\x06 \x01(\x0cJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"5\n\x15\x44\x65\x63ryptedVectorHeader\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\r\n\x05width\x18\x02 \x01(\r\"d\n\x13\x44\x65\x63ryptedVectorPart\x12\x35\n\x06header\x18\x01 \x01(\x0b\x32#.plumbline.v1.DecryptedVectorHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part2\xd5\x02\n\x10GradientExchange\x12N\n\rSendPublicKey\x12\x1e.plumbline.v1.PublicKeyMessage\x1a\x1d.plumbline.v1.Acknowledgement\x12P\n\rSendResiduals\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12M\n\nSendHidden\x12\x1e.plumbline.v1.CipherVectorPart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12P\n\x07\x44\x65\x63rypt\x12\x1e.plumbline.v1.CipherVectorPart\x1a!.plumbline.v1.DecryptedVectorPart(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,11 +33,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.v1.exchange_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PUBLICKEYMESSAGE']._serialized_start=66
-  _globals['_PUBLICKEYMESSAGE']._serialized_end=145
-  _globals['_DECRYPTEDVECTORHEADER']._serialized_start=147
-  _globals['_DECRYPTEDVECTORHEADER']._serialized_end=200
-  _globals['_DECRYPTEDVECTORPART']._serialized_start=202
-  _globals['_DECRYPTEDVECTORPART']._serialized_end=302
-  _globals['_GRADIENTEXCHANGE']._serialized_start=305
-  _globals['_GRADIENTEXCHANGE']._serialized_end=567
+  _globals['_PUBLICKEYMESSAGE']._serialized_end=163
+  _globals['_DECRYPTEDVECTORHEADER']._serialized_start=165
+  _globals['_DECRYPTEDVECTORHEADER']._serialized_end=218
+  _globals['_DECRYPTEDVECTORPART']._serialized_start=220
+  _globals['_DECRYPTEDVECTORPART']._serialized_end=320
+  _globals['_GRADIENTEXCHANGE']._serialized_start=323
+  _globals['_GRADIENTEXCHANGE']._serialized_end=664
 # @@protoc_insertion_point(module_scope)

@@ -23,11 +23,16 @@ class PublicKeyMessage(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     KEY_ID_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    MASK_KEY_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     key_id: _builtins.str
     key: _builtins.bytes
     """As the session's cipher writes it. paillier: the modulus, where g is n + 1, and 11 n-th roots of hashed challenges,
     which prove that it is well-formed; each big-endian and as wide as the modulus. plain: empty.
+    """
+    mask_key: _builtins.bytes
+    """From a party that forwards its products, to others that do: an X25519 key of this session, 32 bytes. Masks that
+    cancel in the sum of all products follow from it. Empty otherwise.
     """
     def __init__(
         self,
@@ -35,10 +40,11 @@ class PublicKeyMessage(_message.Message):
         session_id: _builtins.str = ...,
         key_id: _builtins.str = ...,
         key: _builtins.bytes = ...,
+        mask_key: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "key_id", b"key_id", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "key_id", b"key_id", "mask_key", b"mask_key", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,6 +45,11 @@ class GradientExchangeStub(object):
                 request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
+        self.SendHidden = channel.stream_unary(
+                '/plumbline.v1.GradientExchange/SendHidden',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
         self.Decrypt = channel.stream_stream(
                 '/plumbline.v1.GradientExchange/Decrypt',
                 request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
@@ -69,6 +74,14 @@ class GradientExchangeServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendHidden(self, request_iterator, context):
+        """Of a learner that forwards a layer: the caller's products of one step, to the label party. Whole numbers modulo
+        2^64 in units of 2^-32, 8 bytes each; where several parties forward, under masks that cancel in their sum.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Decrypt(self, request_iterator, context):
         """Lines 10-11: masked sums under the callee's key come in, their plaintexts go back. Once per caller and step.
         """
@@ -86,6 +99,11 @@ def add_GradientExchangeServicer_to_server(servicer, server):
             ),
             'SendResiduals': grpc.stream_unary_rpc_method_handler(
                     servicer.SendResiduals,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendHidden': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendHidden,
                     request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
@@ -147,6 +165,33 @@ class GradientExchange(object):
             request_iterator,
             target,
             '/plumbline.v1.GradientExchange/SendResiduals',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendHidden(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.GradientExchange/SendHidden',
             protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,

@@ -36,6 +36,10 @@ class GradientExchangeStub:
     """Once per session: the key under which the caller will send its residuals."""
     SendResiduals: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
     """Line 5: the caller's encrypted residuals of one step, under the caller's key."""
+    SendHidden: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    """Of a learner that forwards a layer: the caller's products of one step, to the label party. Whole numbers modulo
+    2^64 in units of 2^-32, 8 bytes each; where several parties forward, under masks that cancel in their sum.
+    """
     Decrypt: _grpc.StreamStreamMultiCallable[_common_pb2.CipherVectorPart, _exchange_pb2.DecryptedVectorPart]
     """Lines 10-11: masked sums under the callee's key come in, their plaintexts go back. Once per caller and step."""
 
@@ -46,6 +50,10 @@ class GradientExchangeAsyncStub(GradientExchangeStub):
     """Once per session: the key under which the caller will send its residuals."""
     SendResiduals: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Line 5: the caller's encrypted residuals of one step, under the caller's key."""
+    SendHidden: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Of a learner that forwards a layer: the caller's products of one step, to the label party. Whole numbers modulo
+    2^64 in units of 2^-32, 8 bytes each; where several parties forward, under masks that cancel in their sum.
+    """
     Decrypt: _aio.StreamStreamMultiCallable[_common_pb2.CipherVectorPart, _exchange_pb2.DecryptedVectorPart]  # type: ignore[assignment]
     """Lines 10-11: masked sums under the callee's key come in, their plaintexts go back. Once per caller and step."""
 
@@ -65,6 +73,16 @@ class GradientExchangeServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
         """Line 5: the caller's encrypted residuals of one step, under the caller's key."""
+
+    @_abc_1.abstractmethod
+    def SendHidden(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Of a learner that forwards a layer: the caller's products of one step, to the label party. Whole numbers modulo
+        2^64 in units of 2^-32, 8 bytes each; where several parties forward, under masks that cancel in their sum.
+        """
 
     @_abc_1.abstractmethod
     def Decrypt(

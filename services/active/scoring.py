@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from services.active.interfaces import PassiveParty
-from services.common.limits import PREDICTION_ROWS
+from services.common.limits import PREDICTION_ROWS, SHARE_VALUES
 from services.common.scores import Products, check_confidence_scores
 from services.network.deadlines import carrying_the_deadline
 from services.party.context import Coordinator
@@ -89,7 +89,8 @@ class Scoring:
 
     def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
-        most = records_at_once(SharedTerms(own.agreement)) if own.stays_shared else PREDICTION_ROWS
+        at_most = SHARE_VALUES // own.agreement.outputs
+        most = records_at_once(SharedTerms(own.agreement)) if own.stays_shared else min(PREDICTION_ROWS, at_most)
         starts = range(0, len(rows), most)
         parts = (self._begin(own, rows[start : start + most]) for start in starts)
         ordered = parts if own.agreement.score_defences else _one_ahead(parts)
@@ -117,7 +118,8 @@ class Scoring:
         first_failure(part.sending.values())
         if products is None:
             products = self._on_shares(own, part)
-        scores = self._coordinator.score(own.agreement.session_id, part.request_id, products)
+        answer = self._coordinator.score(own.agreement.session_id, part.request_id, products)
+        scores = own.scores_of(answer, len(part.rows))
         shape = (len(part.rows), own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
         return scores

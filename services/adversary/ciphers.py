@@ -19,11 +19,15 @@ class Transcript:
     Attributes:
         shares: its own share of the residual, by step.
         sums: by step and peer, what the residuals were multiplied by, and the sums that followed.
+        forwarded: by step, the other parties' products of a first layer, added up, (s, h).
+        read: by step and peer, what it has sent in the clear, (s, columns).
         kept: by step, its share of its own sums, (d, columns), where weights are shared.
     """
 
     shares: dict[int, FloatArray] = field(default_factory=dict)
     sums: dict[tuple[int, str], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    forwarded: dict[int, FloatArray] = field(default_factory=dict)
+    read: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
     kept: dict[int, Shares] = field(default_factory=dict)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attacks import Json, TrainingResult, TrainingView
+from attacks.base import refusal
 from attacks.training import (
     HonestFactory,
     OtherFeatures,
@@ -120,9 +121,7 @@ class TrainingAdversary:
         for one, attack in self._mounted.items():
             spec, plan = attack.spec, agreement.plan
             if not spec.is_on(plan.learner):
-                self._refused[one] = ValueError(
-                    f"{one} is on sessions of {' and '.join(spec.learners)}, and this one trains {plan.learner}."
-                )
+                self._refused[one] = ValueError(refusal(attack, plan.learner))
             elif listens(attack):
                 self._conclude[one] = attack.attack
             elif replaces_messages(attack) and plan.shares_weights:
@@ -154,6 +153,16 @@ class TrainingAdversary:
         """Keep the party's own share of a step, where any attack is mounted."""
         if self._mounted:
             self._transcript.shares[step] = share
+
+    def forwarded(self, step: int, products: FloatArray) -> None:
+        """Keep the others' products of a step, added up, where any attack is mounted."""
+        if self._mounted:
+            self._transcript.forwarded[step] = products
+
+    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
+        """Keep what a peer has sent in the clear, as equations whose matrix is the identity."""
+        if self._mounted:
+            self._transcript.read[step, peer] = residuals
 
     @property
     def is_idle(self) -> bool:
@@ -274,6 +283,10 @@ class TrainingAdversary:
         equations = [
             _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
             for (step, peer), (matrix, sums) in self._transcript.sums.items()
+        ]
+        equations += [
+            Equations(step, peer, batches[step], np.eye(len(values)), values)
+            for (step, peer), values in self._transcript.read.items()
         ]
         return steps, equations
 

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -169,7 +169,17 @@ class TrainingPlan:
         options = {name: value for name, value in changes.items() if name not in own}
         renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
         kept = {"learner_options": self.learner_options, **{f"{plugin}_options": {} for plugin in renamed}}
-        return replace(self, **{**kept, "learner_options": {**kept["learner_options"], **options}, **own})
+        changed = replace(self, **{**kept, "learner_options": {**kept["learner_options"], **options}, **own})
+        return changed.following_its_learner(own)
+
+    def following_its_learner(self, given: Container[str] = ()) -> "TrainingPlan":
+        """The plan with the terms that its learner's options ask for; those that are given stay as they are."""
+        try:
+            asked: Mapping[str, Any] = LearnerCalls(self.family).terms()
+        except (ValueError, TypeError, LearnerFailed):  # ``check`` says why
+            return self
+        others = {name: asked[name] for name in asked if name not in given and getattr(self, name) != asked[name]}
+        return replace(self, **others) if others else self
 
     def schedule(self, train_rows: IntArray) -> BatchSchedule:
         """The public batches of the training rows."""
@@ -189,12 +199,19 @@ class TrainingPlan:
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
         try:
-            _, forwards = self.encryption, self.family.spec.forwards
+            _, needed = self.encryption, LearnerCalls(self.family).terms()
             json.dumps([self.cipher_options, self.learner_options])
         except (ValueError, TypeError) as error:
             raise InvalidMessage(one_line(str(error))) from error
-        if forwards:
-            raise InvalidMessage(f"The learner {self.learner} forwards a layer: protocol={self.protocol} carries none.")
+        for name, value in needed.items():
+            if (found := getattr(self, name, None)) != value:
+                both = " and ".join(f"{one}={word}" for one, word in needed.items())
+                raise InvalidMessage(
+                    f"The learner {self.learner} trains under {both} with these options, and the plan has {name}="
+                    f"{one_line(str(found))}: leave {name} out, or change learner_options."
+                )
+        if self.shares_weights and self.family.spec.forwards:
+            raise InvalidMessage(f"The learner {self.learner} forwards a layer: protocol=shared carries none.")
         for one in fields(self):
             value = getattr(self, one.name)
             if expected := self.what_is_expected_of(one.name, value):
@@ -414,6 +431,18 @@ class Agreement:
     def residual_columns(self) -> int:
         """Columns of what is sent in a step, as the learner says: shares of the residual, for most."""
         return LearnerCalls(self.plan.family).columns(self.classes)
+
+    @property
+    def outputs(self) -> int:
+        """Columns of a party's shares of a record's outputs, as the learner says."""
+        return LearnerCalls(self.plan.family).outputs(self.classes)
+
+    @property
+    def senders(self) -> frozenset[str]:
+        """Who sends in a step, as the learner says."""
+        everyone = frozenset(party.name for party in self.parties)
+        chosen = {"all": everyone, "active": frozenset({self.active.name}), "none": frozenset[str]()}
+        return chosen[self.plan.family.spec.senders]
 
     @property
     def row_counts(self) -> RowCounts:

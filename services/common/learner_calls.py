@@ -16,7 +16,7 @@ from services.common.errors import OutOfOrder
 from services.common.scores import SLACK
 from vfl.arrays import FloatArray
 from vfl.learning import Ask, EquationLeakage, Forward, Half, Learner, LearnerError, OwnData, Part, Send, registry
-from vfl.learning.learner import Request, Step
+from vfl.learning.learner import Request, ScoringPart, Step
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +88,13 @@ class LearnerCalls:
         if loss is not None and not (isinstance(loss, Real) and math.isfinite(loss)):
             raise self.refused("gives a loss that is no finite number")
         return None if loss is None else float(loss)
+
+    def terms(self) -> Mapping[str, str]:
+        """Terms of the plan that follow from the learner's options."""
+        terms = self(self.learner.terms)
+        if not isinstance(terms, Mapping) or not all(isinstance(one, str) for pair in terms.items() for one in pair):
+            raise self.refused("gives terms of a plan that aren't words by name")
+        return dict(terms)
 
     def leakage(self) -> EquationLeakage:
         """What one answered equation tells."""
@@ -171,7 +178,14 @@ class LearnerCalls:
 
     def link(self, joined: FloatArray, classes: int) -> FloatArray:
         """Confidence scores of what ``join`` gave, (n, classes)."""
-        scores = self.checked(self(lambda: self.learner.link(joined)), (len(joined), classes), "confidence scores")
+        return self._scores(lambda: self.learner.link(joined), (len(joined), classes))
+
+    def scores(self, part: Part, joined: FloatArray, classes: int) -> FloatArray:
+        """The same of a learner that forwards, by the label party's part."""
+        return self._scores(lambda: cast(ScoringPart, part).scores(joined), (len(joined), classes))
+
+    def _scores(self, work: Callable[[], FloatArray], shape: tuple[int, int]) -> FloatArray:
+        scores = self.checked(self(work), shape, "confidence scores")
         # As the active party checks them, which would take the coordinator for a liar.
         if not self._is_ours and not (
             scores.min(initial=0) >= -SLACK and np.allclose(scores.sum(axis=1), 1, atol=SLACK)
@@ -221,6 +235,9 @@ class _WatchedPart:
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         return self.made_of
+
+    def scores(self, joined: FloatArray) -> FloatArray:
+        return cast(ScoringPart, self.part).scores(joined)
 
     def with_class_rows(self, rows: FloatArray) -> Part:
         return self.calls.part(lambda: self.part.with_class_rows(rows))

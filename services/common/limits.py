@@ -15,6 +15,9 @@ from vfl.data.psi import MOST_IDS
 CLASSES = 100
 # Rows per prediction request.
 PREDICTION_ROWS = 4_096
+# Columns of shares of a forwarded layer: its units. A request has fewer rows where one of PREDICTION_ROWS wouldn't fit.
+UNITS = 1_024
+SHARE_VALUES = PREDICTION_ROWS * CLASSES
 # Columns of one party. What a step sends grows with them: VECTOR_BYTES limits the product.
 FEATURES = 10_000
 # 2^20 is the largest magnitude whose products still fit the fixed point.

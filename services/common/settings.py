@@ -30,9 +30,11 @@ from services.common.setting_texts import (
 from vfl.crypto import ciphers
 from vfl.data.columns import ENCODINGS, Encoding
 from vfl.data.table_limits import TableLimits
+from vfl.learning import registry as learners
 from vfl.learning.linear.initialisation import Initialisation
 from vfl.learning.linear.regression import LinearRegression
-from vfl.plugin_options import options_of
+from vfl.learning.network.split_network import Backward, Network
+from vfl.plugin_options import PluginOption, options_of
 from vfl.suggestions import did_you_mean, nearest
 
 PREFIX = "PLUMBLINE_"
@@ -43,6 +45,9 @@ _ELSEWHERE = frozenset({"PLUMBLINE_PAGES_PORT", "PLUMBLINE_PORT", "PLUMBLINE_TES
 # What the plan asks of settings by the same name; the learner's options have several.
 _TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if not name.startswith("learner"))
 _LINEAR = {one.name: one for one in options_of(LinearRegression)}
+_NETWORK = {one.name: one for one in options_of(Network)}
+# Options of learners that are settings of their own, by what stands for the learners that have them.
+_OF_LEARNERS = {**dict.fromkeys(_LINEAR, LinearRegression.name), "backward": Network.name}
 
 
 # Of one attack; a list mounts it once for each entry.
@@ -59,9 +64,9 @@ def _term(name: str) -> Any:
     return Field(field.default, description=field.metadata["description"])
 
 
-def _option(name: str) -> Any:
-    """A setting that is an option of the learner linear: default and meaning are the learner's."""
-    return Field(_LINEAR[name].default, description=_LINEAR[name].meaning)
+def _option(name: str, options: Mapping[str, PluginOption] = _LINEAR) -> Any:
+    """A setting that is an option of a learner: default and meaning are the learner's."""
+    return Field(options[name].default, description=options[name].meaning)
 
 
 class Settings(BaseSettings):
@@ -140,8 +145,9 @@ class Settings(BaseSettings):
     learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
     learner_options: Annotated[dict[str, Any], NoDecode] = Field(
         default_factory=dict,
-        description='Its options as JSON: {"l2": 0.01}; each of linear is a setting, too.',
+        description='Its options as JSON: {"hidden": 32}; each of linear is a setting, too.',
     )
+    backward: Backward = _option("backward", _NETWORK)
     learning_rate: float = _option("learning_rate")
     l2: float = _option("l2")
     initialisation: Initialisation = _option("initialisation")
@@ -350,29 +356,31 @@ class Settings(BaseSettings):
             )
         if self.model is not None and self.learner not in ("linear", "installed"):
             raise ValueError(f"model contradicts learner={self.learner}: nothing is trained with a model")
-        given = self.model_fields_set & set(_LINEAR)
-        if given and self.learner not in ("linear", "installed"):
+        given = self.model_fields_set & _OF_LEARNERS.keys()
+        if foreign := sorted(given - self._own_options):
             raise ValueError(
-                f"{', '.join(sorted(given))} is of learner=linear: give {self.learner} its own in learner_options"
+                f"{', '.join(foreign)} is of learner={_OF_LEARNERS[foreign[0]]}: give {self.learner} its own in "
+                "learner_options"
             )
         if self.learner == "installed" and self.model is None:
             raise ValueError("learner=installed has each party answer with its own part: set PLUMBLINE_MODEL")
         if twice := given & set(self.learner_options):
             raise ValueError(f"{', '.join(sorted(twice))} is said twice: by its own setting, and in learner_options")
         try:
-            cipher = self.plan().encryption
+            plan = self.plan()
         except FederationError as error:
             raise ValueError(str(error)) from error
         of_ours = self.model_fields_set & set(ciphers.option_names(ciphers.ENCRYPTED))
-        if foreign := sorted(of_ours - set(ciphers.option_names(self.cipher))):
+        if foreign := sorted(of_ours - set(ciphers.option_names(plan.cipher))):
             raise ValueError(
-                f"{', '.join(foreign)} is of cipher={ciphers.ENCRYPTED}: drop it, and give {self.cipher} its own in "
+                f"{', '.join(foreign)} is of cipher={ciphers.ENCRYPTED}: drop it, and give {plan.cipher} its own in "
                 "cipher_options"
             )
+        cipher = plan.encryption
         if cipher.weakness and not self.allow_insecure_keys:
             raise ValueError(f"{cipher.weakness}: use 2048 or more, or say allow_insecure_keys=true in a test")
         if not cipher.spec.is_encrypted and "key_bits" in self.model_fields_set:
-            raise ValueError(f"cipher={self.cipher} uses no keys and contradicts key_bits: drop one of them")
+            raise ValueError(f"cipher={plan.cipher} uses no keys and contradicts key_bits: drop one of them")
         return self
 
     @property
@@ -384,6 +392,7 @@ class Settings(BaseSettings):
         """The training plan that these settings propose; raises InvalidMessage when it can't work."""
         terms = {name: getattr(self, name) for name in _TERMS}
         plan = TrainingPlan(**terms, learner=self._learner, learner_options=self._learner_options)
+        plan = plan.following_its_learner(self.model_fields_set)
         plan.check()
         return plan
 
@@ -393,8 +402,18 @@ class Settings(BaseSettings):
 
     @property
     def _learner_options(self) -> dict[str, Any]:
-        linear = {name: getattr(self, name) for name in _LINEAR} if self._learner == "linear" else {}
-        return linear | self.learner_options
+        given = _LINEAR.keys() if self._learner == "linear" else self.model_fields_set & self._own_options
+        own = {name: getattr(self, name) for name in given} if self._learner != "installed" else {}
+        return own | self.learner_options
+
+    @property
+    def _own_options(self) -> set[str]:
+        """Which settings are options of this learner."""
+        if self.learner == "installed":
+            # An installed model's settings may say how one was trained.
+            return set(_LINEAR)
+        options = options_of(learners.REGISTRY.class_of(self.learner)) if learners.is_built_in(self.learner) else ()
+        return {one.name for one in options} & _OF_LEARNERS.keys()
 
     def given(self) -> dict[str, Any]:
         """The settings that were given, by field name; all others have their default."""

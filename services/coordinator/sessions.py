@@ -115,6 +115,7 @@ class Sessions:
         check_classes(classes)
         check_passive_parties(passive_parties)
         check_validation(plan, 1 + len(passive_parties))
+        self._check_defended(plan)
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
         fingerprint = self._protection.fingerprint(classes)
         session_id = secrets.token_hex(16)
@@ -224,6 +225,8 @@ class Sessions:
     def score(self, caller: Identity, session_id: str, request_id: int, products: Products) -> FloatArray:
         """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only.
 
+        Of a learner that forwards they are added up, (rows, outputs): what is above is the active party's own.
+
         Raises:
             NotAllowed: where scores are defended and a record's shares add up to another sum than before.
             StateNotKept: where scores are defended and what is answered can't be written.
@@ -245,6 +248,8 @@ class Sessions:
                 # It may have ended meanwhile, or this process.
                 session = self._agreed(caller, session_id)
                 logits = self._answered(session_id, session).first_logits(logits, tokens)
+        if session.plan.family.spec.forwards:
+            return logits
         scores = calls.link(logits, session.classes)
         return self._protection.protected(scores, total_gram([share.parameter_gram for share in shares.values()]))
 
@@ -340,6 +345,15 @@ class Sessions:
     def _refuse_ended(session: SessionState) -> None:
         if session.ended is not None:
             raise OutOfOrder(f"The session has ended: {session.ended}")
+
+    def _check_defended(self, plan: TrainingPlan) -> None:
+        """Raises InvalidMessage where defences of scores would be applied to what are no scores."""
+        if self._protection.is_on and plan.family.spec.forwards:
+            raise InvalidMessage(
+                f"The coordinator applies {' and '.join(self._protection.names)} to scores, and of the learner "
+                f"{plan.learner} it has none: the active party makes them of a hidden layer. Start the coordinator "
+                "without defences, and let passive parties defend what they forward; or train another learner."
+            )
 
     @staticmethod
     def _check_columns(session: SessionState, products: Products) -> None:

@@ -72,14 +72,15 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
     Raises:
         OutOfOrder: naming both settings and what to change.
     """
-    if plan.cipher != settings.cipher:
+    own_plan = settings.plan()
+    if plan.cipher != own_plan.cipher:
         raise OutOfOrder(
-            f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
+            f"The session is cipher={plan.cipher}, this party runs cipher={own_plan.cipher}. "
             "Set PLUMBLINE_CIPHER alike at every party."
         )
-    if plan.protocol != settings.protocol:
+    if plan.protocol != own_plan.protocol:
         raise OutOfOrder(
-            f"The session is protocol={plan.protocol}, this party runs protocol={settings.protocol}. "
+            f"The session is protocol={plan.protocol}, this party runs protocol={own_plan.protocol}. "
             "Set PLUMBLINE_PROTOCOL alike at every party."
         )
     if plan.shares_weights and settings.serving == SHARED != plan.serving:
@@ -102,7 +103,7 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             "PLUMBLINE_PACKING=off at every party, or another kernel here."
         )
     for name in ("rerandomise", "packing", "cipher_options"):
-        found, own = getattr(plan, name), getattr(settings.plan(), name)
+        found, own = getattr(plan, name), getattr(own_plan, name)
         if found != own:
             raise OutOfOrder(
                 f"The session has {name}={found}, this party {name}={own}. Set PLUMBLINE_{name.upper()} alike at every "

@@ -74,10 +74,13 @@ class CoordinatorLink:
         return reply.submissions
 
     def score(self, session_id: str, request_id: int, products: Products) -> FloatArray:
-        """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
+        """Send the active party's share of a request, and return confidence scores, (rows, classes).
+
+        Of a learner that forwards: all parties' shares added up, (rows, outputs).
+        """
         message = PartialScores(products).to_message(session_id, request_id)
         reply = self._health.insisting(lambda: self._stub.Score(message, timeout=self._timeout))
-        limits.check_count(reply.columns, limits.CLASSES, "columns of confidence scores")
+        limits.check_count(reply.columns, limits.UNITS, "columns of confidence scores")
         return matrix_of(reply.rows, reply.columns, reply.values)
 
     def end_session(self, session_id: str, reason: str) -> None:

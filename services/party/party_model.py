@@ -76,10 +76,35 @@ class PartyModel:
         outputs = calls.outputs(self.agreement.classes)
         return calls.checked(calls(lambda: self.part.shares(asked)), (len(asked), outputs), "shares")
 
-    def share_of(self, rows: Sequence[int], products: Products | None = None) -> PartialScores:
-        """A passive party's ``partial_scores``, or residues, with what the session's score defences need besides."""
+    def scores_of(self, answer: FloatArray, rows: int) -> FloatArray:
+        """Confidence scores of the coordinator's answer about so many records, at the active party: (rows, classes).
+
+        They are the answer, but where the learner forwards: there it is all parties' shares added up.
+
+        Raises:
+            InvalidMessage: for an answer of another shape.
+            LearnerFailed: where another package's part can't answer.
+        """
+        plan = self.agreement.plan
+        if not plan.family.spec.forwards:
+            return answer
+        if answer.shape != (rows, self.agreement.outputs):
+            raise InvalidMessage(
+                f"The coordinator answers with sums of shape {answer.shape}, expected {(rows, self.agreement.outputs)}."
+            )
+        return LearnerCalls(plan.family).scores(self.part, answer, self.agreement.classes)
+
+    def share_of(self, rows: Sequence[int], defences: PartyDefences, products: Products | None = None) -> PartialScores:
+        """A passive party's ``partial_scores``, or residues, with what the session's score defences need besides.
+
+        Of a learner that forwards, they are as the party's defences leave them.
+        """
+        if products is None:
+            products = self.partial_scores(rows)
+            if self.agreement.plan.family.spec.forwards:
+                products = defences.protect_hidden(products)
         return PartialScores(
-            self.partial_scores(rows) if products is None else products,
+            products,
             self.parameter_gram() if self.agreement.wants_parameter_gram else None,
             self._record_tokens(rows) if self.agreement.score_defences else (),
         )

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
 from services.common.state_folder import State, StateInMemory
 from services.network.deadlines import carrying_the_deadline
+from services.party.forwarding import Forwarding, ForwardingObserver, step_roles
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
 from services.protocol1.cipher import Cipher, make_cipher
@@ -47,11 +48,14 @@ _log = logging.getLogger(__name__)
 E = TypeVar("E", GradientExchange, ShareExchange)
 
 
-class TrainingObserver(SharedObserver, Protocol):
+class TrainingObserver(SharedObserver, ForwardingObserver, Protocol):
     """Sees what a party computes for itself in training."""
 
     def own_share(self, step: int, share: FloatArray) -> None:
-        """The party's (rows, columns) share of the residual of a step, before its own defences change it."""
+        """The party's share of a step, before its own defences change it: (rows, columns) of the residual.
+
+        Where a learner forwards, at a passive party: its products, (rows, h).
+        """
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,8 @@ class PartyTraining:
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
         self._observer = means.observer
+        forwards = self._learner.spec.forwards and self._shared is None
+        self._forwarding = Forwarding(agreement, name, means.peers, means.executor) if forwards else None
         self._defences = means.defences
         self._terms = TrainingTerms(
             role="passive" if labels is None else "active",
@@ -182,7 +188,7 @@ class PartyTraining:
             all_features=agreement.total_features,
             parties=len(agreement.parties),
             classes=agreement.classes,
-            hidden=agreement.residual_columns if self._learner.spec.forwards else 0,
+            hidden=agreement.outputs if self._learner.spec.forwards else 0,
         )
         self._largest_norm = 0.0
         if self._learner.spec.trains and self._shared is None:
@@ -195,10 +201,10 @@ class PartyTraining:
             self.exchange = self._gradients = GradientExchange(
                 means.cipher(agreement, name),
                 means.peers,
-                senders=self._senders,
                 steps=steps,
                 rows_of_step=batches.rows_of_step,
                 timeout=means.timeout,
+                roles=step_roles(agreement, name),
             )
 
     def _sharing(self, own: OwnData, means: TrainingMeans) -> SharedSteps:
@@ -206,6 +212,11 @@ class PartyTraining:
         if means.defences.changes_residuals:
             names = ", ".join(means.defences.names)
             raise InvalidMessage(f"{self.name}: protocol=shared sends no residuals for {names} to protect.")
+        if means.defences.changes_hidden:
+            raise InvalidMessage(
+                f"{self.name}: under protocol=shared no party knows what it forwards of a network, so that "
+                f"{', '.join(means.defences.names)} can't protect it: drop it, or train with backward=paillier."
+            )
         if stays_shared(self.agreement):
             check_is_served_shared(self._learner)
         shared = SharedMeans(
@@ -232,6 +243,8 @@ class PartyTraining:
             self._shared.show_public_key()
             return
         key = self._gradients.public_key
+        if self._forwarding is not None:
+            key = replace(key, mask_key=self._forwarding.mask_key)
         self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key))
 
     @property
@@ -380,14 +393,6 @@ class PartyTraining:
         """What of this party's defences' promises doesn't hold after this training, as far as it sees for itself."""
         return self._defences.remarks(self._largest_norm, self._terms) if self._learner.spec.trains else []
 
-    @property
-    def _senders(self) -> frozenset[str]:
-        """Who sends in a step."""
-        everyone = {party.name for party in self.agreement.parties}
-        return frozenset(
-            {"all": everyone, "active": {self.agreement.active.name}, "none": ()}[self._learner.spec.senders]
-        )
-
     def _project(self) -> None:
         """Keep the weights where the party's defences want them."""
         weights = self._calls.weights(self.half, self._features.shape[1])
@@ -407,8 +412,11 @@ class PartyTraining:
             match request:
                 case Forward(weights):
                     answer = features @ self._calls.checked(weights, (features.shape[1], None), "weights")
+                    if self._forwarding is not None:
+                        answer, forwarding = self._forward(step, answer, timer)
+                        sending += forwarding
                 case Send(values):
-                    sending = self._send(step, batch, self._sendable(values, batch, own), timer)
+                    sending += self._send(step, batch, self._sendable(values, batch, own), timer)
                     own = features.T @ values
                 case Ask():
                     answer = self._sums(step, features, own, timer)
@@ -424,9 +432,18 @@ class PartyTraining:
             self._gradients.complete_step(step)
         return timer
 
+    def _forward(self, step: int, own: FloatArray, timer: StageTimer) -> tuple[FloatArray, list[Future[None]]]:
+        """Forward this party's products of a step, (s, h), or add those of the others to them at the label party."""
+        assert self._forwarding is not None  # noqa: S101 - who calls has asked
+        own = self._calls.checked(own, (len(own), self._forwarding.units), "products to forward")
+        if self._observer is not None and self._labels is None:
+            self._observer.own_share(step, own)
+        own = self._defences.protect_hidden(own)
+        return self._forwarding.products(step, own, self._gradients, timer, self._observer)
+
     def _sendable(self, values: FloatArray, batch: IntArray, sent: FloatArray | None) -> FloatArray:
         """What the learner has sent, once it may be; raises LearnerFailed."""
-        if sent is not None or self.name not in self._senders:
+        if sent is not None or self.name not in self.agreement.senders:
             raise self._calls.refused(f"has {self.name} send more often than its spec says")
         return self._calls.checked(values, (len(batch), self.agreement.residual_columns), "values to send")
 
@@ -445,9 +462,11 @@ class PartyTraining:
 
     def _sums(self, step: int, features: FloatArray, own: FloatArray | None, timer: StageTimer) -> FloatArray:
         """X^T of what all have sent, (d, columns): this party's own, and then every peer's in turn."""
-        if own is None and self.name in self._senders:
+        if own is None and self.name in self.agreement.senders:
             raise self._calls.refused(f"asks for sums before {self.name} has sent anything")
         total = np.zeros((features.shape[1], self.agreement.residual_columns)) if own is None else own
+        if self._forwarding is not None and self._gradients.reads_directly:
+            return total + self._direct_sums(step, features, timer)
         # Peers are asked about integers: the scales of the columns, and their order, stay here.
         integers = self.gridded.integers_of(features)
         asked: dict[str, Future[DecryptedVector]] = {}
@@ -459,6 +478,16 @@ class PartyTraining:
             with timer.stage("decrypt"), self._gradients.waiting():
                 answer = asked[name].result()
             total = total + self.gridded.restore(self._gradients.gradient_share(name, answer))
+        return total
+
+    def _direct_sums(self, step: int, features: FloatArray, timer: StageTimer) -> FloatArray:
+        """X^T of what the others have sent in the clear, (d, columns)."""
+        total = np.zeros((features.shape[1], self.agreement.residual_columns))
+        for name in timer.waiting("wait", self._gradients.arrivals(step)):
+            values = self._gradients.residuals_in_the_clear(step, name)
+            if self._observer is not None:
+                self._observer.read(step, name, values)
+            total += features.T @ values
         return total
 
     def _rehearse(self) -> None:

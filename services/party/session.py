@@ -12,6 +12,7 @@ from services.common.state_folder import check_room, secret_of
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
+from services.party.forwarding_guard import guard_forwarding
 from services.party.guard import channels_of, guard
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.party.table_hash import keys_of_records
@@ -90,6 +91,7 @@ class PartySession:
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
             (
                 *guard(agreement, channels, settings.guard, noisy=defences.changes_residuals),
+                *guard_forwarding(agreement, context.name, settings.guard),
                 *guard_opening(agreement, context.name, labels, settings.guard, ledger),
             ),
         )

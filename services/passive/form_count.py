@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.common.agreement import ProposedTerms
+from services.common.agreement import Agreement, ProposedTerms, TrainingPlan
 from services.common.errors import Diverged, OutOfOrder
+from services.common.learner_calls import LearnerCalls
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
-from services.party.party_model import PartyModel
+from services.party.party_model import PartyModel, rows_of_plan
 from services.party.table_hash import hash_of_features, keys_of_records
 from vfl.arrays import FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
@@ -34,6 +35,8 @@ _log = logging.getLogger(__name__)
 FORMS = "forms.npz"
 _HEADER = "header"
 _VERSION = 1
+# Forms that one training is counted with, beyond which a count takes seconds and hundreds of megabytes.
+_MOST_OF_TRAINING = 1_000
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ class FormCount:
         Raises:
             OutOfOrder: where the session would pass the limit, and isn't the first about these records.
         """
-        features, added = len(self._data.grids), forms_per_model(terms.classes)
+        features = len(self._data.grids)
+        added = _forms_of_session(terms.plan, terms.classes, features)
         most = most_forms(self._share, features)
         with self._lock:
             account = self._accounts.get(terms.active)
@@ -134,6 +138,9 @@ class FormCount:
             _log.warning("%s That is more than %s; a first session is answered all the same.", told, limit)
         else:
             _log.info("%s The limit is %s.", told, limit)
+        if terms.plan.family.spec.forwards:
+            # A training record is answered about in every epoch, and a validation record tells no more.
+            return 0
         return 0 if self._share >= 1 else max(1, (most - before) // added // 2)
 
     def count(self, model: PartyModel, aligned: AlignedFeatures, places: IntArray) -> None:
@@ -150,13 +157,26 @@ class FormCount:
                 another one was answered with may be counted after it.
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
-        active = model.agreement.active.name
         coordinates, forms = _forms_of(model, aligned)
+        self._count(model.agreement, aligned.rows[places], coordinates, forms)
+
+    def count_forwarded(self, agreement: Agreement, aligned: AlignedFeatures) -> None:
+        """Count what a training is about to tell of its records, where its learner forwards; raises as ``count``.
+
+        Each epoch has other weights, and as many sums of a record as a layer has units.
+        """
+        count = min(agreement.outputs * agreement.plan.epochs, len(self._data.grids), _MOST_OF_TRAINING)
+        rows = aligned.rows[rows_of_plan(agreement.plan, len(aligned.rows)).train]
+        self._count(agreement, rows, *_opaque(f"forwarded {agreement.session_id}", count))
+
+    def _count(self, agreement: Agreement, rows: IntArray, coordinates: tuple[str, ...], forms: FloatArray) -> None:
+        active = agreement.active.name
         if not np.isfinite(forms).all():
             raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
-        # A first session may pass the owner's limit by itself, and by no more than one model.
-        allowed = max(most_forms(self._share, len(self._data.grids)), forms_per_model(model.agreement.classes))
-        rows = aligned.rows[places]
+        # A first session may pass the owner's limit by itself, and by no more than what it tells.
+        features = len(self._data.grids)
+        told = _forms_of_session(agreement.plan, agreement.classes, features)
+        allowed = max(most_forms(self._share, features), told)
         with self._lock:
             account = self._accounts.get(active)
             before = AnsweredForms.none() if account is None else account.forms
@@ -203,9 +223,23 @@ def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, .
         # A network is told by its weights, as it was counted before.
         values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
         digest = hash_of_features(np.concatenate(values))
-        count = forms_per_model(model.agreement.classes)
-        return tuple(f"network {digest} {number}" for number in range(count)), np.eye(count)
+        agreement = model.agreement
+        forwards = agreement.plan.family.spec.forwards
+        return _opaque(f"network {digest}", agreement.outputs if forwards else forms_per_model(agreement.classes))
     return _coordinates(aligned, model.agreement.plan.feature_fraction_bits), forms_of_weights(rows.T)
+
+
+def _opaque(name: str, count: int) -> tuple[tuple[str, ...], FloatArray]:
+    """Forms of which nothing is known but that they are independent."""
+    return tuple(f"{name} {number}" for number in range(count)), np.eye(count)
+
+
+def _forms_of_session(plan: TrainingPlan, classes: int, features: int) -> int:
+    """How many forms of a record a session tells: those of one model, or every epoch's where its learner forwards."""
+    if not plan.family.spec.forwards:
+        return forms_per_model(classes)
+    # Those of each epoch, and of the model that is kept.
+    return min(LearnerCalls(plan.family).outputs(classes) * (plan.epochs + 1), features)
 
 
 def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...]:

@@ -224,6 +224,8 @@ class PassiveParty:
         check_as_opened(agreement, session.terms)
         session.watch.add(party.name for party in agreement.peers_of(self.name))
         opened = PartySession.open(self._context, joined)
+        if agreement.plan.family.spec.forwards:
+            self._forms.count_forwarded(agreement, opened.aligned)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
         if not agreement.plan.family.spec.trains:
@@ -306,7 +308,8 @@ class PassiveParty:
             content = tuple(rows), hashlib.sha256(masked).digest()
             request = session_id, request_id
             answer, products = self._asked(request, content, lambda: self._on_shares(model, rows, masked))
-        share = replace(model.share_of(rows, products), submissions_seen=self._submissions.of_session(session_id))
+        share = model.share_of(rows, self._context.defences, products)
+        share = replace(share, submissions_seen=self._submissions.of_session(session_id))
         submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
         self._submissions.note(session_id, submissions)
         return answer

@@ -267,7 +267,7 @@ class PlainCipher:
 
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
         """Remember the name that stands for a peer's key; raises InvalidMessage for a Paillier key."""
-        if key != PublicKeyShown(f"INSECURE-plain-{peer}", b""):
+        if (key.key_id, key.content) != (f"INSECURE-plain-{peer}", b""):
             raise InvalidMessage("This session is cipher=plain (INSECURE) and takes no Paillier key.")
         self._peer_key_ids[peer] = key.key_id
 
@@ -329,8 +329,14 @@ class PlainCipher:
     def _to_wire(self, key_id: str, values: FloatArray) -> WireVector:
         return WireVector(key_id, values.size, self._WIDTH, 0, values.astype(self._DTYPE).tobytes())
 
-    def _values(self, data: bytes) -> FloatArray:
-        return np.frombuffer(data, dtype=self._DTYPE).astype(np.float64)
+    @classmethod
+    def _values(cls, data: bytes) -> FloatArray:
+        return np.frombuffer(data, dtype=cls._DTYPE).astype(np.float64)
+
+    @classmethod
+    def read(cls, vector: WireVector, rows: int) -> FloatArray:
+        """The residuals, (rows, columns), of a vector that ``check_residuals`` has accepted."""
+        return cls._values(vector.data).reshape(rows, -1)
 
 
 def make_cipher(agreement: Agreement, name: str, arithmetic: Arithmetic | None = None) -> Cipher:

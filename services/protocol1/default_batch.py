@@ -21,11 +21,12 @@ def with_batch_size(agreement: Agreement) -> Agreement:
     about 64 records or more: as many as leave the guard silent about every channel. Where no number of steps does, it
     is one that leaves as few channels as possible that can be solved, then as few as possible that tell labels.
     The cipher doesn't count: a session without encryption trains with the same batches. On shared weights nothing is
-    answered that a size would bound: it has the most steps.
+    answered that a size would bound: it has the most steps. So has a learner that forwards a layer, of whose backward
+    signal no size hides labels.
     """
     if agreement.plan.batch_size:
         return agreement
-    if agreement.plan.shares_weights:
+    if agreement.plan.shares_weights or agreement.plan.family.spec.forwards:
         return next(_by_size(agreement))
     best, least = None, None
     for sized in _by_size(agreement):

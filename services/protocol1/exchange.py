@@ -14,19 +14,40 @@ decryption of a step is answered once. A peer is at most one step ahead or behin
 """
 
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.meters import StageTimer
-from services.protocol1.cipher import Cipher, Unmask
+from services.protocol1.cipher import Cipher, PlainCipher, Unmask
+from services.protocol1.hidden_layer import hidden_header
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
+from vfl.crypto.pairwise_masks import MASK_KEY_BYTES
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class StepRoles:
+    """Who sends what in a step.
+
+    Attributes:
+        senders: who sends residuals; None for all.
+        forwarders: who forwards its products to this party, where it is the label party of a learner that forwards.
+        units: how many columns these products have.
+        masked_with: who forwards as this party does, so that their masks cancel.
+        reads_directly: whether residuals are read as they come, as in plain split learning: nobody asks for sums.
+    """
+
+    senders: Container[str] | None = None
+    forwarders: tuple[str, ...] = ()
+    units: int = 0
+    masked_with: tuple[str, ...] = ()
+    reads_directly: bool = False
 
 
 @dataclass
@@ -43,6 +64,7 @@ class _PeerState:
 
     key: PublicKeyShown | None = None
     residuals: dict[int, WireVector] = field(default_factory=dict)
+    hidden: dict[int, WireVector] = field(default_factory=dict)
     questions: dict[int, _Question] = field(default_factory=dict)
     pending: Unmask | None = None
 
@@ -53,10 +75,10 @@ class GradientExchange:
     Arguments:
         cipher: makes and reads the messages.
         peers: names of the other parties.
-        senders: who sends residuals in a step; all, unless told otherwise.
         steps: how many the session has.
         rows_of_step: how many records a step has; public.
         timeout: seconds to wait for a peer's message.
+        roles: who sends what in a step.
     """
 
     def __init__(
@@ -67,11 +89,12 @@ class GradientExchange:
         steps: int,
         rows_of_step: Callable[[int], int],
         timeout: float,
-        senders: Container[str] | None = None,
+        roles: StepRoles = StepRoles(),
     ) -> None:
         self._cipher = cipher
+        self._roles = roles
         self._peers = {peer: _PeerState() for peer in peers}
-        self._sending = [peer for peer in self._peers if senders is None or peer in senders]
+        self._sending = [peer for peer in self._peers if roles.senders is None or peer in roles.senders]
         self._steps = steps
         self._rows_of_step = rows_of_step
         self._timeout = timeout
@@ -97,6 +120,11 @@ class GradientExchange:
                         f"{peer} has shown a key for this session already; a session has one key per party."
                     )
                 return
+            if peer in self._roles.masked_with and len(key.mask_key) != MASK_KEY_BYTES:
+                raise InvalidMessage(
+                    f"{peer} has shown no key of {MASK_KEY_BYTES} bytes for masks, without which products of several "
+                    "parties aren't forwarded: run one version of Plumbline everywhere."
+                )
             self._cipher.accept_key(peer, key)
             state.key = key
             self._condition.notify_all()
@@ -109,9 +137,7 @@ class GradientExchange:
             OutOfOrder: for another step, or before the peer's key.
         """
         with self._condition:
-            state = self._state_of(peer)
-            if state.key is None:
-                raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
+            state = self._sender(peer)
             if step not in state.residuals:
                 self._check_step(step, earliest=self._step, latest=self._step + 1)
         header.check(self._cipher.residuals_header(peer, self._rows_of_step(step)))
@@ -124,7 +150,7 @@ class GradientExchange:
             OutOfOrder: for another step.
         """
         with self._condition:
-            self._state_of(peer)
+            self._asker(peer)
             self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
         header.check(self._cipher.sums_header(peer))
 
@@ -136,9 +162,7 @@ class GradientExchange:
             OutOfOrder: for another step, others than before, or before the peer's key.
         """
         with self._condition:
-            state = self._state_of(peer)
-            if state.key is None:
-                raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
+            state = self._sender(peer)
             if self._has_residuals(state, step, vector):
                 return
         # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
@@ -148,10 +172,35 @@ class GradientExchange:
                 state.residuals[step] = vector
                 self._condition.notify_all()
 
+    def expects_hidden(self, peer: str, step: int, header: VectorHeader) -> None:
+        """Refuse a peer's forwarded products by their header, before any value of them is read.
+
+        Raises:
+            InvalidMessage: for another header than the agreed one.
+            OutOfOrder: for another step.
+            NotAllowed: from a peer that forwards nothing to this party.
+        """
+        with self._condition:
+            if step not in self._forwarder(peer).hidden:
+                self._check_step(step, earliest=self._step, latest=self._step + 1)
+        header.check(hidden_header(self._rows_of_step(step), self._roles.units))
+
+    def receive_hidden(self, peer: str, step: int, vector: WireVector) -> None:
+        """Take a peer's forwarded products of ``step``; raises as ``expects_hidden``. Refused, it changes nothing."""
+        with self._condition:
+            state = self._forwarder(peer)
+            if step in state.hidden:
+                self._same_or_refuse(state.hidden[step], vector, f"products of step {step}")
+                return
+            self._check_step(step, earliest=self._step, latest=self._step + 1)
+            vector.check(hidden_header(self._rows_of_step(step), self._roles.units))
+            state.hidden[step] = vector
+            self._condition.notify_all()
+
     def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         """Decrypt a peer's masked sums of ``step``, once. The same message again gets the same answer."""
         with self._condition:
-            state = self._state_of(peer)
+            state = self._asker(peer)
             self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
             # Taken before it is answered: decryption takes long, and a second question must not overtake the first.
             question = state.questions.setdefault(step, _Question(vector))
@@ -209,6 +258,22 @@ class GradientExchange:
             missing.remove(found)
             yield found
 
+    def hidden(self, step: int) -> list[WireVector]:
+        """The forwarded products of ``step``, of all who forward.
+
+        Raises:
+            PeerVanished: after the timeout without one.
+        """
+        return [self._awaited(peer, "hidden", step, "products") for peer in self._roles.forwarders]
+
+    def residuals_in_the_clear(self, step: int, peer: str) -> FloatArray:
+        """A peer's residuals of ``step``, (rows, columns), where nothing is encrypted and they are read directly.
+
+        Raises:
+            PeerVanished: after the timeout.
+        """
+        return PlainCipher.read(self._awaited(peer, "residuals", step, "residuals"), self._rows_of_step(step))
+
     def masked_sums(self, step: int, peer: str, features: FloatArray, timer: StageTimer) -> WireVector:
         """features^T (peer's residuals) of ``step``, encrypted and masked, to be sent to the peer for decryption.
 
@@ -219,7 +284,7 @@ class GradientExchange:
         """
         state = self._peers[peer]
         with timer.stage("wait"):
-            vector = self._await(lambda: state.residuals.get(step), f"{peer}'s residuals of step {step}")
+            vector = self._awaited(peer, "residuals", step, "residuals")
         with timer.stage("product"):
             combination = self._cipher.combine(step, peer, features, vector)
         with timer.stage("mask"):
@@ -246,7 +311,7 @@ class GradientExchange:
             PeerVanished: after the timeout.
         """
         for peer, state in self._peers.items():
-            if peer not in self._sending and self._encrypted_step >= step:
+            if peer not in self._sending and self._encrypted_step >= step and not self._roles.reads_directly:
 
                 def answered(state: _PeerState = state) -> DecryptedVector | None:
                     question = state.questions.get(step)
@@ -260,7 +325,7 @@ class GradientExchange:
             self._step = step + 1
             for state in self._peers.values():
                 kept: dict[int, Any]
-                for kept in (state.residuals, state.questions):
+                for kept in (state.residuals, state.hidden, state.questions):
                     for old in [key for key in kept if key < step]:
                         del kept[old]
 
@@ -272,6 +337,16 @@ class GradientExchange:
         """
         for peer, state in self._peers.items():
             self._await(lambda state=state: state.key, f"{peer}'s public key")  # type: ignore[misc]
+
+    @property
+    def reads_directly(self) -> bool:
+        """Whether residuals are read as they come."""
+        return self._roles.reads_directly
+
+    @property
+    def mask_keys(self) -> Mapping[str, bytes]:
+        """What every peer has shown for masks, by name; empty before ``await_keys``."""
+        return {peer: state.key.mask_key for peer, state in self._peers.items() if state.key is not None}
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or asks from now on, is told ``reason``."""
@@ -290,6 +365,30 @@ class GradientExchange:
         if found is None:
             raise PeerVanished(f"Waited {self._timeout:g} s for {what}; the session ends here.")
         return found
+
+    def _awaited(self, peer: str, kind: str, step: int, what: str) -> WireVector:
+        vectors: dict[int, WireVector] = getattr(self._peers[peer], kind)
+        return self._await(lambda: vectors.get(step), f"{peer}'s {what} of step {step}")
+
+    def _sender(self, peer: str) -> _PeerState:
+        state = self._state_of(peer)
+        if peer not in self._sending:
+            raise NotAllowed(f"{peer} sends no residuals in this session.")
+        if state.key is None:
+            raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
+        return state
+
+    def _forwarder(self, peer: str) -> _PeerState:
+        state = self._state_of(peer)
+        if peer not in self._roles.forwarders:
+            raise NotAllowed(f"{peer} forwards no products to this party in this session.")
+        return state
+
+    def _asker(self, peer: str) -> _PeerState:
+        state = self._state_of(peer)
+        if self._roles.reads_directly:
+            raise NotAllowed("In this session nobody asks for sums: residuals are read as they come.")
+        return state
 
     def _state_of(self, peer: str) -> _PeerState:
         self._refuse_if_ended()

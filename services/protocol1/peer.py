@@ -15,5 +15,8 @@ class Peer(Protocol):
     def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
         """Send encrypted residuals of a step; they may still be in the making."""
 
+    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
+        """Forward this party's products of a step to the label party."""
+
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         """Ask the peer to decrypt masked sums of a step."""

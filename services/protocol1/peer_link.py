@@ -42,12 +42,18 @@ class PeerLink:
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         """Show the peer this party's key of the session."""
-        message = exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key.key_id, key=key.content)
+        message = exchange_pb2.PublicKeyMessage(
+            session_id=session_id, key_id=key.key_id, key=key.content, mask_key=key.mask_key
+        )
         self._stub.SendPublicKey(message, timeout=self._timeout)
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector | OutgoingVector) -> None:
         """Stream encrypted residuals of a step to the peer, each part as soon as it is made."""
         self._stub.SendResiduals(vector_parts(session_id, step, vector), timeout=self._timeout)
+
+    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
+        """Stream this party's forwarded products of a step to the label party."""
+        self._stub.SendHidden(vector_parts(session_id, step, vector), timeout=self._timeout)
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         """Ask the peer to decrypt masked sums of a step.

@@ -44,7 +44,7 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
     ) -> common_pb2.Acknowledgement:
         """Take a peer's public key of a session."""
         self._exchange_of(request.session_id).receive_public_key(
-            require_caller(context).name, PublicKeyShown(request.key_id, request.key)
+            require_caller(context).name, PublicKeyShown(request.key_id, request.key, request.mask_key)
         )
         return common_pb2.Acknowledgement()
 
@@ -57,6 +57,17 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
         exchange = self._exchange_of(session_id)
         exchange.expects_residuals(peer, step, header)
         exchange.receive_residuals(peer, step, read_values(header, request_iterator))
+        return common_pb2.Acknowledgement()
+
+    def SendHidden(
+        self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Take a peer's forwarded products of a step."""
+        peer = require_caller(context).name
+        session_id, step, header = read_header(request_iterator)
+        exchange = self._exchange_of(session_id)
+        exchange.expects_hidden(peer, step, header)
+        exchange.receive_hidden(peer, step, read_values(header, request_iterator))
         return common_pb2.Acknowledgement()
 
     def Decrypt(

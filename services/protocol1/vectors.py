@@ -95,7 +95,9 @@ class PublicKeyShown:
     Attributes:
         key_id: the key's short name in messages.
         content: the key and its proof, as the cipher writes them.
+        mask_key: what masks of forwarded products are agreed on with; empty from a party that forwards none.
     """
 
     key_id: str
     content: bytes
+    mask_key: bytes = b""

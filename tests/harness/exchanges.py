@@ -106,6 +106,9 @@ class DirectPeer:
     def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
         self._exchange_of(session_id).receive_residuals(self._sender, step, vector.whole())
 
+    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
+        self._exchange_of(session_id).receive_hidden(self._sender, step, vector)
+
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         return self._exchange_of(session_id).answer_sums(self._sender, step, vector)
 

@@ -87,6 +87,13 @@ class Part(Protocol):
         """The part that has these class rows; only asked of one that has some."""
 
 
+class ScoringPart(Part, Protocol):
+    """The label party's part of a model whose learner forwards: what is above the first layer is its own."""
+
+    def scores(self, joined: FloatArray) -> FloatArray:
+        """Confidence scores of all parties' shares added up, (n, outputs) in, (n, classes) out; rows sum to 1."""
+
+
 @dataclass(frozen=True, eq=False)
 class OwnData:
     """What a party's half is begun with.
@@ -134,7 +141,7 @@ class LearnerSpec:
         senders: who sends in a step; none where nothing is trained.
         part: the class of its parts, which reads them.
         source: the paper's section, or where else it comes from.
-        forwards: whether a first layer's products go to the label party.
+        forwards: whether a first layer's products go to the label party, whose part is then a ``ScoringPart``.
 
     Raises ValueError for a word that a field doesn't know: nobody would wait for such senders.
     """

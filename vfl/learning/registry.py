@@ -15,7 +15,7 @@ _BUILT_IN = {
     "installed": "vfl.learning.installed:Installed",
     "network": "vfl.learning.network:Network",
 }
-_METHODS = ("columns", "outputs", "tells", "begin", "join", "link")
+_METHODS = ("columns", "outputs", "terms", "tells", "begin", "join", "link")
 
 ENTRY_POINT_GROUP = "plumbline.learners"
 REGISTRY = PluginRegistry("learner", ENTRY_POINT_GROUP, _BUILT_IN, UnknownLearner)
@@ -40,4 +40,7 @@ def load(name: str, /, **options: Any) -> Learner:
         raise ValueError(f"{name} is no learner: give its class a spec, a LearnerSpec, and the name {name!r}.")
     if lacking := [method for method in _METHODS if not callable(getattr(learner, method, None))]:
         raise ValueError(f"{name} lacks {', '.join(lacking)}: let its class be a vfl.learning.Learner.")
+    spec: LearnerSpec = learner.spec
+    if spec.forwards and not callable(getattr(spec.part, "scores", None)):
+        raise ValueError(f"{name} forwards a layer: give its part, {spec.part.__name__}, a method scores.")
     return learner  # type: ignore[no-any-return]

@@ -93,7 +93,7 @@ class Network(Learner):
 
     def tells(self) -> EquationLeakage:
         """As many labels in an equation as were measured of any learner; the step size is the owner's."""
-        return EquationLeakage(step_size=self.learning_rate)
+        return EquationLeakage(remedy="backward=shared", step_size=self.learning_rate)
 
     def begin(self, own: OwnData) -> "NetworkHalf":
         """A party's half; its weights are drawn. Raises LearnerError at a label party without torch."""

@@ -127,6 +127,7 @@ def test_the_same_noise_goes_to_every_peer_and_fresh_noise_into_every_step(ciphe
     class Watching:
         def __init__(self, sender: str, peer: Peer) -> None:
             self.send_public_key, self.decrypt = peer.send_public_key, peer.decrypt
+            self.send_hidden = peer.send_hidden
             self._sender, self._peer = sender, peer
 
         def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
@@ -217,6 +218,7 @@ def test_noise_beyond_the_fixed_point_is_noticed_before_anything_is_encrypted(wh
     class Watching:
         def __init__(self, sender: str, peer: Peer) -> None:
             self.send_public_key, self.decrypt = peer.send_public_key, peer.decrypt
+            self.send_hidden = peer.send_hidden
             self._sender, self._peer = sender, peer
 
         def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:

@@ -120,15 +120,16 @@ def least_squares(blocks: list[FloatArray], labels: np.ndarray, rate: float, epo
     return weights
 
 
-def test_a_learner_that_forwards_a_layer_is_refused_until_a_protocol_carries_one(
+def test_a_learner_that_forwards_a_layer_needs_a_part_that_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = 'Bad.spec = LearnerSpec(senders="active", part=Own, source="a test", forwards=True)'
-    lay_out_bad(tmp_path, "pass", monkeypatch, end=end)
+    with pytest.raises(ValueError, match="bad forwards a layer"):
+        lay_out_bad(tmp_path, "pass", monkeypatch, end=end)
     plan = TrainingPlan(learner="bad", batch_size=10)
-    with pytest.raises(InvalidMessage, match="The learner bad forwards a layer: protocol=hu carries none"):
+    with pytest.raises(InvalidMessage, match="bad forwards a layer: give its part, Own, a method scores"):
         plan.check()
-    with pytest.raises(InvalidMessage, match="forwards a layer"):
+    with pytest.raises(InvalidMessage, match="bad can't be used with these options here"):
         TrainingPlan.from_message(plan.to_message())
 
 

@@ -23,6 +23,7 @@ class Slow:
 
     def __init__(self, peer: Peer, may_answer: threading.Event) -> None:
         self.send_public_key, self.send_residuals = peer.send_public_key, peer.send_residuals
+        self.send_hidden = peer.send_hidden
         self._peer, self._may_answer = peer, may_answer
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:

@@ -1,0 +1,248 @@
+"""Passive features from what a network's passive parties forward, by the label party that knows a few records.
+
+A record x is forwarded as z = x W(t), h numbers in every epoch. Records that the label party knows in full teach a
+linear map from all z of a record to x. That is exact where W stands still; it moves by
+
+    W(t) = W(0) - sum of steps before t of change(X_batch^T delta / s)
+
+with the label party's own delta and the owner's public optimiser. So an estimate of X gives the movement, the known
+records then give W(0), and these give a better X, again and again (ours): with enough known records and h x epochs
+beyond the number of columns it ends at the columns themselves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import AttackSpec, Json, require
+from attacks.recovered_values import value_arrays
+from attacks.training_views import Forwarded, KnownRecords, TrainingView
+from attacks.views import ViewError
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.network import Network
+from vfl.learning.network.optimisers import optimiser_named
+
+# Numbers of what is forwarded that are looked at, and of each record.
+_MOST_NUMBERS, _MOST_OF_RECORD = 50_000_000, 512
+# Penalties of regressions, and of replays, relative to the mean square of what is seen.
+_PENALTIES = 10.0 ** np.arange(-12, 3)
+_REPLAY_PENALTIES = (1e-12, 1e-6, 1e-3)
+# Every so many of the known records is left out to choose by; of fewer than these none is.
+_LEFT_OUT, _FEWEST = 5, 10
+_ROUNDS, _SETTLED, _FARTHEST = 20, 1e-13, 10.0
+# Records whose weights are held at once.
+_CHUNK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedFeatures:
+    """Passive features of training records, as they are believed to be.
+
+    Attributes:
+        rows: (m,) which records, as indices in the common order; known ones are left out.
+        values: by peer, (m, d).
+        guesses: by peer, (m, d): what own columns and labels say of these records without the federation.
+        errors: mean squares on known records left out, by way: guess, regression, replay; empty where none was.
+    """
+
+    kind: ClassVar[str] = "estimates"
+    rows: IntArray
+    values: Mapping[str, FloatArray]
+    guesses: Mapping[str, FloatArray]
+    errors: Mapping[str, float]
+
+    def facts(self) -> Mapping[str, Json]:
+        """Errors on known records that were left out, for each way and without the federation."""
+        return {"left_out_errors": dict(self.errors), "records": len(self.rows)}
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Rows and values of every peer, and what is guessed without the federation."""
+        guesses = {f"guesses-{peer}": values for peer, values in self.guesses.items()}
+        return {**value_arrays(self.values, dict.fromkeys(self.values, self.rows)), **guesses}
+
+
+@dataclass(frozen=True)
+class HiddenSpace:
+    """Regresses passive columns on all that was forwarded of a record, then replays how weights moved.
+
+    Known records that are left out choose the way and its penalty: where noise is added to what is forwarded, or the
+    optimiser isn't known, the regression stands.
+
+    Attributes:
+        epochs: how many of each record's uses are looked at, the first ones.
+    """
+
+    epochs: int = 8
+
+    name: ClassVar[str] = "hidden_space"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="active",
+        phase="training",
+        knowledge="agnostic",
+        needs=("forwarded", "known_records"),
+        source="regression: Jiang 4.2.3 (shadow), on a layer; replay: ours",
+        learners=("network",),
+        summary="reads passive columns off a network's forwarded first layer, with some records known in full",
+        cost="seconds per 10,000 records",
+        level="records",
+        seconds=lambda extent: 1.0 + 0.001 * extent.steps + 0.0005 * extent.records,
+    )
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"Expected epochs >= 1, got {self.epochs}.")
+
+    def attack(self, view: TrainingView) -> EstimatedFeatures:
+        """Estimate the passive columns of all records that training used.
+
+        Raises:
+            ViewError: for a passive party's view, and where none of the known records was trained on.
+        """
+        require(self, view)
+        seen = _Seen(view, self.epochs)
+        known, columns = view.known_records, sum(view.peer_features.values())
+        if known is None or view.labels is None:
+            raise AssertionError  # require has refused such views; this tells the type checker
+        known = seen.known_among(known)
+        own = np.column_stack([view.features, np.eye(view.classes)[view.labels]])[seen.rows]
+        errors: dict[str, float] = {}
+        way, penalty = "regression", _REPLAY_PENALTIES[0]
+        if len(known.rows) >= _FEWEST:
+            is_left = np.arange(len(known.rows)) % _LEFT_OUT == 0
+            taught = KnownRecords(known.rows[~is_left], known.features[~is_left])
+            asked, truth = known.rows[is_left], known.features[is_left]
+            found = {("guess", 0.0): _regressed(own, taught), ("regression", 0.0): _regressed(seen.inputs, taught)}
+            if seen.can_replay and len(taught.rows) >= columns:
+                for one in _REPLAY_PENALTIES:
+                    found["replay", one] = seen.replayed(found["regression", 0.0], taught, one)
+            losses = {key: float(((values[asked] - truth) ** 2).mean()) for key, values in found.items()}
+            way, penalty = min(losses, key=lambda key: losses[key])
+            for (name, _), loss in losses.items():
+                errors[name] = min(loss, errors.get(name, np.inf))
+        guess = _regressed(own, known)
+        values = guess if way == "guess" else _regressed(seen.inputs, known)
+        if way == "replay":
+            values = seen.replayed(values, known, penalty)
+        others = np.setdiff1d(np.arange(len(seen.rows)), known.rows)
+        return EstimatedFeatures(
+            seen.rows[others], _by_peer(view, values[others]), _by_peer(view, guess[others]), errors
+        )
+
+
+class _Seen:
+    """What was forwarded of each record in its first uses.
+
+    Attributes:
+        rows: (m,) which records, as indices in the common order.
+        inputs: (m, uses h + 1), all that was forwarded of a record, and a constant.
+    """
+
+    def __init__(self, view: TrainingView, epochs: int) -> None:
+        self._view, self._steps = view, view.forwarded
+        visits = np.bincount(np.concatenate([one.rows for one in self._steps]), minlength=view.n)
+        self.rows = np.flatnonzero(visits)
+        h, m = view.columns, len(self.rows)
+        most = max(1, min(_MOST_OF_RECORD // h, _MOST_NUMBERS // (m * h)))
+        self._uses = int(min(epochs, visits[self.rows].min(), most))
+        products, self._step_of = np.zeros((m, self._uses, h)), np.zeros((m, self._uses), dtype=np.int64)
+        place, used = np.zeros(view.n, dtype=np.int64), np.zeros(view.n, dtype=np.int64)
+        place[self.rows] = np.arange(m)
+        for number, one in enumerate(self._steps):
+            looked = used[one.rows] < self._uses
+            rows = one.rows[looked]
+            products[place[rows], used[rows]] = one.products[looked]
+            self._step_of[place[rows], used[rows]] = number
+            used[rows] += 1
+        self._products, self._place = products, place
+        self.inputs = np.column_stack([products.reshape(m, -1), np.ones(m)])
+
+    @property
+    def can_replay(self) -> bool:
+        """Whether it is known how weights move."""
+        return isinstance(self._view.learner, Network)
+
+    def known_among(self, known: KnownRecords) -> KnownRecords:
+        """The known records that training used, as places in ``rows``. Raises ViewError where there is none."""
+        used = np.isin(known.rows, self.rows)
+        if not used.any():
+            raise ViewError("None of known_records was trained on: give some that were.")
+        return KnownRecords(self._place[known.rows[used]], known.features[used])
+
+    def replayed(self, start: FloatArray, known: KnownRecords, penalty: float) -> FloatArray:
+        """Move (m, d) estimates to what agrees with how they moved the weights.
+
+        Args:
+            start: by regression; what the equations leave open stays as it says.
+            known: places in ``rows``, and features that span all columns.
+            penalty: of leaving ``start``, relative.
+        """
+        # Far beyond what a feature may be: keeps what doesn't settle from growing out of numbers.
+        largest = _FARTHEST * max(float(np.abs(known.features).max()), 1e-300)
+        estimate = start.copy()
+        estimate[known.rows] = known.features
+        for _ in range(_ROUNDS):
+            moved = self._movement(estimate)
+            at = self._step_of[known.rows]
+            told = self._products[known.rows] + np.einsum("md,mudh->muh", known.features, moved[at])
+            begin = np.linalg.lstsq(
+                np.repeat(known.features, self._uses, axis=0), told.reshape(-1, told.shape[2]), rcond=None
+            )[0]
+            before, estimate = estimate, np.empty_like(estimate)
+            for first in range(0, len(estimate), _CHUNK):
+                part = slice(first, first + _CHUNK)
+                weights = begin - moved[self._step_of[part]]
+                estimate[part] = _solved(weights, self._products[part], start[part], penalty)
+            estimate = np.clip(estimate, -largest, largest)
+            estimate[known.rows] = known.features
+            if float(((estimate - before) ** 2).mean()) <= _SETTLED * float((estimate**2).mean()):
+                break
+        return estimate
+
+    def _movement(self, features: FloatArray) -> FloatArray:
+        """How far weights had moved before each step, (steps, d, h), were these (m, d) features the true ones."""
+        learner = self._view.learner
+        assert isinstance(learner, Network)  # noqa: S101 - can_replay
+        optimiser = optimiser_named(learner.optimiser, learner.learning_rate)
+        moved, path = np.zeros((features.shape[1], self._view.columns)), []
+        steps: tuple[Forwarded, ...] = self._steps[: int(self._step_of.max()) + 1]
+        for one in steps:
+            path.append(moved)
+            gradient = features[self._place[one.rows]].T @ one.backward / len(one.rows)
+            moved = moved + optimiser.change(gradient)
+        return np.array(path)
+
+
+def _solved(weights: FloatArray, products: FloatArray, start: FloatArray, penalty: float) -> FloatArray:
+    """Features x near start with x W = z: weights (m, uses, d, h), products (m, uses, h), start (m, d)."""
+    matrix = np.moveaxis(weights, 2, 1).reshape(len(weights), start.shape[1], -1)
+    left = products.reshape(len(products), -1) - np.einsum("md,mdz->mz", start, matrix)
+    normal = matrix @ matrix.transpose(0, 2, 1)
+    size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / start.shape[1]
+    normal = normal + (penalty * size + 1e-300) * np.eye(start.shape[1])
+    solved: FloatArray = start + np.linalg.solve(normal, matrix @ left[:, :, None])[:, :, 0]
+    return solved
+
+
+def _regressed(inputs: FloatArray, known: KnownRecords) -> FloatArray:
+    """Ridge regression of known features on (m, p) inputs, (m, d); its penalty has the least leave-one-out error."""
+    centred = inputs - inputs[known.rows].mean(axis=0)
+    taught, mean = centred[known.rows], known.features.mean(axis=0)
+    gram, best = taught @ taught.T, (np.inf, np.zeros_like(known.features))
+    size = max(float(np.trace(gram)) / len(gram), 1e-300)
+    for penalty in _PENALTIES:
+        inverse = np.linalg.inv(gram + penalty * size * np.eye(len(gram)))
+        dual = inverse @ (known.features - mean)
+        error = float(((dual / np.diag(inverse)[:, None]) ** 2).mean())
+        if error < best[0]:
+            best = (error, dual)
+    found: FloatArray = mean + centred @ (taught.T @ best[1])
+    return found
+
+
+def _by_peer(view: TrainingView, values: FloatArray) -> dict[str, FloatArray]:
+    """Split the columns of all peers, (m, D), by peer."""
+    ends = np.cumsum(list(view.peer_features.values()))[:-1]
+    return dict(zip(view.peer_features, np.split(values, ends, axis=1), strict=True))

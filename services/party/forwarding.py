@@ -1,0 +1,95 @@
+"""A party's part in the forward pass of a learner that forwards its first layer. Knows no network.
+
+passive party   Z = X W, under a mask that cancels in the sum of all parties'   SendHidden ──>   label party
+label party     Z = X W + the sum of what came: no single party's where several forward
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Executor, Future
+from typing import Protocol
+
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage
+from services.common.meters import StageTimer
+from services.protocol1.exchange import GradientExchange, StepRoles
+from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
+from services.protocol1.peer import Peer
+from vfl.arrays import FloatArray
+from vfl.crypto.ciphers import Plain
+from vfl.crypto.pairwise_masks import PairwiseMasks
+
+
+class ForwardingObserver(Protocol):
+    """Sees what a party is shown where a learner forwards."""
+
+    def forwarded(self, step: int, products: FloatArray) -> None:
+        """The other parties' products of a step, added up, (rows, h); at the label party."""
+
+    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
+        """What a peer has sent in the clear, (rows, columns)."""
+
+
+def step_roles(agreement: Agreement, name: str) -> StepRoles:
+    """Who sends what to this party in a step."""
+    spec, active = agreement.plan.family.spec, agreement.active.name
+    if not spec.forwards:
+        return StepRoles(agreement.senders)
+    others = tuple(party.name for party in agreement.peers_of(name) if party != agreement.active)
+    in_the_clear = isinstance(agreement.plan.encryption, Plain)
+    if name == active:
+        return StepRoles(agreement.senders, others, agreement.outputs, reads_directly=in_the_clear)
+    return StepRoles(agreement.senders, masked_with=others, reads_directly=in_the_clear)
+
+
+class Forwarding:
+    """Answers a half's ``Forward``, step by step, where its learner forwards.
+
+    Attributes:
+        units: h, columns of the products.
+        mask_key: what the other parties that forward agree on masks with; empty where no other does.
+    """
+
+    def __init__(self, agreement: Agreement, name: str, peers: Mapping[str, Peer], executor: Executor) -> None:
+        self._name, self._session_id, self._executor = name, agreement.session_id, executor
+        self._is_label_party = name == agreement.active.name
+        self._label_party = peers.get(agreement.active.name)
+        self._others = [party.name for party in agreement.peers_of(name) if party != agreement.active]
+        self._masks = PairwiseMasks(name, agreement.session_id)
+        self._has_agreed = False
+        self.units = agreement.outputs
+        self.mask_key = self._masks.public_key if self._others and not self._is_label_party else b""
+
+    def products(
+        self,
+        step: int,
+        own: FloatArray,
+        exchange: GradientExchange,
+        timer: StageTimer,
+        observer: ForwardingObserver | None,
+    ) -> tuple[FloatArray, list[Future[None]]]:
+        """What a half's ``Forward`` is answered with, (s, h), and what is still on its way to the label party.
+
+        Raises:
+            PeerVanished: where another party's products don't come.
+            Diverged: for products that don't fit the fixed point.
+            InvalidMessage: for another party's key that no mask can follow from.
+        """
+        if self._is_label_party:
+            with timer.stage("wait"):
+                theirs = sum_of_hidden(exchange.hidden(step), len(own))
+            if observer is not None:
+                observer.forwarded(step, theirs)
+            return own + theirs, []
+        if not self._has_agreed:
+            self._agree(exchange.mask_keys)
+        with timer.stage("encrypt"):
+            vector = hidden_vector(self._name, own, self._masks.mask(step, own.shape))
+        assert self._label_party is not None  # noqa: S101 - a passive party has it among its peers
+        return own, [self._executor.submit(self._label_party.send_hidden, self._session_id, step, vector)]
+
+    def _agree(self, shown: Mapping[str, bytes]) -> None:
+        try:
+            self._masks.agree({name: shown[name] for name in self._others})
+        except ValueError as error:
+            raise InvalidMessage(str(error)) from error
+        self._has_agreed = True

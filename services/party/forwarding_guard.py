@@ -1,0 +1,69 @@
+"""The guard of networks: what a forwarded layer tells of features, and the backward signal of labels, whatever is sent.
+
+Counts of equations don't say it: each of a signal's columns is another function of the same labels, and a hidden layer
+has as many numbers of each record as it has units, in every epoch.
+"""
+
+from services.common.agreement import Agreement
+from services.common.errors import OutOfOrder
+from services.party.guard import Mode
+
+
+def guard_forwarding(agreement: Agreement, name: str, mode: Mode) -> list[str]:
+    """Warn of what a learner that forwards tells of this party's data.
+
+    A passive party is warned unless units x epochs stay below half of the columns that the products are of: X of n
+    records follows from as many products X W_t as it has columns, where few records are known or X is of whole numbers.
+    A label party is always warned where others learn their gradients.
+
+    Args:
+        agreement: the session's terms.
+        name: the party's.
+        mode: warn, refuse (raises instead) or off.
+
+    Returns:
+        The warnings.
+
+    Raises:
+        OutOfOrder: the first warning, where the mode is refuse.
+    """
+    if mode == "off" or not agreement.plan.family.spec.forwards:
+        return []
+    warnings = _of_labels(agreement) if name == agreement.active.name else _of_features(agreement, name)
+    if warnings and mode == "refuse":
+        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
+    return warnings
+
+
+def _of_labels(agreement: Agreement) -> list[str]:
+    plan, active = agreement.plan, agreement.active.name
+    if plan.shares_weights:
+        return []
+    others = " and ".join(party.name for party in agreement.parties[1:])
+    remedy = plan.leakage.remedy
+    how = f", choose {remedy}" if remedy else ", choose a learner or a protocol that keeps gradients shared"
+    if not plan.is_encrypted:
+        return [
+            f"{others} can read labels of {active}'s records from the backward signal of each, which travels in the "
+            f"clear. To prevent it{how}."
+        ]
+    return [
+        f"{others} could learn labels of {active}'s records from the answers about each batch, whatever its size: a "
+        f"gradient of {agreement.residual_columns} units fits few other labels than the batch's own. Encrypting the "
+        f"backward signal hides it, and not what is summed of it. To prevent it{how}."
+    ]
+
+
+def _of_features(agreement: Agreement, name: str) -> list[str]:
+    units, epochs, active = agreement.outputs, agreement.plan.epochs, agreement.active.name
+    passive = agreement.parties[1:]
+    # Of several only the sum is seen.
+    columns = sum(party.feature_count for party in passive)
+    if 2 * units * epochs < columns:
+        return []
+    whose = f"{name}'s columns are {columns}" if len(passive) == 1 else f"all passive parties' columns are {columns}"
+    return [
+        f"{active} could learn every column of {name}'s records: it reads {units} sums of them for each record in each "
+        f"of {epochs} epochs, {units * epochs} in all, and {whose}. To prevent it, train so that units times epochs "
+        f"stay below half of these columns, add more of them, or defend what is forwarded."
+    ]
