@@ -10,6 +10,9 @@ messages, and prints a line per defence: the test records' area under the curve,
   columns, labels and all forwarded products, as a part of the error without the products. Products of all records are
   projected on as many directions as there are columns where that helps: noise has more of them.
 
+With ``--sums`` also what a passive party reads of labels in its gradients alone (``batch_inversion``), under batches
+that every epoch draws anew.
+
     python -m scripts.network_defences --data bank
 """
 
@@ -17,15 +20,19 @@ import argparse
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.linear_model import RidgeCV
 from sklearn.metrics import roc_auc_score
 
+import attacks
 import defences
+from attacks.recovered_labels import EstimatedLabels
+from attacks.training import ListeningAttack
+from attacks.training_views import Equations, OwnStep, TrainingView
 from defences import NoiseSource, TrainingTerms
-from services.common.agreement import TrainingPlan
+from services.common.agreement import FIXED, RESHUFFLED, TrainingPlan
 from services.party.party_defences import PartyDefences
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
@@ -68,6 +75,7 @@ class Case:
     epochs: int
     batch: int
     seed: int
+    sums: bool
     defence: str = ""
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -89,7 +97,8 @@ def measured(table: RegistryTable, case: Case) -> dict[str, float]:
         snap_to_grid(np.column_stack([features[:, own], np.ones(len(labels))])),
         snap_to_grid(features[:, others]),
     ]
-    plan = TrainingPlan(epochs=case.epochs, batch_size=case.batch, seed=case.seed)
+    batches = RESHUFFLED if case.sums else FIXED
+    plan = TrainingPlan(epochs=case.epochs, batch_size=case.batch, seed=case.seed, batches=batches)
     rows, party = rows_of_plan(plan, len(labels)), case.defences
     trained = party.replace_labels(labels, [str(one) for one in chosen], len(names))
     terms = TrainingTerms(
@@ -103,9 +112,10 @@ def measured(table: RegistryTable, case: Case) -> dict[str, float]:
         hidden=case.learner.hidden,
     )
     party.check(terms)
+    data = VerticalData(blocks, labels, len(names))
     run = train_network(
         case.learner,
-        VerticalData(blocks, trained, len(names)),
+        replace(data, labels=trained),
         plan.schedule(rows.train),
         epochs=case.epochs,
         generators=[np.random.default_rng([case.seed, one]) for one in range(2)],
@@ -118,7 +128,8 @@ def measured(table: RegistryTable, case: Case) -> dict[str, float]:
     return {
         "test": area(labels[rows.test], scores),
         **labels_read(run, labels, len(names)),
-        "columns": columns_read(run, replace(VerticalData(blocks, labels, len(names))), rows.train),
+        "columns": columns_read(run, data, rows.train),
+        **({"sums": labels_in_sums(run, data, case)} if case.sums else {}),
     }
 
 
@@ -152,6 +163,27 @@ def labels_read(run: ReferenceTraining, labels: IntArray, classes: int) -> dict[
         **{name: max(one, 1 - one) for name, one in found.items()},
         "all_epochs": max(max(one, 1 - one) for one in summed),
     }
+
+
+def labels_in_sums(run: ReferenceTraining, data: VerticalData, case: Case) -> float:
+    """Area under the curve of the training labels, by what a passive party reads of its gradients."""
+    own, last = data.blocks[1], run.seen[-1].step + 1
+    view = TrainingView(
+        role="passive",
+        features=own,
+        steps=tuple(OwnStep(one.step, one.rows, one.products[1]) for one in run.seen),
+        equations=tuple(Equations(one.step, "active", one.rows, own[one.rows], one.sums[1]) for one in run.seen),
+        peer_features={"active": data.blocks[0].shape[1]},
+        label_party="active",
+        learner=replace(case.learner, backward="paillier"),
+        classes=data.classes,
+        batch_size=case.batch,
+        share_step=2.0**-32,
+        steps_per_epoch=last // case.epochs,
+    )
+    found = cast(EstimatedLabels, cast(ListeningAttack, attacks.load_training("batch_inversion")).attack(view))
+    read = found.probabilities[found.rows, 1]
+    return float("nan") if found.reason else float(roc_auc_score(data.labels[found.rows], read))
 
 
 def columns_read(run: ReferenceTraining, data: VerticalData, train: IntArray) -> float:
@@ -191,6 +223,7 @@ def main() -> None:
     parser.add_argument("--data", default="breast_cancer")
     parser.add_argument("--rows", type=int, default=0, help="0: all")
     parser.add_argument("--hidden", nargs="+", type=int, default=[16])
+    parser.add_argument("--sums", action="store_true", help="attack gradients as well")
     for name, default in (("epochs", 10), ("batch", 256), ("seeds", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--rate", type=float, default=0.1)
@@ -202,12 +235,8 @@ def main() -> None:
         for name, options in _CASES:
             if not (name or "none").startswith(given.only):
                 continue
-            found = [
-                measured(
-                    table, Case(learner, given.rows, given.epochs, given.batch, seed, name, tuple(options.items()))
-                )
-                for seed in range(given.seeds)
-            ]
+            case = Case(learner, given.rows, given.epochs, given.batch, 0, given.sums, name, tuple(options.items()))
+            found = [measured(table, replace(case, seed=seed)) for seed in range(given.seeds)]
             told = " ".join(f"{one}={np.mean([each[one] for each in found]):.3f}" for one in found[0])
             print(f"h={hidden} {name or 'none'}{options or ''}: {told}", flush=True)
 
