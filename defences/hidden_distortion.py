@@ -18,9 +18,9 @@ class HiddenNoise:
     The noise is a secret function of the record's own products: who asks again with the same weights gets the same
     numbers, so that repeating a question doesn't average the noise away.
 
-    What it does not stop: each epoch shows every record again under weights that hardly moved, with fresh noise: who
-        joins e epochs has a noise of sigma / sqrt(e) at best. Training may answer noise by larger weights. Complete
-        records, of which a label party holds some, teach it a regression that noise only makes slower to learn.
+    What it does not stop: each epoch shows every record again, with fresh noise, under weights that hardly moved; errors
+        average. Products of all records have no more directions than the passive columns, noise has all of them: who
+        projects on the largest takes most of it off. The rest a regression learns from complete records.
 
     Attributes:
         sigma: standard deviation, in units of a product.
@@ -39,6 +39,7 @@ class HiddenNoise:
         cost="accuracy",
         needs=("hidden_layer",),
         stops=("columns",),
+        tried_with={"sigma": 1.0},
     )
 
     sigma: float = 0.5
@@ -66,8 +67,7 @@ class HiddenRounding:
     """Rounds every number that the party sends of its products X W to a multiple of a step.
 
     What it does not stop: over the records and units of a session rounding errors are as good as noise of standard
-        deviation step / sqrt(12), with all that ``HiddenNoise`` doesn't stop either. Each number is an interval that
-        the features must lie in.
+        deviation step / sqrt(12), and ``HiddenNoise`` says what that doesn't stop. Products far below a step are 0.
 
     Attributes:
         step: in units of a product.
@@ -86,6 +86,7 @@ class HiddenRounding:
         cost="accuracy",
         needs=("hidden_layer",),
         stops=("columns",),
+        tried_with={"step": 2.0},
     )
 
     step: float = 0.5

@@ -63,6 +63,7 @@ class LabelRandomisedResponse:
         summary="replaces some training labels by others at random, once for all sessions",
         cost="accuracy",
         stops=("labels",),
+        tried_with={"epsilon": 1.0},
     )
 
     epsilon: float = 2.0

@@ -18,8 +18,8 @@ class MaxNorm:
         mean 0, so that gradients are right on average.
 
     What it does not stop: the noise stays on the line of the signal, which of two classes is nearly the same for all
-        records. Who knows of it reads the line, and from the distribution on the line (a fixed value for the longest
-        record, a wide one for short ones) what is left of the label. A signal of exactly zero stays zero.
+        records. Who knows of it adds up where a record's signals of all epochs lie on that line. A signal of exactly
+        zero stays zero.
     """
 
     name: ClassVar[str] = "max_norm"

@@ -182,8 +182,10 @@ def labels_in_sums(run: ReferenceTraining, data: VerticalData, case: Case) -> fl
         steps_per_epoch=last // case.epochs,
     )
     found = cast(EstimatedLabels, cast(ListeningAttack, attacks.load_training("batch_inversion")).attack(view))
-    read = found.probabilities[found.rows, 1]
-    return float("nan") if found.reason else float(roc_auc_score(data.labels[found.rows], read))
+    if found.reason:
+        return float("nan")
+    read = float(roc_auc_score(data.labels[found.rows], found.probabilities[found.rows, 1]))
+    return max(read, 1 - read)
 
 
 def columns_read(run: ReferenceTraining, data: VerticalData, train: IntArray) -> float:
