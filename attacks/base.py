@@ -6,6 +6,7 @@ An attack of each kind has its method, called by the service where its adversary
     training, listens              attack        reads a ``TrainingView``, once training is over
     training, replaces_messages    messages      its own messages of one session, and what they found
     training, replaces_features    code          what it encrypts in place of its features where weights are shared
+    training, replaces_shares      choose        what it adds to its shares of others' weights where a layer is shared
 
 ``attacks.training`` has the contract of attacks on training.
 """
@@ -20,7 +21,7 @@ from vfl.arrays import FloatArray
 Adversary = Literal["active", "passive", "either"]
 Phase = Literal["prediction", "training"]
 Knowledge = Literal["white_box", "black_box", "agnostic"]
-Conduct = Literal["listens", "replaces_messages", "replaces_features"]
+Conduct = Literal["listens", "replaces_messages", "replaces_features", "replaces_shares"]
 # What the adversary knows beforehand of the passive columns; each level knows all that the one before does. At every
 # level it may use what it owns, its columns and its labels. In order: public ranges only; each column's mean and
 # variance, or frequencies; the covariance of the passive columns among themselves; some complete records.
@@ -68,6 +69,7 @@ _METHODS: Mapping[tuple[Phase, Conduct], str] = {
     ("training", "listens"): "attack",
     ("training", "replaces_messages"): "messages",
     ("training", "replaces_features"): "code",
+    ("training", "replaces_shares"): "choose",
 }
 
 
@@ -82,6 +84,7 @@ class Scenario:
         model: what answers: linear, network where an installed model has hidden layers, or another learner's name.
         learner: what is trained, by name.
         is_trained: whether the federation trains; False where a model is installed.
+        forwards: whether the label party is answered with sums of a first layer, and makes scores of them itself.
         is_encrypted: whether it trains under Paillier.
         packing: whether values share a plaintext.
         rerandomise: whether answers carry fresh randomness.
@@ -95,6 +98,7 @@ class Scenario:
     model: str = "linear"
     learner: str = "linear"
     is_trained: bool = True
+    forwards: bool = False
     is_encrypted: bool = True
     packing: bool = True
     rerandomise: bool = True
@@ -136,8 +140,9 @@ class AttackSpec:
         source: the paper's section, or where else it comes from.
         summary: what it does, in a line for a list; empty for the first line of its docstring.
         cost: what it takes, in words; empty where nobody measured.
-        conduct: listens (the party follows the protocol), replaces_messages (it sends its own in training) or
-            replaces_features (it encrypts others than its own where weights are shared).
+        conduct: listens (the party follows the protocol), replaces_messages (it sends its own in training),
+            replaces_features (it encrypts others than its own where weights are shared) or replaces_shares (it adds to
+            its shares of others' weights, where a network's first layer is shared).
         level: what the adversary knows beforehand of the passive columns. An attack whose options decide has a property
             ``level`` (``level_of``).
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.

@@ -32,6 +32,9 @@ _APART = 4.0
 _EVEN, _RAREST = 0.5, 0.02
 # Of the labels' entropy: from so much told on, the frequency found is a better guess than even.
 _TELLING = 0.05
+# Below, which of two classes is which is a toss.
+_LEAST_TOLD = 0.2
+_WHY_NOTHING = "Not possible: the sums of all steps tell too little of labels; more epochs in other batches tell more."
 _TINY = 1e-300
 
 
@@ -83,8 +86,8 @@ class BatchInversion:
         if not found.reason and found.told >= _TELLING:
             share = min(one := float(found.probabilities[found.rows, 1].mean()), 1 - one)
             found = joint.attack(_as_linear(view, parts, sizes, max(share, _RAREST)))
-        if found.reason:
-            return found
+        if found.reason or found.told < _LEAST_TOLD:
+            return replace(found, reason=found.reason or _WHY_NOTHING)
         probabilities = found.probabilities.copy()
         probabilities[found.rows] = named_classes(probabilities[found.rows], view, found.rows)
         return replace(found, probabilities=probabilities)

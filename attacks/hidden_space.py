@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, Json, require
-from attacks.recovered_values import value_arrays
+from attacks.recovered_values import GUESSES_OF, value_arrays
 from attacks.training_views import Forwarded, KnownRecords, TrainingView
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
@@ -60,13 +60,14 @@ class EstimatedFeatures:
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Rows and values of every peer, and what is guessed without the federation."""
-        guesses = {f"guesses-{peer}": values for peer, values in self.guesses.items()}
+        guesses = {f"{GUESSES_OF}{peer}": values for peer, values in self.guesses.items()}
         return {**value_arrays(self.values, dict.fromkeys(self.values, self.rows)), **guesses}
 
 
 @dataclass(frozen=True)
 class HiddenSpace:
-    """Regresses passive columns on all that was forwarded of a record, then replays how weights moved.
+    """Regresses passive columns on all that was forwarded of a record and on what is owned, then replays how weights
+    moved.
 
     Known records that are left out choose the way and its penalty: where noise is added to what is forwarded, or the
     optimiser isn't known, the regression stands.
@@ -108,13 +109,14 @@ class HiddenSpace:
             raise AssertionError  # require has refused such views; this tells the type checker
         known = seen.known_among(known)
         own = np.column_stack([view.features, np.eye(view.classes)[view.labels]])[seen.rows]
+        inputs = np.column_stack([seen.inputs, own])
         errors: dict[str, float] = {}
         way, penalty = "regression", _REPLAY_PENALTIES[0]
         if len(known.rows) >= _FEWEST:
             is_left = np.arange(len(known.rows)) % _LEFT_OUT == 0
             taught = KnownRecords(known.rows[~is_left], known.features[~is_left])
             asked, truth = known.rows[is_left], known.features[is_left]
-            found = {("guess", 0.0): _regressed(own, taught), ("regression", 0.0): _regressed(seen.inputs, taught)}
+            found = {("guess", 0.0): _regressed(own, taught), ("regression", 0.0): _regressed(inputs, taught)}
             if seen.can_replay and len(taught.rows) >= columns:
                 for one in _REPLAY_PENALTIES:
                     found["replay", one] = seen.replayed(found["regression", 0.0], taught, one)
@@ -123,7 +125,7 @@ class HiddenSpace:
             for (name, _), loss in losses.items():
                 errors[name] = min(loss, errors.get(name, np.inf))
         guess = _regressed(own, known)
-        values = guess if way == "guess" else _regressed(seen.inputs, known)
+        values = guess if way == "guess" else _regressed(inputs, known)
         if way == "replay":
             values = seen.replayed(values, known, penalty)
         others = np.setdiff1d(np.arange(len(seen.rows)), known.rows)
@@ -137,7 +139,7 @@ class _Seen:
 
     Attributes:
         rows: (m,) which records, as indices in the common order.
-        inputs: (m, uses h + 1), all that was forwarded of a record, and a constant.
+        inputs: (m, uses h), all that was forwarded of a record.
     """
 
     def __init__(self, view: TrainingView, epochs: int) -> None:
@@ -157,7 +159,7 @@ class _Seen:
             self._step_of[place[rows], used[rows]] = number
             used[rows] += 1
         self._products, self._place = products, place
-        self.inputs = np.column_stack([products.reshape(m, -1), np.ones(m)])
+        self.inputs = products.reshape(m, -1)
 
     @property
     def can_replay(self) -> bool:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from vfl.arrays import FloatArray, IntArray
 
 # Before a peer's name.
-VALUES_OF, ROWS_OF = "values-", "rows-"
+VALUES_OF, ROWS_OF, GUESSES_OF = "values-", "rows-", "guesses-"
 
 
 def value_arrays(

@@ -13,10 +13,17 @@ One that replaces features, where weights are shared, brings those that its part
     own.forward, own.backward               # in place of the party's features
     weights = own.read(opened)              # at the opening: those that the party goes on with
     result = own.result()
+
+One that replaces shares, at the label party of a network whose first layer is shared, brings what it adds to them:
+
+    own = attack.choose(terms)              # before the first step; ValueError where it can't work
+    more = own.added(step, peer)            # to its share of a peer's weights, in this step and forward only
+    products = own.read(step, products)     # those that the party goes on with
+    result = own.result()
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from numpy.typing import NDArray
@@ -117,6 +124,7 @@ class SharingTerms:
         opening_bits: w, of each opened weight.
         opening_fraction_bits: how many of them are of the fraction.
         feature_fraction_bits: features are encrypted as multiples of 2 to minus this.
+        peers: how many features every other party has.
     """
 
     features: FloatArray
@@ -127,6 +135,7 @@ class SharingTerms:
     opening_bits: int
     opening_fraction_bits: int
     feature_fraction_bits: int
+    peers: Mapping[str, int] = field(default_factory=dict)
 
 
 class OtherFeatures(Protocol):
@@ -154,7 +163,30 @@ class EncodingAttack(Attack, Protocol):
         """What is encrypted in one session; raises ValueError, with a sentence, under terms that it can't work with."""
 
 
-TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack | EncodingAttack
+class ChosenShares(Protocol):
+    """What a label party adds to its shares of others' weights in one session, forward only, and what that told it."""
+
+    def added(self, step: int, peer: str) -> FloatArray | None:
+        """(d, h) numbers to add in a step to its share of a peer's weights; None for nothing.
+
+        They count modulo 2^8 with 32 fraction bits, as the products do that come back.
+        """
+
+    def read(self, step: int, products: FloatArray) -> FloatArray:
+        """Read the (s, h) sum of the others' products, from -2^7 to 2^7, and return what the party goes on with."""
+
+    def result(self) -> TrainingResult:
+        """Say what was recovered."""
+
+
+class ChoosingAttack(Attack, Protocol):
+    """An attack by a label party that chooses its shares of others' weights, where a first layer is shared."""
+
+    def choose(self, terms: SharingTerms) -> ChosenShares:
+        """What is added in one session; raises ValueError, with a sentence, under terms that it can't work with."""
+
+
+TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack | EncodingAttack | ChoosingAttack
 
 
 def listens(attack: TrainingAttack) -> TypeGuard[ListeningAttack]:
@@ -165,6 +197,11 @@ def listens(attack: TrainingAttack) -> TypeGuard[ListeningAttack]:
 def replaces_messages(attack: TrainingAttack) -> TypeGuard[ReplacingAttack]:
     """Whether the party sends messages of its own."""
     return attack.spec.conduct == "replaces_messages"
+
+
+def replaces_shares(attack: TrainingAttack) -> TypeGuard[ChoosingAttack]:
+    """Whether the party adds to its shares of others' weights."""
+    return attack.spec.conduct == "replaces_shares"
 
 
 def replaces_features(attack: TrainingAttack) -> TypeGuard[EncodingAttack]:

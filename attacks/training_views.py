@@ -72,7 +72,8 @@ class OwnStep:
     Attributes:
         step: counted from 0.
         rows: (s,) indices in the common order.
-        share: (s, columns), its share of f before its own defences; for a non-linear approximation its product.
+        share: (s, columns), its share of f before its own defences; for a non-linear approximation its product. Of a
+            network its products X W, and at the label party its backward signal.
     """
 
     step: int

@@ -25,7 +25,7 @@ from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
 from plumbline.judge.lights import is_open
-from plumbline.judge.protocols import ProtocolResult
+from plumbline.judge.variant_results import VariantResult
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
@@ -96,7 +96,7 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
     on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
     on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
     on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
-    protocol, sharing = request.federation.protocols[0], list[Candidate]()
+    protocol, sharing = request.federation.protocol, list[Candidate]()
     if protocol == "shared":  # nobody sends what they protect
         on_labels = [name for name in on_labels if not _OF_MESSAGES & set(specs[name].stages)]
     elif request.federation.cipher != IN_THE_CLEAR and request.federation.hidden is None:
@@ -229,13 +229,17 @@ def _file(run: AuditFolder) -> Path:
 
 
 def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: str) -> Findings:
-    """Run the federation of a candidate in a folder that goes, and judge it."""
-    trial = trial_of(plan, candidate, cipher)
+    """Run the federation of a candidate, and judge it."""
+    return _measured(trial_of(plan, candidate, cipher), candidate.title, tables, run)
+
+
+def _measured(trial: AuditPlan, title: str, tables: JoinedTables, run: AuditFolder) -> Findings:
+    """Run a federation in a folder that goes, and judge it."""
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
         folder = AuditFolder(Path(scratch))
         run_federation(trial, tables, folder, RunProgress())
         parties = trial.request.tables
-        return read_findings(folder.parties, parties.passive_names, candidate.title, titles=parties.titles)
+        return read_findings(folder.parties, parties.passive_names, title, titles=parties.titles)
 
 
 def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> AuditPlan:
@@ -246,40 +250,41 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
     """
     asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
-    protocol = candidate.protocol or asked.protocols[0]
+    protocol = {"protocol": candidate.protocol} if candidate.protocol else {}
     request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
         black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
-        settings={**asked.settings, "cipher": cipher, "defence_options": options, "protocol": protocol},
+        settings={**asked.settings, "cipher": cipher, "defence_options": options, **protocol},
         try_defences=False,
-        beside=(),
+        listed={},
     )
     return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())
 
 
 def train_beside(
     plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, progress: RunProgress
-) -> tuple[ProtocolResult, ...]:
-    """Run the same federation under each further protocol, and write what all of them gave away.
+) -> tuple[VariantResult, ...]:
+    """Run every further variant of the request, and write what all of them gave away.
 
     Raises what ``run_federation`` raises.
     """
-    results = [findings.result]
-    for protocol in plan.request.federation.beside:
-        progress.stage(f"training under protocol={protocol}")
-        results.append(_tried(plan, Candidate(protocol=protocol), tables, run, plan.cipher.cipher).result)
-        write_durably(_protocols(run), json.dumps([asdict(one) for one in results[1:]], indent=1).encode())
+    results = [findings.in_short(plan.title)]
+    for one in plan.beside:
+        progress.stage(f"training {one.title}")
+        results.append(_measured(one, one.title, tables, run).in_short(one.title))
+        write_durably(_variants(run), json.dumps([asdict(one) for one in results], indent=1).encode())
     return tuple(results)
 
 
-def read_beside(run: AuditFolder, findings: Findings) -> tuple[ProtocolResult, ...]:
-    """The run's protocol and those that were trained under beside it; empty without any. Raises RunFolderError."""
-    file = _protocols(run)
+def read_beside(run: AuditFolder, findings: Findings) -> tuple[VariantResult, ...]:
+    """The run as it is judged now, and the variants beside it; empty without any. Raises RunFolderError."""
+    file = _variants(run)
     if not os.path.lexists(file):
         return ()
-    return (findings.result, *parsed(tuple[ProtocolResult, ...], read_json(file), file))
+    first, *others = parsed(tuple[VariantResult, ...], read_json(file), file)
+    return (findings.in_short(first.variant), *others)
 
 
-def _protocols(run: AuditFolder) -> Path:
-    return run.path / "protocols.json"
+def _variants(run: AuditFolder) -> Path:
+    return run.path / "variants.json"

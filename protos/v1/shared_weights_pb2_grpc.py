@@ -110,13 +110,34 @@ class SharedWeightsStub(object):
                 request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
+        self.SendWeightPads = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/SendWeightPads',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.SendWeightDifferences = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/SendWeightDifferences',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.SendSignalPads = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/SendSignalPads',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.SendSignalDifferences = channel.stream_unary(
+                '/plumbline.v1.SharedWeights/SendSignalDifferences',
+                request_serializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
 
 
 class SharedWeightsServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def SendPublicKey(self, request, context):
-        """Once per session: the key that the caller's features are under, and its proof.
+        """Once per session: the key that the caller's features are under, and its proof. Of a learner that forwards a layer the
+        label party's, for pads; between passive parties what they agree on masks with, and no key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -224,6 +245,34 @@ class SharedWeightsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendWeightPads(self, request_iterator, context):
+        """Of a learner that forwards a layer, once per step, by the label party: pads of its shares of the callee's weights,
+        under its own key, which has encrypted nothing but pads, and the shares minus the pads, uniform numbers in the clear.
+        SendForward then comes under the label party's key, HandOn with what is left of the products.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SendWeightDifferences(self, request_iterator, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SendSignalPads(self, request_iterator, context):
+        """The same of the backward signal. SendBackward then comes under the label party's key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SendSignalDifferences(self, request_iterator, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SharedWeightsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -299,6 +348,26 @@ def add_SharedWeightsServicer_to_server(servicer, server):
             ),
             'ShowWord': grpc.stream_unary_rpc_method_handler(
                     servicer.ShowWord,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendWeightPads': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendWeightPads,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendWeightDifferences': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendWeightDifferences,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendSignalPads': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendSignalPads,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'SendSignalDifferences': grpc.stream_unary_rpc_method_handler(
+                    servicer.SendSignalDifferences,
                     request_deserializer=protos_dot_v1_dot_common__pb2.CipherVectorPart.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
@@ -706,6 +775,114 @@ class SharedWeights(object):
             request_iterator,
             target,
             '/plumbline.v1.SharedWeights/ShowWord',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendWeightPads(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/SendWeightPads',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendWeightDifferences(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/SendWeightDifferences',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendSignalPads(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/SendSignalPads',
+            protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendSignalDifferences(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/plumbline.v1.SharedWeights/SendSignalDifferences',
             protos_dot_v1_dot_common__pb2.CipherVectorPart.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,

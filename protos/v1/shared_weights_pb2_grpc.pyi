@@ -35,7 +35,9 @@ class SharedWeightsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SharedWeightsAsyncStub: ...
     SendPublicKey: _grpc.UnaryUnaryMultiCallable[_exchange_pb2.PublicKeyMessage, _common_pb2.Acknowledgement]
-    """Once per session: the key that the caller's features are under, and its proof."""
+    """Once per session: the key that the caller's features are under, and its proof. Of a learner that forwards a layer the
+    label party's, for pads; between passive parties what they agree on masks with, and no key.
+    """
     SendRows: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
     """Once per session: the caller's encrypted training rows, under its own key. A header's step is the number of the part."""
     SendBlocks: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
@@ -74,12 +76,23 @@ class SharedWeightsStub:
     """By the label party, under the callee's validation key: a masked product of pads with its own shares."""
     ShowWord: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
     """By the passive party: 16 bits of its share of the sum of squares, in the clear."""
+    SendWeightPads: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    """Of a learner that forwards a layer, once per step, by the label party: pads of its shares of the callee's weights,
+    under its own key, which has encrypted nothing but pads, and the shares minus the pads, uniform numbers in the clear.
+    SendForward then comes under the label party's key, HandOn with what is left of the products.
+    """
+    SendWeightDifferences: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    SendSignalPads: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
+    """The same of the backward signal. SendBackward then comes under the label party's key."""
+    SendSignalDifferences: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
 
 @_typing.type_check_only
 class SharedWeightsAsyncStub(SharedWeightsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     SendPublicKey: _aio.UnaryUnaryMultiCallable[_exchange_pb2.PublicKeyMessage, _common_pb2.Acknowledgement]  # type: ignore[assignment]
-    """Once per session: the key that the caller's features are under, and its proof."""
+    """Once per session: the key that the caller's features are under, and its proof. Of a learner that forwards a layer the
+    label party's, for pads; between passive parties what they agree on masks with, and no key.
+    """
     SendRows: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Once per session: the caller's encrypted training rows, under its own key. A header's step is the number of the part."""
     SendBlocks: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
@@ -118,6 +131,15 @@ class SharedWeightsAsyncStub(SharedWeightsStub):
     """By the label party, under the callee's validation key: a masked product of pads with its own shares."""
     ShowWord: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """By the passive party: 16 bits of its share of the sum of squares, in the clear."""
+    SendWeightPads: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Of a learner that forwards a layer, once per step, by the label party: pads of its shares of the callee's weights,
+    under its own key, which has encrypted nothing but pads, and the shares minus the pads, uniform numbers in the clear.
+    SendForward then comes under the label party's key, HandOn with what is left of the products.
+    """
+    SendWeightDifferences: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    SendSignalPads: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """The same of the backward signal. SendBackward then comes under the label party's key."""
+    SendSignalDifferences: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
 
 class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -126,7 +148,9 @@ class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
         request: _exchange_pb2.PublicKeyMessage,
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
-        """Once per session: the key that the caller's features are under, and its proof."""
+        """Once per session: the key that the caller's features are under, and its proof. Of a learner that forwards a layer the
+        label party's, for pads; between passive parties what they agree on masks with, and no key.
+        """
 
     @_abc_1.abstractmethod
     def SendRows(
@@ -249,5 +273,38 @@ class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
         """By the passive party: 16 bits of its share of the sum of squares, in the clear."""
+
+    @_abc_1.abstractmethod
+    def SendWeightPads(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Of a learner that forwards a layer, once per step, by the label party: pads of its shares of the callee's weights,
+        under its own key, which has encrypted nothing but pads, and the shares minus the pads, uniform numbers in the clear.
+        SendForward then comes under the label party's key, HandOn with what is left of the products.
+        """
+
+    @_abc_1.abstractmethod
+    def SendWeightDifferences(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
+
+    @_abc_1.abstractmethod
+    def SendSignalPads(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """The same of the backward signal. SendBackward then comes under the label party's key."""
+
+    @_abc_1.abstractmethod
+    def SendSignalDifferences(
+        self,
+        request_iterator: _MaybeAsyncIterator[_common_pb2.CipherVectorPart],
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
 
 def add_SharedWeightsServicer_to_server(servicer: SharedWeightsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

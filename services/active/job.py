@@ -261,7 +261,9 @@ class Job:
         training.keep_epoch(kept)
         if not self._context.adversary.is_idle:
             self._observer.stage("attacking")
-            self._context.adversary.attack(training, self._observer.step)
+            self._context.adversary.attack(
+                training, self._observer.step, ids=IdArray.of(self._data.ids).take(self.order)
+            )
         self._record.note(
             epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
             kept_epoch=kept,

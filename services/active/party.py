@@ -33,7 +33,7 @@ from services.party.party_training import PartyTraining
 from services.party.served_models import ServedModels
 from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
-from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_mailbox import ShareMailbox
 from vfl.arrays import FloatArray
 from vfl.data import Table, encode_labels
 from vfl.learning.score_quality import ScoreQuality
@@ -272,7 +272,7 @@ class ActiveParty:
         auxiliary = AuxiliaryRows(
             features_active=known.own_features(indices),
             features_passive=records.features[aligned],
-            scores=self._scoring.scores(model.model, indices.tolist()),
+            scores=self._scoring.answers(model.model, indices.tolist()),
             labels=model.model.labels_of(indices),
         )
         return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
@@ -287,6 +287,9 @@ class ActiveParty:
         if model.knowledge is None or scores is None:
             return
         rows, scores = model.knowledge.unknown_of(rows, scores)
+        if rows and model.model.agreement.plan.family.spec.forwards:
+            # What this party is told of these records, and not what it makes of it.
+            scores = self._scoring.answers(model.model, rows)
         if rows:
             self._attack_host.attack(model.knowledge, rows, scores, tell)
 
@@ -336,9 +339,9 @@ class ActiveParty:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
         return self._peers_training(session_id).exchange_as(GradientExchange)
 
-    def share_exchange_of(self, session_id: str) -> ShareExchange:
+    def share_exchange_of(self, session_id: str) -> ShareMailbox:
         """The same where weights are shared."""
-        return self._peers_training(session_id).exchange_as(ShareExchange)
+        return self._peers_training(session_id).exchange_as(ShareMailbox)
 
     def _peers_training(self, session_id: str) -> PartyTraining:
         session = self._session

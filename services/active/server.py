@@ -74,12 +74,14 @@ def known_beforehand(settings: Settings) -> PriorKnowledge:
 def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
-    transport, channels, context = prepare(settings, Role.ACTIVE, partial(TrainingAdversary, in_training))
+    beforehand = known_beforehand(settings)
+    adversary = partial(TrainingAdversary, in_training, known=beforehand.records)
+    transport, channels, context = prepare(settings, Role.ACTIVE, adversary)
     party = ActiveParty(
         context,
         {peer: PassiveLink(peer, channels[peer], settings.step_timeout) for peer in settings.passive_peers()},
         AttackHost(on_predictions, settings.run_dir, context.record.lost),
-        known_beforehand(settings),
+        beforehand,
     )
     handler = servicer.ActiveServicer(party, settings.plan())
 

@@ -4,9 +4,9 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from attacks import Json, TrainingResult, TrainingView
 from attacks.base import refusal
 from attacks.training import (
+    ChosenShares,
     HonestFactory,
     OtherFeatures,
     ReplacingAttack,
@@ -24,8 +25,9 @@ from attacks.training import (
     listens,
     replaces_features,
     replaces_messages,
+    replaces_shares,
 )
-from attacks.training_views import Equations, OwnStep
+from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
 from services.common.agreement import Agreement
 from services.common.lost_records import LostRecords
@@ -43,6 +45,8 @@ from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
 from vfl.crypto.sharing.shares import Shares
+from vfl.data import Table
+from vfl.data.id_array import IdArray, IdIndex
 
 _log = logging.getLogger(__name__)
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
@@ -68,6 +72,7 @@ class TrainingAdversary:
         folder: Path | None,
         lost: LostRecords | None = None,
         arithmetic: Arithmetic | None = None,
+        known: Table | None = None,
     ) -> None:
         """Mount attacks.
 
@@ -77,17 +82,19 @@ class TrainingAdversary:
             folder: where the outcomes are written. None writes nothing.
             lost: where it is noted what could not be written.
             arithmetic: computes the party's messages; by default the best kernel there is, on one core.
+            known: records that the label party's adversary has in full, with the other parties' columns.
 
         Raises:
-            ValueError: for two attacks that both replace messages, or features.
+            ValueError: for two attacks that both replace messages, features or shares.
         """
-        for what, replaces in (("messages", replaces_messages), ("features", replaces_features)):
+        replacing_what = ("messages", replaces_messages), ("features", replaces_features), ("shares", replaces_shares)
+        for what, replaces in replacing_what:
             replacing = [one for one, attack in mounted.items() if replaces(attack)]
             if len(replacing) > 1:
                 raise ValueError(f"{' and '.join(replacing)} both replace {what}: mount one of them.")
         self._lost = lost or LostRecords()
         self._arithmetic = arithmetic or EngineArithmetic()
-        self._mounted = dict(mounted)
+        self._mounted, self._known = dict(mounted), known
         self._name = name
         self._folder = RunFolder(folder) if folder is not None else None
         self._transcript = Transcript()
@@ -96,7 +103,7 @@ class TrainingAdversary:
         self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
         self._refused: dict[str, Exception | SystemExit] = {}
         # Where weights are shared: what is encrypted in place of features, or why it can't be.
-        self._others: dict[str, OtherFeatures | Exception | SystemExit] = {}
+        self._others: dict[str, OtherFeatures | ChosenShares | Exception | SystemExit] = {}
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
@@ -130,6 +137,8 @@ class TrainingAdversary:
                 )
             elif replaces_features(attack) and not plan.shares_weights:
                 self._refused[one] = ValueError(f"{one} reads what protocol=shared opens: protocol=hu opens nothing.")
+            elif replaces_shares(attack) and not plan.shares_weights:
+                self._refused[one] = ValueError(f"{one} adds to shares of weights: only backward=shared has them.")
 
     def kept_sums(self, step: int, share: Shares) -> None:
         """Keep what a step on shared weights left the party with, where any attack is mounted."""
@@ -143,7 +152,19 @@ class TrainingAdversary:
         for one, attack in self._mounted.items():
             if replaces_features(attack) and one not in self._refused:
                 try:
-                    chosen = _CheckedFeatures(attack.code(sharing_terms(agreement, features)), features.shape)
+                    chosen = _CheckedFeatures(attack.code(sharing_terms(agreement, features, name)), features.shape)
+                    self._others[one] = chosen
+                except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
+                    self._others[one] = error
+        return chosen
+
+    def chosen_shares(self, agreement: Agreement, features: FloatArray) -> ChosenShares | None:
+        """What this party adds to its shares of others' first layers; None for nothing. It comes after features."""
+        chosen: ChosenShares | None = None
+        for one, attack in self._mounted.items():
+            if replaces_shares(attack) and one not in self._refused:
+                try:
+                    chosen = _CheckedShares(attack.choose(sharing_terms(agreement, features, self._name)))
                     self._others[one] = chosen
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._others[one] = error
@@ -170,7 +191,12 @@ class TrainingAdversary:
         return not self._mounted
 
     def attack(
-        self, training: PartyTraining, tell: TellsAttack = nobody_watches, *, records: IntArray | None = None
+        self,
+        training: PartyTraining,
+        tell: TellsAttack = nobody_watches,
+        *,
+        records: IntArray | None = None,
+        ids: IdArray | None = None,
     ) -> None:
         """Run every mounted attack on the transcript, once training is over, and write what it found.
 
@@ -178,6 +204,7 @@ class TrainingAdversary:
             training: this party's part of it.
             tell: is told how far this has come, before each attack and behind the last.
             records: (aligned rows,), which row of the own table each is: attacks then get earlier sessions as well.
+            ids: of the aligned rows in order, by which records that are known beforehand are found; None for none.
         """
         outcomes = []
         view: TrainingView | None = None
@@ -193,7 +220,7 @@ class TrainingAdversary:
                 if name in self._others:
                     found = self._found(name, _result(self._others[name]))
                 else:
-                    view = view or self._view(training, records)
+                    view = view or self._view(training, records, ids)
                     found = self._found(name, self._conclude[name](view))
                 reason = None if (said := found.pop("reason", None)) is None else str(said)
                 _log.info("Attack %s has run.", name)
@@ -243,7 +270,7 @@ class TrainingAdversary:
         while sum(_numbers(one) for one in self._earlier) > _MOST_KEPT:
             self._earlier.popleft()
 
-    def _view(self, training: PartyTraining, records: IntArray | None) -> TrainingView:
+    def _view(self, training: PartyTraining, records: IntArray | None, ids: IdArray | None) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
         step_size = plan.encryption.residual_step
         if plan.shares_weights:
@@ -267,15 +294,30 @@ class TrainingAdversary:
             steps_per_epoch=training.schedule.steps_per_epoch,
             records=records,
             earlier=() if records is None else tuple(self._earlier),
+            forwarded=tuple(self._of_forwarded(agreement)),
+            known_records=None if ids is None else self._known_records(ids),
         )
+
+    def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
+        """What the label party of a learner that forwards was sent and has sent, step by step."""
+        batches = _batches(agreement) if self._transcript.forwarded else ()
+        for step, products in self._transcript.forwarded.items():
+            if step in self._transcript.shares:  # the last one of a training that failed is not
+                yield Forwarded(step, batches[step], products, self._transcript.shares[step])
+
+    def _known_records(self, ids: IdArray) -> KnownRecords | None:
+        """Those of the records that are known beforehand which are aligned; None for none."""
+        if self._known is None:
+            return None
+        rows = IdIndex(ids).rows(self._known.ids)
+        return KnownRecords(rows[rows >= 0], self._known.features[rows >= 0]) if (rows >= 0).any() else None
 
     def _of_answers(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """Own shares and sums of every step, as answers told them."""
-        grid, gridded, batches = (
-            training.agreement.plan.encryption.residual_step,
-            training.gridded,
-            _batches(training.agreement),
-        )
+        agreement, gridded, batches = training.agreement, training.gridded, _batches(training.agreement)
+        # Forwarded products aren't encrypted.
+        is_sent = self._name in agreement.senders
+        grid = agreement.plan.encryption.residual_step if is_sent else None
         steps = [
             OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
             for step, share in self._transcript.shares.items()
@@ -285,7 +327,7 @@ class TrainingAdversary:
             for (step, peer), (matrix, sums) in self._transcript.sums.items()
         ]
         equations += [
-            Equations(step, peer, batches[step], np.eye(len(values)), values)
+            Equations(step, peer, batches[step], _identity(len(values)), values)
             for (step, peer), values in self._transcript.read.items()
         ]
         return steps, equations
@@ -332,6 +374,36 @@ class _CheckedFeatures:
         except (Exception, SystemExit) as error:  # reported with its result
             self._failure = error
             return opened
+
+    def result(self) -> TrainingResult:
+        """What the guest has recovered; raises what it has raised."""
+        if self._failure is not None:
+            raise self._failure
+        return self._guest.result()
+
+
+class _CheckedShares:
+    """A guest's choice of shares, whose bugs end no session: it is trained on, and they are reported."""
+
+    def __init__(self, guest: ChosenShares) -> None:
+        self._guest = guest
+        self._failure: Exception | SystemExit | None = None
+
+    def added(self, step: int, peer: str) -> FloatArray | None:
+        """What the guest adds; nothing once it has failed."""
+        try:
+            return None if self._failure else self._guest.added(step, peer)
+        except (Exception, SystemExit) as error:  # reported with its result
+            self._failure = error
+            return None
+
+    def read(self, step: int, products: FloatArray) -> FloatArray:
+        """Have the guest read products; where it fails, the party goes on with these."""
+        try:
+            return products if self._failure else _checked(self._guest.read(step, products.copy()), products.shape)
+        except (Exception, SystemExit) as error:  # reported with its result
+            self._failure = error
+            return products
 
     def result(self) -> TrainingResult:
         """What the guest has recovered; raises what it has raised."""
@@ -394,13 +466,19 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
     )
 
 
-def _result(others: OtherFeatures | Exception | SystemExit) -> TrainingResult:
+@lru_cache(maxsize=4)
+def _identity(rows: int) -> FloatArray:
+    """One for all steps of as many rows: together they would take more than all that was read."""
+    return np.eye(rows)
+
+
+def _result(others: OtherFeatures | ChosenShares | Exception | SystemExit) -> TrainingResult:
     if isinstance(others, (Exception, SystemExit)):
         raise others
     return others.result()
 
 
-def sharing_terms(agreement: Agreement, features: FloatArray) -> SharingTerms:
+def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> SharingTerms:
     """The same of a session on shared weights; raises ValueError for more records than an attack can hold."""
     plan = agreement.plan
     return SharingTerms(
@@ -412,6 +490,7 @@ def sharing_terms(agreement: Agreement, features: FloatArray) -> SharingTerms:
         opening_bits=plan.opening_bits,
         opening_fraction_bits=fraction_bits(plan.opening_bits),
         feature_fraction_bits=plan.feature_fraction_bits,
+        peers={peer.name: peer.feature_count for peer in agreement.peers_of(name)},
     )
 
 
@@ -419,7 +498,7 @@ def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
     plan = agreement.plan
     _check_visits(agreement)
-    if plan.shares_weights:
+    if plan.shares_weights and not plan.family.spec.forwards:
         blocks = SharedTerms(agreement).schedule
         numbers = (batch for epoch in range(plan.epochs) for batch in blocks.epoch(epoch))
         return tuple(np.concatenate([blocks.blocks[number] for number in batch]) for batch in numbers)

@@ -23,6 +23,7 @@ from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
 from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
+from vfl.learning.forms import forms_per_model
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
 from vfl.plugin_options import from_to as _from_to
@@ -210,8 +211,6 @@ class TrainingPlan:
                     f"The learner {self.learner} trains under {both} with these options, and the plan has {name}="
                     f"{one_line(str(found))}: leave {name} out, or change learner_options."
                 )
-        if self.shares_weights and self.family.spec.forwards:
-            raise InvalidMessage(f"The learner {self.learner} forwards a layer: protocol=shared carries none.")
         for one in fields(self):
             value = getattr(self, one.name)
             if expected := self.what_is_expected_of(one.name, value):
@@ -231,7 +230,7 @@ class TrainingPlan:
             raise InvalidMessage("protocol=shared has no messages in the clear: set cipher=paillier, or protocol=hu.")
         if not self.rerandomise:
             raise InvalidMessage("protocol=shared rerandomises every answer: set rerandomise=on, or protocol=hu.")
-        if self.family.spec.senders != "all":
+        if self.family.spec.senders != "all" and not self.family.spec.forwards:
             raise InvalidMessage(f"The learner {self.learner} doesn't train on shared weights: set protocol=hu.")
         if self.patience and LearnerCalls(self.family).quadratic_loss(0.0, 2) is None:
             raise InvalidMessage(
@@ -436,6 +435,16 @@ class Agreement:
     def outputs(self) -> int:
         """Columns of a party's shares of a record's outputs, as the learner says."""
         return LearnerCalls(self.plan.family).outputs(self.classes)
+
+    @property
+    def forms_per_model(self) -> int:
+        """How many linear forms of a record's features the label party is answered with by one model."""
+        return self.outputs if self.plan.family.spec.forwards else forms_per_model(self.classes)
+
+    @property
+    def forms_per_session(self) -> int:
+        """Likewise in a whole session: where a layer is forwarded, each epoch has a model of its own, and tells it."""
+        return self.forms_per_model * (self.plan.epochs + 1 if self.plan.family.spec.forwards else 1)
 
     @property
     def senders(self) -> frozenset[str]:

@@ -93,6 +93,10 @@ _FEW = {
         "SendDifferences": 4,
         "SendCrossed": 4,
         "ShowWord": 4,
+        "SendWeightPads": 4,
+        "SendWeightDifferences": 4,
+        "SendSignalPads": 4,
+        "SendSignalDifferences": 4,
     },
     active_pb2.DESCRIPTOR.services_by_name["Active"]: {
         # One job at a time; the others hear so.

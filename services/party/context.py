@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from attacks.training import OtherFeatures
+from attacks.training import ChosenShares, OtherFeatures
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.heartbeat import Heartbeat
 from services.common.scores import PartialScores, Products
@@ -21,6 +21,7 @@ from services.shared_weights.share_peer import SharePeer
 from vfl.arrays import FloatArray, IntArray
 from vfl.cores import Cores, OneCore
 from vfl.crypto import Engine
+from vfl.data.id_array import IdArray
 
 # Is told how many attacks are over, of how many, and which is at work; empty behind the last.
 TellsAttack: TypeAlias = Callable[[int, int, str], object]
@@ -75,8 +76,16 @@ class Adversary(TrainingObserver, Protocol):
     def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
         """What this party encrypts in place of its features where weights are shared; None for these themselves."""
 
+    def chosen_shares(self, agreement: Agreement, features: FloatArray) -> ChosenShares | None:
+        """What this party adds to its shares of others' first layers; None for nothing."""
+
     def attack(
-        self, training: PartyTraining, tell: TellsAttack = nobody_watches, *, records: IntArray | None = None
+        self,
+        training: PartyTraining,
+        tell: TellsAttack = nobody_watches,
+        *,
+        records: IntArray | None = None,
+        ids: IdArray | None = None,
     ) -> None:
         """Run every attack once training is over, and write what it found.
 
@@ -84,6 +93,7 @@ class Adversary(TrainingObserver, Protocol):
             training: this party's part of it.
             tell: is told how far this has come.
             records: (aligned rows,), which row of the own table each is; None where no other session is looked at.
+            ids: of the aligned rows in order; None where no record is known beforehand.
         """
 
 

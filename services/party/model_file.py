@@ -231,4 +231,5 @@ def _arrays_of(name: str, part: Part) -> dict[str, NDArray[Any]]:
 def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:
     start = f"{name}_"
     own = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
-    return SharedPart.of(own) if stays_shared(agreement) else LearnerCalls(agreement.plan.family).read_part(own)
+    read = LearnerCalls(agreement.plan.family).read_part
+    return SharedPart.of(own, read) if stays_shared(agreement) else read(own)

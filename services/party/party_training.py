@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from attacks.training import OtherFeatures
+from attacks.training import ChosenShares, OtherFeatures
 from defences import DefenceError, TrainingTerms
 from services.common import limits
 from services.common.agreement import Agreement, check_steps
@@ -31,21 +31,23 @@ from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
+from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.opening import stays_shared
 from services.shared_weights.opening_ledger import OpeningLedger
-from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart, check_is_served_shared
 from services.shared_weights.shared_steps import SharedMeans, SharedObserver, SharedSteps
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine
+from vfl.crypto.sharing.shares import Shares
 from vfl.data import GriddedFeatures
 from vfl.learning import Ask, BatchSchedule, BlockSchedule, Forward, OwnData, Part, Send, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
 
-E = TypeVar("E", GradientExchange, ShareExchange)
+E = TypeVar("E", GradientExchange, ShareMailbox)
 
 
 class TrainingObserver(SharedObserver, ForwardingObserver, Protocol):
@@ -75,6 +77,7 @@ class TrainingMeans:
         state: where the party keeps what it has opened.
         ledger: counts what others are opened about the party's records, over all sessions.
         others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
+        chosen: what an adversary adds to its shares of others' weights where a first layer is shared, likewise.
     """
 
     peers: Mapping[str, Peer]
@@ -89,6 +92,7 @@ class TrainingMeans:
     state: State = field(default_factory=StateInMemory)
     ledger: OpeningLedger | None = None
     others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None
+    chosen: Callable[[Agreement, FloatArray], ChosenShares | None] = lambda *_: None
 
 
 class PartyTraining:
@@ -159,7 +163,7 @@ class PartyTraining:
         batches = plan.schedule(self.rows.train)
         self.schedule: BatchSchedule | BlockSchedule = self._shared.schedule if self._shared else batches
         self.half = self._shared.half if self._shared else self._calls.begin(own)
-        self._parts_after_epoch: list[Part] = []
+        self._parts_after_epoch: list[Part | None] = []
         # Where weights stay shared, once training is over.
         self._frozen: SharedPart | None = None
         # Shares after every epoch that may be kept, until one is.
@@ -194,7 +198,7 @@ class PartyTraining:
         if self._learner.spec.trains and self._shared is None:
             self._project()
         self._rehearse()
-        self.exchange: GradientExchange | ShareExchange
+        self.exchange: GradientExchange | ShareMailbox
         if self._shared is not None:
             self.exchange = self._shared.exchange
         else:
@@ -207,7 +211,7 @@ class PartyTraining:
                 roles=step_roles(agreement, name),
             )
 
-    def _sharing(self, own: OwnData, means: TrainingMeans) -> SharedSteps:
+    def _sharing(self, own: OwnData, means: TrainingMeans) -> SharedSteps | LayerSteps:
         """What trains on shared weights; raises InvalidMessage for terms, or defences, that it can't work with."""
         if means.defences.changes_residuals:
             names = ", ".join(means.defences.names)
@@ -229,6 +233,9 @@ class PartyTraining:
             means.others(self.agreement, self.name, self._features),
             means.observer,
         )
+        if self._learner.spec.forwards:
+            chosen = means.chosen(self.agreement, self._features)
+            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer, chosen)
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
 
     def exchange_as(self, kind: type[E]) -> E:
@@ -277,9 +284,11 @@ class PartyTraining:
                 raise
             finally:
                 self._epoch_runs = False
-            self._parts_after_epoch.append(self._part)
+            # Of shares no learner makes a part: there is one when they are opened, or frozen.
+            is_shared = isinstance(self.half.weights, Shares)
+            self._parts_after_epoch.append(None if is_shared else self._part)
 
-    def _end_epoch(self, shared: SharedSteps, epoch: int) -> None:
+    def _end_epoch(self, shared: SharedSteps | LayerSteps, epoch: int) -> None:
         """Validate it, or open the weights after the last one; where epochs are validated, one is chosen first."""
         if not self.agreement.validates_on_shares:
             if epoch == self.agreement.plan.epochs - 1:
@@ -294,7 +303,7 @@ class PartyTraining:
         """Of the epoch that was validated last, at the label party, where weights are shared; NaN for none."""
         return self._shared_loss
 
-    def _end_sharing(self, shared: SharedSteps) -> None:
+    def _end_sharing(self, shared: SharedSteps | LayerSteps) -> None:
         """Open the weights, or freeze them as they are shared; then nothing is left of the shares of earlier epochs."""
         if stays_shared(self.agreement):
             self._frozen = shared.freeze()
@@ -332,7 +341,7 @@ class PartyTraining:
         for remark in self.remarks:
             _log.warning("%s", remark)
 
-    def _open_epoch(self, shared: SharedSteps, epoch: int) -> None:
+    def _open_epoch(self, shared: SharedSteps | LayerSteps, epoch: int) -> None:
         """Go back to the shares after an epoch, and open them; those of others are forgotten."""
         try:
             self._calls.set_weights(self.half, self._shares_after_epoch[epoch])
@@ -348,7 +357,7 @@ class PartyTraining:
         """This party's share of the model, as it stands; where weights are shared, once they are opened."""
         kept = self._kept_epoch
         epochs = len(self._parts_after_epoch) if kept is None else kept + 1
-        part = self._part if kept is None else self._parts_after_epoch[kept]
+        part = (None if kept is None else self._parts_after_epoch[kept]) or self._part
         return PartyModel(self.agreement, self.name, self._features, part, epochs, self._token_key, self._labels)
 
     def model_for(self, rows: Sequence[int]) -> PartyModel:

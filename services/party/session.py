@@ -170,6 +170,7 @@ def _training_of(
         state=context.state,
         ledger=ledger,
         others=context.adversary.other_features,
+        chosen=context.adversary.chosen_shares,
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed, trained_labels)

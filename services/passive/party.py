@@ -31,7 +31,7 @@ from services.passive.form_count import FormCount
 from services.passive.quota import AlignmentQuota
 from services.passive.submissions import SeenSubmissions
 from services.protocol1.exchange import GradientExchange
-from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.shared_serving import AskedOnce
 from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
@@ -280,9 +280,9 @@ class PassiveParty:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
         return self._peers_training(session_id).exchange_as(GradientExchange)
 
-    def share_exchange_of(self, session_id: str) -> ShareExchange:
+    def share_exchange_of(self, session_id: str) -> ShareMailbox:
         """The same where weights are shared."""
-        return self._peers_training(session_id).exchange_as(ShareExchange)
+        return self._peers_training(session_id).exchange_as(ShareMailbox)
 
     def _peers_training(self, session_id: str) -> PartyTraining:
         session = self._session

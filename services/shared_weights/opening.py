@@ -106,10 +106,12 @@ class _Threat:
 def stays_shared(agreement: Agreement) -> bool:
     """Whether weights stay shared after training: by the plan, or since a party refuses that they are opened.
 
-    It follows from the agreement alone. So all know it before they train, and it tells of nobody's data.
+    Of a learner that forwards they always do. It follows from the agreement alone. So all know it before they train,
+    and it tells of nobody's data.
     """
     plan = agreement.plan
-    return plan.shares_weights and (plan.serving == SHARED or any(_refusals(agreement)))
+    always = plan.serving == SHARED or plan.family.spec.forwards
+    return plan.shares_weights and (always or any(_refusals(agreement)))
 
 
 def _refusals(agreement: Agreement) -> Iterator[_Threat]:
@@ -158,7 +160,7 @@ def guard_opening(
             f"Weights stay shared after training, and scores are computed on shares. Were weights opened, "
             f"{threat.sentence}. To have them opened all the same, set PLUMBLINE_OPENING=always at {threat.about}"
             f"{threat.remedy}."
-            for threat in (() if plan.serving == SHARED else _refusals(agreement))
+            for threat in (() if plan.serving == SHARED or plan.family.spec.forwards else _refusals(agreement))
         ]
     if not plan.shares_weights:
         return []

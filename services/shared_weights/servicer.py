@@ -1,4 +1,4 @@
-"""Training on shared weights on the wire: reads messages, hands them to the session's ShareExchange."""
+"""Training on shared weights on the wire: reads messages, hands them to the session's exchange."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -10,7 +10,7 @@ from services.common.identity import Role
 from services.network.transport import Permissions, require_caller
 from services.protocol1.servicer import read_header, read_values
 from services.protocol1.vectors import PublicKeyShown
-from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.share_messages import Kind
 
 _SERVICE = shared_weights_pb2.DESCRIPTOR.services_by_name["SharedWeights"]
@@ -24,14 +24,14 @@ _Parts: TypeAlias = Iterator[common_pb2.CipherVectorPart]
 class SharedWeightsServicer(shared_weights_pb2_grpc.SharedWeightsServicer):
     """Serves the exchange to peers. ``exchange_of`` finds a session's exchange by its id, or raises OutOfOrder."""
 
-    def __init__(self, exchange_of: Callable[[str], ShareExchange]) -> None:
+    def __init__(self, exchange_of: Callable[[str], ShareMailbox]) -> None:
         self._exchange_of = exchange_of
 
     def SendPublicKey(
         self, request: exchange_pb2.PublicKeyMessage, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         """Take a peer's public key of a session."""
-        key = PublicKeyShown(request.key_id, request.key)
+        key = PublicKeyShown(request.key_id, request.key, request.mask_key)
         self._exchange_of(request.session_id).receive_public_key(require_caller(context).name, key)
         return common_pb2.Acknowledgement()
 
@@ -98,6 +98,26 @@ class SharedWeightsServicer(shared_weights_pb2_grpc.SharedWeightsServicer):
     def ShowWord(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         """Take a peer's word of a validation."""
         return self._received(Kind.WORD, request_iterator, context)
+
+    def SendWeightPads(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take encrypted pads of the label party's shares of this party's weights."""
+        return self._received(Kind.WEIGHT_PADS, request_iterator, context)
+
+    def SendWeightDifferences(
+        self, request_iterator: _Parts, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Take these shares minus their pads."""
+        return self._received(Kind.WEIGHT_DIFFERENCES, request_iterator, context)
+
+    def SendSignalPads(self, request_iterator: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """Take encrypted pads of the backward signal."""
+        return self._received(Kind.SIGNAL_PADS, request_iterator, context)
+
+    def SendSignalDifferences(
+        self, request_iterator: _Parts, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Take the backward signal minus its pads."""
+        return self._received(Kind.SIGNAL_DIFFERENCES, request_iterator, context)
 
     def _received(self, kind: Kind, parts: _Parts, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         peer = require_caller(context).name

@@ -25,60 +25,29 @@ A message that comes again changes nothing. A different one in its place is refu
 What arrives is checked as ciphertexts only, never as what they decrypt to.
 """
 
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import TypeVar
+from collections.abc import Iterator
 
 import numpy as np
 
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.state_folder import State, StateInMemory
-from services.protocol1.shown_keys import checked_key, shown_key
-from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
+from services.protocol1.shown_keys import shown_key
+from services.protocol1.vectors import PublicKeyShown
 from services.shared_weights.opening import kept_words, opened, opened_to, word_of
 from services.shared_weights.opening_ledger import OpeningLedger
-from services.shared_weights.share_holder import Ciphertexts, ShareHolder
+from services.shared_weights.share_holder import ShareHolder
+from services.shared_weights.share_mailbox import VALIDATION, Outgoing, Received, ShareMailbox
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.validation import Validation
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
+from vfl.crypto import PrivateKey, PublicKey
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
 
-T = TypeVar("T")
-_SERVING, _VALIDATION = " serving", " validation"
 
-
-@dataclass(frozen=True)
-class Outgoing:
-    """A message for a peer.
-
-    Attributes:
-        receiver: of it.
-        kind: of it.
-        step: or the number of the part.
-        vector: its values.
-    """
-
-    receiver: str
-    kind: Kind
-    step: int
-    vector: WireVector
-
-
-@dataclass(frozen=True)
-class _Received:
-    """What a message held, and a digest by which it is known when it comes again."""
-
-    digest: bytes
-    values: tuple[int, ...]
-
-
-class ShareExchange:
-    """Keeps one party's messages in order, for its own loop and for its peers' threads at once.
+class ShareExchange(ShareMailbox):
+    """One party's messages of a training and an opening.
 
     Attributes:
         public_key: this party's key of the session, to show to the peers.
@@ -108,129 +77,24 @@ class ShareExchange:
             ledger: counts what others are opened about this party's records.
             validation_key: for pads and nothing else; None where this party hides nothing.
         """
-        self._terms, self._name, self._holder, self._timeout = terms, name, holder, timeout
-        self._sizes = MessageSizes(terms)
+        self._sizes, self._holder = MessageSizes(terms), holder
         self._sizes.check()
-        self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
+        super().__init__(
+            terms,
+            name,
+            self._sizes,
+            holder.engine,
+            steps=terms.schedule.steps_per_epoch * terms.agreement.plan.epochs,
+            timeout=timeout,
+        )
         self._own_key = private_key.public_key
         self.public_key = shown_key(terms.agreement, name, private_key)
-        self._shown: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
-        # Of who holds V of this party's weights, by its name; a key that nothing of the training is under.
-        self._shown_to_serve: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
-        self._serving_key: PrivateKey | None = None
-        self._frozen: list[Outgoing] = []
-        self._shown_to_validate: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
         self._validation = Validation(terms, validation_key, holder.engine)
-        self._received: dict[tuple[Kind, str, int], _Received] = {}
-        self._condition = threading.Condition()
-        # Held while others' features are used: they are forgotten at the end, and not before.
-        self._computing = threading.Lock()
-        self._steps = terms.schedule.steps_per_epoch * terms.agreement.plan.epochs
         self._opening_bits = terms.agreement.plan.opening_bits
         self._state, self._ledger = state or StateInMemory(), ledger
-        self._step = 0
-        self._is_open = False
-        self._ended: str | None = None
 
-    # -- what peers send -------------------------------------------------------------------------------------------
-
-    def receive_public_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take a peer's key of this session.
-
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms, or isn't well-formed.
-            OutOfOrder: for a second, different one.
-        """
-        with self._condition:
-            if public_key := self._taken(self._shown, peer, key):
-                self._holder.take_key(peer, public_key)
-
-    def receive_serving_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take the key under which a peer freezes its share of this party's weights.
-
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or was trained under.
-            OutOfOrder: for a second, different one, or before the key of the training.
-            NotAllowed: from a peer that freezes nothing for this party.
-        """
-        with self._condition:
-            self._check_peer(peer)
-            if not self._sizes.is_sent(Kind.FROZEN, peer, self._name):
-                raise NotAllowed(f"{peer} has no serving key to show to {self._name}.")
-            if peer not in self._shown:
-                raise OutOfOrder(f"{peer} must show its public key before its serving key.")
-            if self._shown[peer][0].key_id == key.key_id:
-                raise InvalidMessage(f"{peer}'s serving key is the one that its features are under: make another.")
-            self._taken(self._shown_to_serve, peer, key, _SERVING)
-
-    def receive_validation_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take the key that a peer's pads are under.
-
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or is trained under.
-            OutOfOrder: for a second, different one.
-            NotAllowed: from a peer that hides nothing for this party.
-        """
-        with self._condition:
-            self._check_peer(peer)
-            if not self._sizes.is_sent(Kind.PADS, peer, self._name):
-                raise NotAllowed(f"{peer} has no validation key to show to {self._name}.")
-            if peer in self._shown and self._shown[peer][0].key_id == key.key_id:
-                raise InvalidMessage(f"{peer}'s validation key is the one that its features are under: make another.")
-            self._taken(self._shown_to_validate, peer, key, _VALIDATION)
-
-    def _taken(
-        self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
-    ) -> PublicKey | None:
-        """A key that is taken now; None where it was taken before."""
-        self._check_peer(peer)
-        if peer in shown:
-            if shown[peer][0] != key:
-                raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
-            return None
-        public_key = checked_key(self._terms.agreement, peer, key, purpose)
-        shown[peer] = key, public_key
-        self._condition.notify_all()
-        return public_key
-
-    def expects(self, peer: str, kind: Kind, step: int, header: VectorHeader) -> None:
-        """Refuse a message by its header, before any value of it is read.
-
-        Raises:
-            InvalidMessage: for another header than the agreed one.
-            NotAllowed: from a peer that sends no such message.
-            OutOfOrder: for another step, or before the peer's key.
-        """
-        with self._condition:
-            self._check_peer(peer)
-            if not self._sizes.is_sent(kind, peer, self._name):
-                raise NotAllowed(f"{peer} has no {kind} to send to {self._name}.")
-            if peer not in self._shown:
-                raise OutOfOrder(f"{peer} must show its public key before it sends anything.")
-            if kind is Kind.FROZEN and peer not in self._shown_to_serve:
-                raise OutOfOrder(f"{peer} must show its serving key before it freezes anything.")
-            if kind is Kind.PADS and peer not in self._shown_to_validate:
-                raise OutOfOrder(f"{peer} must show its validation key before it hides anything.")
-            if (kind, peer, step) not in self._received:
-                self._check_step(peer, kind, step)
-        header.check(self._header(kind, peer, self._name, step))
-
-    def receive(self, peer: str, kind: Kind, step: int, vector: WireVector) -> None:
-        """Take a peer's message, whose header was expected. What is refused changes nothing.
-
-        Raises:
-            InvalidMessage: for anything but the agreed number of ciphertexts.
-            OutOfOrder: for others than before.
-        """
-        self.expects(peer, kind, step, vector.header)
-        received = _Received(sha256(vector.data).digest(), self._values(peer, kind, vector))
-        with self._condition:
-            # It may have ended while they were read.
-            self._refuse_if_ended()
-            known = self._received.setdefault((kind, peer, step), received)
-            if known.digest != received.digest:
-                raise OutOfOrder(f"Different {kind} of step {step} were received already; they are taken once.")
-            self._condition.notify_all()
+    def _key_taken(self, peer: str, key: PublicKey) -> None:
+        self._holder.take_key(peer, key)
 
     # -- what this party's own training loop does ------------------------------------------------------------------
 
@@ -261,13 +125,13 @@ class ShareExchange:
                         for part in parts:
                             # The holder has them now; the digest knows them when they come again.
                             digest = self._received[kind, peer, part].digest
-                            self._received[kind, peer, part] = _Received(digest, ())
+                            self._received[kind, peer, part] = Received(digest, ())
 
     def forward(self, step: int, batch: IntArray, weights: Shares) -> list[Outgoing]:
         """Masked products for the parties whose V this one holds; the same again for the same step."""
         with self._computing:
             self._refuse_if_ended()
-            if self._is_open:
+            if self._is_over:
                 raise OutOfOrder("Training is over: no further step is taken.")
             answers = self._holder.forward(step, batch, weights)
         return [self._outgoing(peer, Kind.FORWARD, step, answer) for peer, answer in answers.items()]
@@ -317,7 +181,7 @@ class ShareExchange:
     def validation_key(self) -> PublicKeyShown | None:
         """How the key of this party's pads is shown; None where it has none."""
         key = self._validation.key
-        return None if key is None else shown_key(self._terms.agreement, self._name, key, _VALIDATION)
+        return None if key is None else shown_key(self._terms.agreement, self._name, key, VALIDATION)
 
     def hide(self, step: int, residual: Shares) -> list[Outgoing]:
         """A passive party's share of validation rows' residuals behind pads; the same again for the same step."""
@@ -349,7 +213,7 @@ class ShareExchange:
         (answer,) = self._await(Kind.CROSSED, active, step)
         word = self._validation.show(step, answer)
         if self._ledger is not None:
-            self._ledger.count(f"{agreement.session_id}{_VALIDATION} {step}", {active: WORD_BITS})
+            self._ledger.count(f"{agreement.session_id}{VALIDATION} {step}", {active: WORD_BITS})
         return [self._outgoing(active, Kind.WORD, step, (word,))]
 
     def mean_square(self, step: int) -> float:
@@ -372,7 +236,7 @@ class ShareExchange:
         Raises:
             StateNotKept: where it couldn't be remembered. Nothing is opened then.
         """
-        self._is_open = True
+        self._is_over = True
         places = self._terms.places(self._name)
         held = self._terms.held_by(self._name)
         words = {owner: word_of(weights[places[owner]], self._opening_bits) for owner in held}
@@ -388,54 +252,10 @@ class ShareExchange:
         word = self._await(Kind.OPENED, self._terms.holder(self._name), self._steps)
         return opened(np.array(word, dtype=np.object_).reshape(own.shape), own, self._opening_bits)
 
-    def serving_key(self, key: PrivateKey) -> PublicKeyShown:
-        """How a serving key of this party's own is shown."""
-        return shown_key(self._terms.agreement, self._name, key, _SERVING)
-
-    def freeze(self, weights: Shares, key: PrivateKey) -> list[Outgoing]:
-        """This party's shares of others' weights under its serving key, once; the same again whatever they are then."""
-        self._is_open = True
-        places, served = self._terms.places(self._name), self._terms.scores
-        if not self._frozen:
-            self._serving_key = key
-            for owner in self._terms.held_by(self._name):
-                # Output by output.
-                values = served.weights(weights[places[owner]]).T.ravel().tolist()
-                self._frozen.append(self._outgoing(owner, Kind.FROZEN, self._steps, self._holder.frozen(values, key)))
-        return self._frozen
-
-    def frozen(self) -> tuple[PublicKey, tuple[int, ...]]:
-        """V of this party's weights, and the key that it is under; raises PeerVanished without it."""
-        holder = self._terms.holder(self._name)
-        values = tuple(self._await(Kind.FROZEN, holder, self._steps))
-        return self._shown_to_serve[holder][1], values
-
-    def end(self, reason: str) -> None:
-        """End the exchange: whoever waits, or sends from now on, is told ``reason``. Others' features are forgotten."""
-        with self._condition:
-            self._ended = self._ended or reason
-            self._received.clear()
-            self._condition.notify_all()
-        with self._computing:
-            self._holder.forget_features()
+    def _forget(self) -> None:
+        self._holder.forget_features()
 
     # -- inner checks ----------------------------------------------------------------------------------------------
-
-    def _await(self, kind: Kind, peer: str, step: int) -> Ciphertexts:
-        with self._condition:
-            self._wait(lambda: (kind, peer, step) in self._received, f"{peer}'s {kind} of step {step}")
-            return self._received[kind, peer, step].values
-
-    def _wait(self, is_there: Callable[[], bool], what: str) -> None:
-        self._condition.wait_for(lambda: self._ended is not None or is_there(), self._timeout)
-        self._refuse_if_ended()
-        if not is_there():
-            raise PeerVanished(f"Waited {self._timeout:g} s for {what}; the session ends here.")
-
-    def _check_peer(self, peer: str) -> None:
-        self._refuse_if_ended()
-        if peer not in self._peers:
-            raise NotAllowed(f"{peer} is not a party of this session.")
 
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         if kind.is_once:
@@ -456,10 +276,6 @@ class ShareExchange:
         elif not self._step <= step <= self._step + 1:
             raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
 
-    def _refuse_if_ended(self) -> None:
-        if self._ended is not None:
-            raise OutOfOrder(f"The session has ended: {self._ended}")
-
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
         """The key that a message is under: its sender's, if those are its features. Some kinds are under none."""
         if kind in (Kind.HANDED, Kind.OPENED, Kind.DIFFERENCES, Kind.WORD):
@@ -472,22 +288,3 @@ class ShareExchange:
             return own if sender == self._name else self._shown_to_serve[sender][1]
         owner = sender if kind.is_once else receiver
         return self._own_key if owner == self._name else self._shown[owner][1]
-
-    def _header(self, kind: Kind, sender: str, receiver: str, step: int) -> VectorHeader:
-        key = self._key_of(kind, sender, receiver)
-        count, width = self._sizes.count(kind, sender, receiver, step), self._sizes.width(kind)
-        return VectorHeader(key.key_id if key else "", count, width, 0)
-
-    def _outgoing(self, receiver: str, kind: Kind, step: int, values: Ciphertexts) -> Outgoing:
-        header = self._header(kind, self._name, receiver, step)
-        data = to_bytes(values, header.width)
-        return Outgoing(receiver, kind, step, WireVector(header.key_id, header.count, header.width, 0, data))
-
-    def _values(self, peer: str, kind: Kind, vector: WireVector) -> tuple[int, ...]:
-        try:
-            values = from_bytes(vector.data, vector.count, vector.width)
-            if key := self._key_of(kind, peer, self._name):
-                check_ciphertexts(key, values, vector.count)
-        except InvalidCiphertext as error:
-            raise InvalidMessage(str(error)) from error
-        return values

@@ -90,10 +90,6 @@ class ShareHolder:
         """Put own features under the own key."""
         return self._engine.encrypt(self._key, plaintexts)
 
-    def frozen(self, values: Sequence[int], key: PrivateKey) -> list[int]:
-        """Put shares of another party's weights under this party's serving key, which nothing else is under."""
-        return self._engine.encrypt(key, values)
-
     def take_key(self, peer: str, key: PublicKey) -> None:
         """Take a peer's key, once its proof was checked."""
         self._peer_keys[peer] = key

@@ -29,6 +29,10 @@ class ShareLink:
             Kind.DIFFERENCES: stub.SendDifferences,
             Kind.CROSSED: stub.SendCrossed,
             Kind.WORD: stub.ShowWord,
+            Kind.WEIGHT_PADS: stub.SendWeightPads,
+            Kind.WEIGHT_DIFFERENCES: stub.SendWeightDifferences,
+            Kind.SIGNAL_PADS: stub.SendSignalPads,
+            Kind.SIGNAL_DIFFERENCES: stub.SendSignalDifferences,
         }
         self._timeout = timeout
 
@@ -50,4 +54,6 @@ class ShareLink:
 
 
 def _shown(session_id: str, key: PublicKeyShown) -> exchange_pb2.PublicKeyMessage:
-    return exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key.key_id, key=key.content)
+    return exchange_pb2.PublicKeyMessage(
+        session_id=session_id, key_id=key.key_id, key=key.content, mask_key=key.mask_key
+    )

@@ -25,6 +25,11 @@ class Kind(StrEnum):
     DIFFERENCES = "differences"
     CROSSED = "crossed"
     WORD = "word"
+    # Of a network's first layer (`services.shared_layer`).
+    WEIGHT_PADS = "weight pads"
+    WEIGHT_DIFFERENCES = "weight differences"
+    SIGNAL_PADS = "signal pads"
+    SIGNAL_DIFFERENCES = "signal differences"
 
     @property
     def is_once(self) -> bool:
@@ -51,6 +56,10 @@ class MessageSizes:
 
     terms: SharedTerms
 
+    def shows_key(self, sender: str) -> bool:
+        """Every party's features are under a key of its own."""
+        return True
+
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
         """Whether one party sends another such messages."""
         if kind.is_of_validation and not self.terms.agreement.validates_on_shares:
@@ -71,7 +80,9 @@ class MessageSizes:
                 return is_meant and self.terms.holder(receiver) == sender
             case Kind.HANDED:
                 return bool(self.terms.handed_owners(sender, receiver))
-        return sender != receiver
+            case Kind.ROWS | Kind.BACKWARD:
+                return sender != receiver
+        return False
 
     def parts(self, kind: Kind, sender: str) -> int:
         """How many parts a party's encrypted features have."""
@@ -101,6 +112,7 @@ class MessageSizes:
                 return terms.squares.values
             case Kind.CROSSED | Kind.WORD:
                 return 1
+        raise InvalidMessage(f"This session has no {kind}.")
 
     def width(self, kind: Kind) -> int:
         """Bytes of each value: of a ciphertext, a residue, an opened word."""

@@ -9,7 +9,7 @@ Both are uniform without each other. Only the coordinator has both, and reads a 
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,12 +26,19 @@ from vfl.crypto import Engine, InvalidCiphertext, PrivateKey, PublicKey, check_c
 from vfl.crypto.sharing.frozen_weights import Residues, residues_of
 from vfl.crypto.sharing.masked_products import kept, mask
 from vfl.crypto.sharing.shares import encoded
-from vfl.learning import Learner, LinearPart
+from vfl.learning import Learner, LinearPart, Part
 
 # Of masked products in a message, which holds 4 MiB.
 _MASKED_BYTES = 3 << 20
 # Twice as many as an active party has on their way.
 _REMEMBERED_REQUESTS = 128
+# Of a part's arrays: names of those of the learner's part start with the last.
+_FIELDS = ("share", "holder_key", "frozen", "serving_key")
+_OWN = "own_"
+
+
+def _bytes_of(values: Sequence[int], width: int) -> NDArray[np.uint8]:
+    return np.frombuffer(to_bytes(values, width), dtype=np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +50,21 @@ class SharedPart:
         holder_key: modulus of the serving key that V is under; bytes, as all that follow.
         frozen: V under that key, output by output d ciphertexts. It is sent once in a session, and never changes.
         serving_key: p and q of this party's own, under which it has encrypted others' V; empty where it holds none.
+        own: the learner's part of weights that this party has whole: of what its learner has above a first layer, too.
+            ``holder_key`` and ``frozen`` are empty then; None where its weights are shared.
     """
 
     share: Residues = field(repr=False)
     holder_key: NDArray[np.uint8]
     frozen: NDArray[np.uint8] = field(repr=False)
     serving_key: NDArray[np.uint8] = field(repr=False)
+    own: Part | None = field(repr=False, default=None)
+
+    @classmethod
+    def of_owner(cls, share: Residues, serving_key: PrivateKey, own: Part) -> "SharedPart":
+        """A part of who has its own weights whole, and shares of others'."""
+        nothing, width = np.zeros(0, dtype=np.uint8), serving_key.public_key.bits // 16
+        return cls(share, nothing, nothing, _bytes_of((serving_key.p, serving_key.q), width), own)
 
     @classmethod
     def made(
@@ -56,9 +72,8 @@ class SharedPart:
     ) -> "SharedPart":
         """A part of what training has left a party with."""
         width = holder_key.bits // 8
-        own = b"" if serving_key is None else to_bytes((serving_key.p, serving_key.q), width // 2)
-        content = (to_bytes((holder_key.n,), width), to_bytes(frozen, 2 * width), own)
-        return cls(share, *(np.frombuffer(one, dtype=np.uint8) for one in content))
+        own = () if serving_key is None else (serving_key.p, serving_key.q)
+        return cls(share, _bytes_of((holder_key.n,), width), _bytes_of(frozen, 2 * width), _bytes_of(own, width // 2))
 
     def shares(self, features: FloatArray) -> FloatArray:
         """Raises ValueError: scores on shares take two parties (`SharedServer`)."""
@@ -66,14 +81,19 @@ class SharedPart:
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """All of it: for this party's own state, and nowhere else."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        own = {} if self.own is None else {f"{_OWN}{name}": array for name, array in self.own.arrays().items()}
+        return {**{name: getattr(self, name) for name in _FIELDS}, **own}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "SharedPart":
-        """The part that ``arrays`` wrote; raises ValueError."""
-        if arrays.keys() != cls.__dataclass_fields__.keys() or arrays["share"].dtype != np.uint64:
+    def of(
+        cls, arrays: Mapping[str, NDArray[Any]], read: Callable[[Mapping[str, NDArray[Any]]], Part] | None = None
+    ) -> "SharedPart":
+        """The part that ``arrays`` wrote, its learner's part as ``read`` reads it; raises ValueError."""
+        shared = {name: array for name, array in arrays.items() if not name.startswith(_OWN)}
+        own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
+        if shared.keys() != set(_FIELDS) or shared["share"].dtype != np.uint64 or (own and read is None):
             raise ValueError("a part of shared weights has a share, a frozen one and keys")
-        return cls(**arrays)
+        return cls(**shared, own=read(own) if own and read is not None else None)
 
     @property
     def class_rows(self) -> FloatArray | None:
@@ -83,6 +103,13 @@ class SharedPart:
     def with_class_rows(self, rows: FloatArray) -> "SharedPart":
         """Raises ValueError, as nobody is asked for other rows."""
         raise ValueError("Weights that stay shared can't be distorted.")
+
+    def scores(self, joined: FloatArray) -> FloatArray:
+        """What the learner's part makes of all parties' joined shares; raises ValueError at a party without one."""
+        make: Callable[[FloatArray], FloatArray] | None = getattr(self.own, "scores", None)
+        if make is None:
+            raise ValueError("only the label party's part has the layers that make scores")
+        return make(joined)
 
     @cached_property
     def key(self) -> PublicKey:
@@ -135,9 +162,15 @@ class SharedServer:
     draw: Callable[[int], int] = secrets.randbelow
 
     def ask(self, features: FloatArray) -> Asked:
-        """Multiply records, (n, d) in the session's fixed point, under masks that are drawn anew each time."""
-        scores, part, key = self.terms.scores, self.part, self.part.key
+        """Multiply records, (n, d) in the session's fixed point, under masks that are drawn anew each time.
+
+        Who has its weights whole asks nobody: nothing is masked.
+        """
+        scores, part = self.terms.scores, self.part
         whole = encoded(features, scores.feature_fraction_bits).astype(np.int64)
+        if part.own is not None:
+            return Asked(b"", scores.own_products(whole, part.share))
+        key = part.key
         products = scores.masked_products(whole, part.by_output, key, self.engine)
         masked = mask(products, scores.layout, scores.sizes(len(features)), key, self.engine, self.draw)
         content = to_bytes(masked.ciphertexts, scores.key_bits // 4)
@@ -163,8 +196,8 @@ class SharedServer:
 
 
 def check_is_served_shared(learner: Learner) -> None:
-    """Raises InvalidMessage for a learner whose scores aren't products of records and weights."""
-    if not issubclass(learner.spec.part, LinearPart):
+    """Raises InvalidMessage for a learner whose shares of scores aren't products of records and weights."""
+    if not (learner.spec.forwards or issubclass(learner.spec.part, LinearPart)):
         raise InvalidMessage(
             f"The learner {learner.name} doesn't answer on shares, and the weights of this session stay shared: set "
             "PLUMBLINE_OPENING=always at every party, or learner=linear."

@@ -14,8 +14,9 @@ from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.common.state_folder import State, StateInMemory
 from services.shared_weights.opening_ledger import OpeningLedger
-from services.shared_weights.share_exchange import Outgoing, ShareExchange
+from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_holder import ShareHolder
+from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_half import begin_half
 from services.shared_weights.shared_serving import SharedPart

@@ -2,7 +2,7 @@
 
 The weights of party K's features are W_K = U_K + V_K. K has U_K, and one other party, the *holder*, has V_K: the label
 party for every passive party, and for the label party the first passive one. So every pair of the label party and a
-passive party has shares of the z that is theirs.
+passive party has shares of the z that is theirs. Of a learner that forwards, the label party has its own weights whole.
 """
 
 from dataclasses import dataclass
@@ -115,11 +115,12 @@ class SharedTerms:
     def holder(self, name: str) -> str:
         """Who holds V of a party's features."""
         active, helper = self.agreement.parties[:2]
-        return helper.name if name == active.name else active.name
+        is_helped = name == active.name and not self.agreement.plan.family.spec.forwards
+        return helper.name if is_helped else active.name
 
     def held_by(self, name: str) -> list[str]:
-        """Of whose features a party holds V, in the agreement's order."""
-        return [party.name for party in self.agreement.parties if self.holder(party.name) == name]
+        """Of whose features a party holds V, in the agreement's order; its own are its own."""
+        return [party.name for party in self.agreement.peers_of(name) if self.holder(party.name) == name]
 
     def columns(self, name: str) -> int:
         """How many features a party has."""

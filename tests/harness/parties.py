@@ -35,7 +35,7 @@ from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.passive.party import PassiveParty
 from services.protocol1.exchange import GradientExchange
-from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_mailbox import ShareMailbox
 from tests.harness.exchanges import DirectPeer, ignore_step, names_of
 from tests.harness.shared_wiring import DirectSharePeer
 from vfl.arrays import FloatArray
@@ -304,7 +304,7 @@ def house(
                 if other != name
             }
 
-        def share_exchange_of(receiver: str, session_id: str) -> ShareExchange:
+        def share_exchange_of(receiver: str, session_id: str) -> ShareMailbox:
             party = active_party if receiver == "active" else passive_parties[receiver]
             return party.share_exchange_of(session_id)
 

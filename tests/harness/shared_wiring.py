@@ -3,18 +3,24 @@
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import grpc
 import numpy as np
 
+from protos.v1 import shared_weights_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.protocol1.vectors import PublicKeyShown, WireVector
+from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
+from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from vfl.arrays import FloatArray
 from vfl.learning import OwnData
@@ -26,7 +32,7 @@ MakePeer = Callable[[str, str, Exchanges], SharePeer]
 class DirectSharePeer:
     """A peer in the same process."""
 
-    def __init__(self, sender: str, exchange_of: Callable[[str], ShareExchange]) -> None:
+    def __init__(self, sender: str, exchange_of: Callable[[str], ShareMailbox]) -> None:
         self._sender, self._exchange_of = sender, exchange_of
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
@@ -106,3 +112,17 @@ def as_session(problem: SharedProblem, plan: TrainingPlan, parties: Mapping[str,
         {name: one.half for name, one in parties.items()},
         {},
     )
+
+
+def serve_shares(stack: ExitStack, certificates: Path, name: str, exchange_of: Callable[[str], ShareMailbox]) -> str:
+    """Serve a party's exchanges over mTLS until the stack is closed: its address."""
+    servicer = shared_servicer.SharedWeightsServicer(exchange_of)
+
+    def register(server: grpc.Server) -> None:
+        shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(servicer, server)
+
+    server, port = transport_of(certificates, name).serve(
+        "127.0.0.1:0", [register], shared_servicer.PERMISSIONS, [shared_servicer.SERVICE_NAME]
+    )
+    stack.callback(lambda: server.stop(None).wait())
+    return f"127.0.0.1:{port}"

@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "Coordinator/EndSession": {"active", "passive"},
     "GradientExchange/SendPublicKey": {"active", "passive"},
     "GradientExchange/SendResiduals": {"active", "passive"},
+    "GradientExchange/SendHidden": {"active", "passive"},
     "GradientExchange/Decrypt": {"active", "passive"},
     "SharedWeights/SendPublicKey": {"active", "passive"},
     "SharedWeights/SendRows": {"active", "passive"},
@@ -46,6 +47,10 @@ ALLOWED: dict[str, set[str]] = {
     "SharedWeights/SendDifferences": {"active", "passive"},
     "SharedWeights/SendCrossed": {"active", "passive"},
     "SharedWeights/ShowWord": {"active", "passive"},
+    "SharedWeights/SendWeightPads": {"active", "passive"},
+    "SharedWeights/SendWeightDifferences": {"active", "passive"},
+    "SharedWeights/SendSignalPads": {"active", "passive"},
+    "SharedWeights/SendSignalDifferences": {"active", "passive"},
 }
 OF_A_SERVICE = {"Active": {"operator", "active"}, "Passive": {"active"}}
 

@@ -83,7 +83,7 @@ def test_a_single_column_leaves_the_others_to_the_model() -> None:
 def test_nothing_is_read_of_another_training() -> None:
     """A code read off weights that other labels have made says nothing of these: about half are right."""
     problem = SharedProblem.random(rows=230, columns=(2, 10))
-    terms = sharing_terms(problem.agreement(DENSE.changed(batch_size=230)), problem.blocks["passive-1"])
+    terms = sharing_terms(problem.agreement(DENSE.changed(batch_size=230)), problem.blocks["passive-1"], "passive-1")
     code, other = CodedColumns(terms, 0), np.random.default_rng(1).permutation(problem.labels)
     assert code.result().facts() == {"bits": 0, "bound": 240, "reason": "Not possible: no weight was opened."}
     code.read(_trained(code, terms, other))

@@ -82,6 +82,11 @@ class Network(Learner):
             raise ValueError(
                 f"Expected learning_rate to be a positive number up to {_LARGEST:g}, got {self.learning_rate!r}."
             )
+        if self.backward == "shared" and self.optimiser == "adam":
+            raise ValueError(
+                "optimiser=adam divides by gradients, which nobody knows where backward=shared: choose "
+                "optimiser=momentum or sgd."
+            )
 
     def terms(self) -> Mapping[str, str]:
         """The protocol and the cipher that carry the backward signal as its option says."""

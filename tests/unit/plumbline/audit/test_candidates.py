@@ -158,7 +158,7 @@ def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
 
 def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> None:
     request = REQUEST.changed(settings={"epochs": 1, "protocol": "hu,shared"}, black_box=True)
-    assert request.federation.protocols == ("hu", "shared")
+    assert [one.title for one in request.federation.variants] == ["protocol=hu", "protocol=shared"]
     assert AuditRequest.of(**request.options()) == request
     recipe = request.recipe(request.tables.party_settings).checked()
     plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
@@ -170,7 +170,7 @@ def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> N
         same = (settings.seed, settings.private_seed, settings.disclose)
         assert same == (before.seed, before.private_seed, before.disclose)
         assert (settings.protocol, settings.cipher, before.protocol) == ("shared", "paillier", "hu")
-    assert trial.request.federation.beside == ()
+    assert trial.request.federation.variants == ()
     with pytest.raises(ValueError, match="protocol=shared has no messages in the clear"):
         trial_of(plan, Candidate(protocol="shared"), "plain")
 

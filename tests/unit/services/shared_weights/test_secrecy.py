@@ -37,7 +37,8 @@ from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.state_folder import State, StateInMemory
 from services.protocol1.vectors import WireVector
 from services.shared_weights.opening import opened, word_of
-from services.shared_weights.share_exchange import Outgoing, ShareExchange
+from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind
 from tests.harness.parties import house, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession

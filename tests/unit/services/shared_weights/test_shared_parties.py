@@ -55,7 +55,7 @@ def test_a_job_gives_the_model_that_protocol_1_gives(tmp_path: Path, parties: in
             assert record["channels"] == [] or protocol == "hu"
             # Of what was shared in earlier epochs nothing is left.
             parts = one.active_training._parts_after_epoch
-            assert all(isinstance(part.arrays()["weights"], np.ndarray) for part in parts)
+            assert all(part is not None and isinstance(part.arrays()["weights"], np.ndarray) for part in parts)
     for hu, shared in zip(found["hu"], found["shared"], strict=True):
         assert np.abs(hu - shared).max() <= 2.0**-16
 

@@ -1,4 +1,4 @@
-"""Protocols side by side: what the same tables, split and seeds gave away under each, and what each costs."""
+"""Variants side by side: what the same tables, split and seeds gave away under each, and what each costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,11 +34,11 @@ class AttackTold:
 
 
 @dataclass(frozen=True)
-class ProtocolResult:
-    """What a federation gave away under one protocol.
+class VariantResult:
+    """What a federation gave away as one variant of a request.
 
     Attributes:
-        protocol: its name.
+        variant: what it differs in: ``protocol=shared``, ``learner=network backward=plain``.
         training: what attacks on training told.
         exposed: columns of which a tenth or more is told, beyond chance.
         columns: that are judged.
@@ -49,7 +49,7 @@ class ProtocolResult:
         bytes: of all messages.
     """
 
-    protocol: str
+    variant: str
     training: tuple[AttackTold, ...]
     exposed: int
     columns: int
@@ -70,8 +70,8 @@ class ProtocolResult:
         return next((one for one in self.training if (one.attack, one.party) == (attack, party)), None)
 
 
-def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFinding]) -> ProtocolResult:
-    """Sum up a run."""
+def result_of(variant: str, summary: RunSummary, answer: Answer, training: Sequence[TrainingFinding]) -> VariantResult:
+    """Sum up a run; ``variant``: what it differs in from those beside it."""
     columns = answer.columns
     parts = [part.mean for one in columns if (part := at(one.levels).part) is not None]
     told = []
@@ -83,8 +83,8 @@ def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFi
         guess = None if verdict is None else 1 - verdict.e0
         is_exposed = verdict is not None and verdict.is_exposed
         told.append(AttackTold(one.attack, one.party, one.kind, right, guess, is_exposed, one.reason))
-    return ProtocolResult(
-        protocol=summary.agreement.plan.protocol,
+    return VariantResult(
+        variant=variant,
         training=tuple(told),
         exposed=sum(one.is_exposed() for one in columns),
         columns=len(columns),
@@ -96,7 +96,7 @@ def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFi
     )
 
 
-def rows_of(results: Sequence[ProtocolResult]) -> list[tuple[str, ...]]:
+def rows_of(results: Sequence[VariantResult]) -> list[tuple[str, ...]]:
     """A table of results side by side: what a row is of, and a cell for each result."""
     mounted = dict.fromkeys((one.attack, one.party) for result in results for one in result.training)
     names = sorted(mounted, key=lambda key: not any((t := r.told(*key)) and t.guess is not None for r in results))
@@ -115,27 +115,27 @@ def rows_of(results: Sequence[ProtocolResult]) -> list[tuple[str, ...]]:
     ]
 
 
-def then_how(results: Sequence[ProtocolResult]) -> str:
-    """What another protocol leaves of what the first gave away, and what it costs; empty for a single one."""
+def then_how(results: Sequence[VariantResult]) -> str:
+    """What another variant leaves of what the first gave away, and what it costs; empty for a single one."""
     if len(results) < 2:
         return ""
     first, *others = results
     return " ".join(_beside(first, other) for other in others)
 
 
-def _beside(first: ProtocolResult, other: ProtocolResult) -> str:
+def _beside(first: VariantResult, other: VariantResult) -> str:
     before, after = first.best_on_labels, other.best_on_labels
-    sentences = [f"Then how? Under protocol={other.protocol}, with the same tables, split and seeds,"]
+    sentences = [f"Then how? Under {other.variant}, with the same tables, split and seeds,"]
     if before is not None:
         left = "no attack on them can be judged" if after is None else f"{_best_words(after)}"
         sentences.append(
-            f"of labels {left}, where under protocol={first.protocol} {_best_words(before)} "
+            f"of labels {left}, where under {first.variant} {_best_words(before)} "
             f"({share_of(before.guess)} by guessing)."
         )
     if other.part is None:
         sentences.append(
             f"What its scores tell of columns was not measured: no attack on them could be carried out. "
-            f"Under protocol={first.protocol} {first.exposed} of {first.columns} columns are exposed."
+            f"Under {first.variant} {first.exposed} of {first.columns} columns are exposed."
         )
     else:
         sentences.append(f"{other.exposed} of {other.columns} columns are exposed, where {first.exposed} were.")
@@ -151,7 +151,7 @@ def _best_words(told: AttackTold) -> str:
     return f"{told.attack} by {told.party} has {share_of(told.right)} right"
 
 
-def _exposed_words(result: ProtocolResult) -> str:
+def _exposed_words(result: VariantResult) -> str:
     return "not measured" if result.part is None else f"{result.exposed} of {result.columns}"
 
 

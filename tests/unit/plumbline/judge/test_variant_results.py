@@ -1,13 +1,13 @@
-"""Protocols side by side: what stands in the table, and how "then how?" is answered."""
+"""Variants side by side: what stands in the table, and how "then how?" is answered."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from plumbline.judge.protocols import AttackTold, ProtocolResult, rows_of, then_how
+from plumbline.judge.variant_results import AttackTold, VariantResult, rows_of, then_how
 from services.common.run_files import parsed
 
-HU = ProtocolResult(
-    "hu",
+HU = VariantResult(
+    "protocol=hu",
     (
         AttackTold("feature_order", "active", "features", 0.0),
         AttackTold("own_part", "passive", "labels", 0.9, 0.64, is_exposed=True),
@@ -23,7 +23,7 @@ HU = ProtocolResult(
 )
 SHARED = replace(
     HU,
-    protocol="shared",
+    variant="protocol=shared",
     training=(HU.training[1], AttackTold("auxiliary_ciphertext", "passive", reason="replaces messages")),
     accuracy=0.94,
     seconds=5.0,
@@ -31,7 +31,7 @@ SHARED = replace(
 )
 
 
-def test_every_attack_has_a_row_with_a_cell_for_each_protocol() -> None:
+def test_every_attack_has_a_row_with_a_cell_for_each_variant() -> None:
     rows = {row[0]: row[1:] for row in rows_of([HU, SHARED])}
     assert rows["own_part by passive"] == ("labels: 90 %, 64 % by guessing",) * 2
     assert rows["auxiliary_ciphertext by passive"] == ("labels: 100 %, 64 % by guessing", "can't be mounted")
@@ -63,4 +63,4 @@ def test_columns_that_no_attack_was_carried_out_on_are_not_called_safe() -> None
 
 
 def test_what_is_written_is_read_again() -> None:
-    assert parsed(tuple[ProtocolResult, ...], [asdict(SHARED)], Path(__file__)) == (SHARED,)
+    assert parsed(tuple[VariantResult, ...], [asdict(SHARED)], Path(__file__)) == (SHARED,)

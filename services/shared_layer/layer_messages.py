@@ -1,0 +1,79 @@
+"""Messages of a first layer on shared weights: who sends which, and their public numbers of values and bytes."""
+
+from dataclasses import dataclass
+
+from services.common import limits
+from services.common.errors import InvalidMessage
+from services.shared_layer.layer_terms import LayerTerms
+from services.shared_weights.share_messages import Kind
+
+_FROM_LABEL_PARTY = (
+    Kind.WEIGHT_PADS,
+    Kind.WEIGHT_DIFFERENCES,
+    Kind.SIGNAL_PADS,
+    Kind.SIGNAL_DIFFERENCES,
+    Kind.FROZEN,
+)
+_TO_LABEL_PARTY = (Kind.FORWARD, Kind.HANDED, Kind.BACKWARD)
+
+
+@dataclass(frozen=True)
+class LayerSizes:
+    """Counts what a message from one party to another has to hold.
+
+    Attributes:
+        terms: of the session.
+    """
+
+    terms: LayerTerms
+
+    def shows_key(self, sender: str) -> bool:
+        """The label party does: all ciphertexts are under its key."""
+        return sender == self.terms.agreement.active.name
+
+    def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
+        """Whether one party sends another such messages; passive parties send each other none."""
+        active = self.terms.agreement.active.name
+        if sender == active != receiver:
+            return kind in _FROM_LABEL_PARTY
+        return receiver == active != sender and kind in _TO_LABEL_PARTY
+
+    def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
+        """Values of a message of a step."""
+        terms, units = self.terms, self.terms.formats.outputs
+        passive = sender if kind in _TO_LABEL_PARTY else receiver
+        columns = terms.columns(passive)
+        match kind:
+            case Kind.WEIGHT_PADS:
+                return terms.forward.pads(columns)
+            case Kind.WEIGHT_DIFFERENCES | Kind.FROZEN:
+                return columns * units
+            case Kind.SIGNAL_PADS:
+                return terms.backward.pads(terms.batches.rows_of_step(step))
+            case Kind.SIGNAL_DIFFERENCES | Kind.HANDED:
+                return terms.batches.rows_of_step(step) * units
+            case Kind.FORWARD:
+                return terms.forward.answers(terms.batches.rows_of_step(step))
+            case Kind.BACKWARD:
+                return terms.backward.answers(columns)
+        raise InvalidMessage(f"A network's first layer has no {kind}.")
+
+    def width(self, kind: Kind) -> int:
+        """Bytes of each value: of a ciphertext, or of a residue."""
+        match kind:
+            case Kind.WEIGHT_DIFFERENCES | Kind.HANDED:
+                return -(-self.terms.forward.ring // 8)
+            case Kind.SIGNAL_DIFFERENCES:
+                return -(-self.terms.backward.ring // 8)
+        return 2 * self.terms.formats.key_bits // 8
+
+    def check(self) -> None:
+        """Raises InvalidMessage where a step's ciphertexts are more than a party may be sent at once."""
+        terms, active = self.terms, self.terms.agreement.active.name
+        for name in terms.passive:
+            for kind in (Kind.WEIGHT_PADS, Kind.SIGNAL_PADS):
+                if (size := self.count(kind, active, name, 0) * self.width(kind)) > limits.VECTOR_BYTES:
+                    raise InvalidMessage(
+                        f"A step's {kind} for {name} take {size >> 20} MiB, at most {limits.VECTOR_BYTES >> 20} can be "
+                        "sent: choose a smaller batch_size or fewer hidden units."
+                    )

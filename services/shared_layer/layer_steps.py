@@ -1,0 +1,272 @@
+"""Runs a network's steps with its first layer on shared weights: answers what a half asks for."""
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+import numpy as np
+
+from attacks.training import ChosenShares
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.learner_calls import LearnerCalls
+from services.common.meters import StageTimer
+from services.shared_layer.layer_exchange import LayerExchange
+from services.shared_layer.layer_terms import LayerTerms
+from services.shared_weights.share_mailbox import Outgoing
+from services.shared_weights.shared_serving import SharedPart
+from services.shared_weights.shared_steps import SharedMeans, SharedObserver, made_key
+from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import PackingImpossible
+from vfl.crypto.pool import PooledEngine
+from vfl.crypto.sharing.shares import Integers, Shares, encoded
+from vfl.learning import Ask, BatchSchedule, Forward, Half, OwnData, Send
+
+
+class LayerObserver(SharedObserver, Protocol):
+    """Sees what a party is left with in a step, and the label party's own numbers."""
+
+    def forwarded(self, step: int, products: FloatArray) -> None:
+        """The passive parties' products of a step, added up, (rows, h); at the label party."""
+
+    def own_share(self, step: int, share: FloatArray) -> None:
+        """The backward signal, (rows, h), at the label party."""
+
+
+class LayerSteps:
+    """One party's steps of a session; the label party's are under a key pair that is made for it.
+
+    Attributes:
+        schedule: the public batches.
+        exchange: the party's messages.
+        half: the party's half of the learner; its weights are shares, at the label party of all parties' first layers,
+            stacked, its own last.
+    """
+
+    def __init__(
+        self,
+        terms: LayerTerms,
+        name: str,
+        features: FloatArray,
+        exchange: LayerExchange,
+        half: Half,
+        means: SharedMeans,
+        observer: LayerObserver | None = None,
+        chosen: ChosenShares | None = None,
+    ) -> None:
+        """Take a party's exchange and half of a session; features are (aligned rows, d), in its fixed point."""
+        self.exchange, self.half = exchange, half
+        self._terms, self._name, self._means, self._observer = terms, name, means, observer
+        self._chosen = chosen
+        self._features = encoded(features, terms.formats.feature_fraction_bits)
+        self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
+        self._is_label_party = name == terms.agreement.active.name
+        self._session_id = terms.agreement.session_id
+
+    @property
+    def schedule(self) -> BatchSchedule:
+        """The public batches."""
+        return self._terms.batches
+
+    @classmethod
+    def begin(
+        cls,
+        agreement: Agreement,
+        name: str,
+        features: FloatArray,
+        own: OwnData,
+        means: SharedMeans,
+        observer: LayerObserver | None = None,
+        chosen: ChosenShares | None = None,
+    ) -> "LayerSteps":
+        """Make a session's key, shares and exchange.
+
+        Args:
+            agreement: the session's public terms.
+            name: the party's.
+            features: (aligned rows, d) in the session's fixed point.
+            own: what the learner's half is begun with.
+            means: what the party trains with.
+            observer: is told what this party sees; None where nobody looks.
+            chosen: what the label party adds to its shares of others' weights, an adversary's; None for an honest one.
+
+        Raises:
+            InvalidMessage: for terms under which numbers don't fit a key, or a step's messages are too large.
+            LearnerFailed: when the learner can't work with this data.
+        """
+        terms = LayerTerms(agreement)
+        key = made_key(agreement.plan.key_bits) if name == agreement.active.name else None
+        try:
+            exchange = LayerExchange(terms, name, key, PooledEngine.of(means.engine), timeout=means.timeout)
+        except PackingImpossible as error:
+            raise InvalidMessage(str(error)) from error
+        return cls(terms, name, features, exchange, _begun(terms, name, own), means, observer, chosen)
+
+    def show_public_key(self) -> None:
+        """Show the label party's key to all, or what masks are agreed on with to the other passive parties."""
+        key, peers = self.exchange.public_key, self._means.peers
+        if key is not None:
+            sending = [
+                self._means.executor.submit(peers[one].send_public_key, self._session_id, key)
+                for one in self.exchange.key_receivers
+            ]
+            _all_done(sending)
+
+    def show_features(self) -> None:
+        """Nothing: features stay where they are."""
+
+    def run_step(self, step: int, batch: IntArray) -> StageTimer:
+        """Run the learner's program of a step, from 0, on these rows."""
+        timer, features = StageTimer(), self._features[batch]
+        sending: list[Future[None]] = []
+        signal: Integers | None = None
+        program = self._calls(lambda: self.half.step(batch))
+        request = self._calls.next_request(program)
+        while request is not None:
+            answer: Any = None
+            match request:
+                case Forward(weights):
+                    answer = self._products(step, features, self._checked(weights), sending, timer)
+                case Send(values):
+                    signal = self._signal(values, features)
+                    if self._observer is not None:
+                        self._observer.own_share(step, values)
+                    with timer.stage("encrypt"):
+                        sending += self._sending(self.exchange.hide_signal(step, signal))
+                case Ask():
+                    answer = self._sums(step, features, signal, sending, timer)
+            with timer.stage("update"):
+                request = self._calls.next_request(program, answer)
+        with timer.stage("wait"):
+            _all_done(sending)
+        self.exchange.complete_step(step)
+        return timer
+
+    def validate(self, step: int) -> float | None:
+        """Raises OutOfOrder: a plan with patience is refused before."""
+        raise OutOfOrder(f"No epoch of this learner is validated on shares: set patience to 0 (step {step}).")
+
+    def open(self) -> FloatArray:
+        """Raises OutOfOrder: a first layer is never opened."""
+        raise OutOfOrder("The weights of a first layer stay shared: they would tell of the labels.")
+
+    def freeze(self) -> SharedPart:
+        """Have weights served as they are shared: this party's part of the model. No step is taken after it."""
+        weights, terms = self._checked(self.half.weights), self._terms
+        own = weights[terms.places(self._name)[self._name]]
+        share = terms.scores.weights(own)
+        if not self._is_label_party:
+            self._calls.set_weights(self.half, np.zeros(weights.shape))
+            return SharedPart.made(share, *self.exchange.frozen(), None)
+        key, peers = made_key(terms.agreement.plan.key_bits), self._means.peers
+        shown = self.exchange.serving_key(key)
+        _all_done(
+            self._means.executor.submit(peers[one].send_serving_key, self._session_id, shown) for one in terms.passive
+        )
+        sending = self._sending(self.exchange.freeze(weights, key))
+        self._calls.set_weights(self.half, _values(own.integers, own.fraction_bits))
+        part = SharedPart.of_owner(share, key, self._calls.part(self.half.part))
+        _all_done(sending)
+        return part
+
+    def _products(
+        self, step: int, features: Integers, weights: Shares, sending: list[Future[None]], timer: StageTimer
+    ) -> Any:
+        """What ``Forward`` is answered with: z, (s, h), at the label party, a party's own share of it elsewhere."""
+        terms, exchange = self._terms, self.exchange
+        bits = terms.formats.product_fraction_bits
+        share = weights[terms.places(self._name)[self._name]].rescaled(terms.formats.fraction_bits)
+        own = features @ share.integers
+        if not self._is_label_party:
+            with timer.stage("product"):
+                sending += self._sending(exchange.forward(step, features, own))
+            return Shares(own, bits)
+        with timer.stage("encrypt"):
+            hidden = weights if self._chosen is None else self._with_added(step, weights)
+            sending += self._sending(exchange.hide_weights(step, hidden))
+        with timer.stage("decrypt"):
+            others = _values(exchange.products(step), bits)
+        if self._chosen is not None:
+            others = self._chosen.read(step, others)
+        if self._observer is not None:
+            self._observer.forwarded(step, others)
+        return others + _values(own, bits)
+
+    def _with_added(self, step: int, weights: Shares) -> Shares:
+        """Weights as a label party hides them that adds to its shares of others'."""
+        assert self._chosen is not None  # noqa: S101 - who calls has asked
+        added = np.zeros(weights.shape)
+        places = self._terms.places(self._name)
+        for peer in self._terms.passive:
+            if (found := self._chosen.added(step, peer)) is not None:
+                added[places[peer]] = found
+        return weights + added
+
+    def _signal(self, values: Any, features: Integers) -> Integers:
+        """The backward signal in the session's fixed point, whatever it is: nothing ends where it leaves its range."""
+        if not self._is_label_party:
+            raise self._calls.refused(f"has {self._name} send more often than its spec says")
+        formats = self._terms.formats
+        checked = self._calls.checked(values, (len(features), formats.outputs), "values to send")
+        limit = 2.0**formats.integer_bits
+        return encoded(np.clip(np.nan_to_num(checked), -limit, limit), formats.fraction_bits)
+
+    def _sums(
+        self,
+        step: int,
+        features: Integers,
+        signal: Integers | None,
+        sending: list[Future[None]],
+        timer: StageTimer,
+    ) -> Shares:
+        """This party's shares of X^T delta, stacked as its weights are."""
+        terms, exchange = self._terms, self.exchange
+        bits = terms.formats.product_fraction_bits
+        if self._is_label_party:
+            if signal is None:
+                raise self._calls.refused("asks for sums before it has sent anything")
+            with timer.stage("decrypt"):
+                held = exchange.held_sums(step)
+            by_owner = {**held, self._name: features.T @ signal}
+            return Shares(np.concatenate([by_owner[owner] for owner in terms.places(self._name)]), bits)
+        with timer.stage("product"):
+            sending += self._sending(exchange.backward(step, features))
+        share = Shares(exchange.own_sums(step), bits)
+        if self._observer is not None:
+            self._observer.kept_sums(step, share)
+        return share
+
+    def _checked(self, values: Any) -> Shares:
+        """A learner's weights: what it has made of shares."""
+        if not isinstance(values, Shares):
+            raise self._calls.refused("turns shares into something else")
+        return values
+
+    def _sending(self, messages: Iterable[Outgoing]) -> list[Future[None]]:
+        peers, executor = self._means.peers, self._means.executor
+        return [
+            executor.submit(peers[one.receiver].send_values, self._session_id, one.kind, one.step, one.vector)
+            for one in messages
+        ]
+
+
+def _begun(terms: LayerTerms, name: str, own: OwnData) -> Half:
+    """A party's half; first weights are the learner's, drawn by the owner of the features, and V begins with 0."""
+    calls, places = LearnerCalls(terms.agreement.plan.family), terms.places(name)
+    half = calls.begin(own)
+    drawn = calls.weights(half, own.features)
+    first = np.zeros((sum(map(terms.columns, places)), drawn.shape[1]))
+    first[places[name]] = drawn
+    shares: Any = Shares.of(first, terms.formats.product_fraction_bits)
+    calls.set_weights(half, shares)
+    return half
+
+
+def _values(integers: Integers, fraction_bits: int) -> FloatArray:
+    values: FloatArray = (integers / (1 << fraction_bits)).astype(np.float64)
+    return values
+
+
+def _all_done(sending: Iterable[Future[None]]) -> None:
+    for sent in sending:
+        sent.result()

@@ -1,0 +1,68 @@
+"""The public numbers of a first layer on shared weights: who holds what, batches, and lengths.
+
+The weights of passive party P are W = U + V: P has U, the label party V. Its own weights the label party has whole.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from services.shared_weights.shared_terms import SharedTerms
+from vfl.crypto.sharing.padded_products import PaddedFormats
+from vfl.learning import BatchSchedule
+
+# A carry of a forward product, of which the label party sees both residues, tells with probability 2**-40.
+_SPARE_BITS = 40
+
+
+@dataclass(frozen=True)
+class LayerTerms(SharedTerms):
+    """Derives from an agreement what every party must compute alike.
+
+    Raises PackingImpossible, when formats are asked for, where a key is too short for the agreement's numbers.
+    """
+
+    @cached_property
+    def passive(self) -> tuple[str, ...]:
+        """The passive parties, in the agreement's order."""
+        return tuple(party.name for party in self.agreement.parties[1:])
+
+    @cached_property
+    def forward(self) -> PaddedFormats:
+        """Of X V: z as it is multiplied out, and its sign."""
+        formats, bits = self.formats, self._feature_bits
+        return PaddedFormats(
+            key_bits=formats.key_bits,
+            summands=max(self.columns(name) for name in self.passive),
+            outputs=formats.outputs,
+            ring=formats.product_fraction_bits + formats.integer_bits + 1,
+            feature_bits=bits,
+            features_signed=formats.features_signed,
+            spare_bits=_SPARE_BITS,
+        )
+
+    @cached_property
+    def backward(self) -> PaddedFormats:
+        """Of X^T times the backward signal: a ring in which it can be lifted."""
+        formats = self.formats
+        return PaddedFormats(
+            key_bits=formats.key_bits,
+            summands=formats.rows,
+            outputs=formats.outputs,
+            ring=formats.gradient_ring,
+            feature_bits=self._feature_bits,
+            features_signed=formats.features_signed,
+        )
+
+    @cached_property
+    def batches(self) -> BatchSchedule:
+        """The public batches of training rows."""
+        return self.agreement.plan.schedule(self._rows.train)
+
+    @property
+    def steps(self) -> int:
+        """Of the whole training."""
+        return self.batches.steps_per_epoch * self.agreement.plan.epochs
+
+    @property
+    def _feature_bits(self) -> int:
+        return self.formats.feature_fraction_bits + self.formats.feature_integer_bits

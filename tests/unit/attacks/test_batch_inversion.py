@@ -1,0 +1,63 @@
+"""Labels from sums of a network's backward signals over batches."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attacks.batch_inversion import BatchInversion
+from attacks.own_part import OwnPart
+from attacks.recovered_labels import UNRESOLVED
+from attacks.views import ViewError
+from tests.harness.network_views import breast_cancer, network_run
+from vfl.learning.score_quality import area_under_curve
+
+
+def test_sums_of_all_epochs_tell_labels_that_no_column_tells() -> None:
+    blocks, labels = breast_cancer(shuffled=True)
+    run = network_run(blocks, labels, batch=64, epochs=20, learning_rate=0.03)
+    found = BatchInversion().attack(run.passive())
+    assert area_under_curve(found.probabilities, labels) >= 0.99
+    own = OwnPart().attack(run.passive())
+    assert area_under_curve(own.probabilities, labels) <= 0.65
+
+
+def test_small_batches_are_solved_step_by_step() -> None:
+    blocks, labels = breast_cancer(rare=True)
+    found = BatchInversion().attack(network_run(blocks, labels, batch=8, epochs=2, learning_rate=0.03).passive())
+    assert (found.labels == labels).mean() >= 0.97
+
+
+def test_the_same_batches_in_every_epoch_tell_nothing() -> None:
+    blocks, labels = breast_cancer(shuffled=True)
+    found = BatchInversion().attack(network_run(blocks, labels, epochs=10, reshuffled=False).passive())
+    assert found.reason
+    assert (found.labels == UNRESOLVED).all()
+
+
+def test_more_classes_are_refused_in_a_sentence() -> None:
+    blocks, _ = breast_cancer()
+    labels = np.random.default_rng(0).integers(0, 3, len(blocks[0]))
+    with pytest.raises(ViewError, match="tells two classes apart, and this training has 3"):
+        BatchInversion().attack(network_run(blocks, labels, epochs=2).passive())
+
+
+def test_own_part_of_a_layer_is_a_classifier_and_completed_by_known_labels() -> None:
+    blocks, labels = breast_cancer(columns=20)
+    known = np.full(len(labels), UNRESOLVED)
+    known[400:440] = labels[400:440]
+    view = network_run(blocks, labels, epochs=10, trained_on=400).passive(known_labels=known)
+    found = OwnPart().attack(view)
+    assert area_under_curve(found.probabilities[440:], labels[440:]) >= 0.9
+    assert area_under_curve(OwnPart().attack(replace(view, known_labels=None)).probabilities, labels) >= 0.9
+
+
+def test_own_part_of_three_classes_says_that_it_cannot_name_them() -> None:
+    blocks, labels = breast_cancer(columns=20)
+    three = np.where(blocks[1][:, 0] > 0.1, 2, labels)
+    known = np.full(len(labels), UNRESOLVED)
+    known[:60] = three[:60]
+    view = network_run(blocks, three, epochs=4).passive()
+    assert "give the attack's party a known label" in OwnPart().attack(view).reason
+    named = OwnPart().attack(replace(view, known_labels=known))
+    assert (named.labels[60:] == three[60:]).mean() >= np.bincount(three[60:]).max() / len(three[60:]) + 0.1

@@ -1,0 +1,99 @@
+"""Labels from the directions of a network's backward signals."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attacks
+from attacks.gradient_direction import GradientDirection
+from attacks.recovered_labels import UNRESOLVED
+from attacks.training_views import TrainingView
+from attacks.views import ViewError
+from tests.harness.listening import planted, view_of
+from tests.harness.network_views import breast_cancer, network_run
+from vfl.arrays import IntArray
+from vfl.learning.score_quality import area_under_curve
+
+
+def knowing(view: TrainingView, labels: IntArray, *rows: int) -> TrainingView:
+    known = np.full(view.n, UNRESOLVED)
+    known[list(rows)] = labels[list(rows)]
+    return replace(view, known_labels=known)
+
+
+@pytest.mark.parametrize("batch", [8, 64])
+@pytest.mark.parametrize("options", [{}, {"upper": 8}, {"activation": "relu"}, {"optimiser": "adam"}])
+def test_one_known_label_tells_all_where_signals_are_in_the_clear(batch: int, options: dict[str, Any]) -> None:
+    blocks, labels = breast_cancer(shuffled=True)
+    rate = 0.01 if "optimiser" in options else 0.03
+    run = network_run(blocks, labels, batch=batch, epochs=2, backward="plain", learning_rate=rate, **options)
+    view = knowing(run.passive(), labels, 3)
+    found = GradientDirection().attack(view)
+    assert area_under_curve(found.probabilities, labels) >= 0.99
+
+
+def test_without_a_known_label_the_class_of_the_longer_signals_is_the_rarer() -> None:
+    blocks, labels = breast_cancer(rare=True)
+    found = GradientDirection().attack(network_run(blocks, labels, epochs=2, backward="plain").passive())
+    assert (found.labels == labels).mean() >= 0.99
+
+
+def test_sums_with_as_many_columns_as_rows_tell_the_signals() -> None:
+    blocks, labels = breast_cancer(shuffled=True)
+    run = network_run(blocks, labels, batch=8, epochs=2)
+    found = GradientDirection().attack(knowing(run.passive(), labels, 0))
+    assert (found.labels == labels).mean() >= 0.98
+    larger = GradientDirection().attack(network_run(blocks, labels, epochs=1).passive())
+    assert larger.reason.startswith("Not possible: 64 rows but 10 equations")
+    assert (larger.labels == UNRESOLVED).all()
+
+
+def test_three_classes_are_told_apart_and_named_by_known_labels_only() -> None:
+    blocks, _ = breast_cancer()
+    labels = np.random.default_rng(0).integers(0, 3, len(blocks[0]))
+    view = network_run(blocks, labels, epochs=2, backward="plain", learning_rate=0.03).passive()
+    assert "give the attack's party a known label" in GradientDirection().attack(view).reason
+    found = GradientDirection().attack(
+        knowing(view, labels, *(int(np.flatnonzero(labels == one)[0]) for one in range(3)))
+    )
+    assert (found.labels == labels).mean() >= 0.95
+
+
+def test_signals_without_labels_in_them_tell_nothing() -> None:
+    blocks, labels = breast_cancer(shuffled=True)
+    view = network_run(blocks, labels, epochs=2, backward="plain").passive()
+    generator = np.random.default_rng(2)
+    noise = tuple(replace(one, sums=generator.standard_normal(one.sums.shape)) for one in view.equations)
+    found = GradientDirection().attack(knowing(replace(view, equations=noise), labels, 3))
+    assert abs(area_under_curve(found.probabilities, labels) - 0.5) < 0.1
+
+
+def test_signals_that_are_zero_are_said_to_be() -> None:
+    blocks, labels = breast_cancer()
+    view = network_run(blocks, labels, epochs=1, backward="plain").passive()
+    nothing = tuple(replace(one, sums=np.zeros_like(one.sums)) for one in view.equations)
+    found = GradientDirection().attack(replace(view, equations=nothing))
+    assert found.reason == "Not possible: every backward signal is 0."
+    assert (found.labels == UNRESOLVED).all()
+
+
+def test_it_is_refused_to_the_label_party_and_on_a_linear_model() -> None:
+    blocks, labels = breast_cancer()
+    with pytest.raises(ViewError, match="needs equations"):
+        GradientDirection().attack(network_run(blocks, labels, epochs=1).active())
+    with pytest.raises(ViewError, match="gradient_direction is on sessions of network, and this one trains linear"):
+        GradientDirection().attack(view_of(planted(), 1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["label_recovery", "trajectory_labels", "feature_order", "trajectory_products", "averaged_products"],
+)
+def test_attacks_on_the_linear_model_say_so_on_a_network(name: str) -> None:
+    blocks, labels = breast_cancer()
+    run = network_run(blocks, labels, epochs=1)
+    view = run.active() if name.endswith("products") else run.passive()
+    with pytest.raises(ViewError, match=f"{name} (is on sessions of linear|needs)"):
+        attacks.load_training(name).attack(view)
