@@ -48,7 +48,7 @@ Stage = Literal[
     "training",
 ]
 Kept = Literal["scores", "decision", "nothing"]
-Need = Literal["parameter_gram", "unit_features", "hidden_layer"]
+Need = Literal["parameter_gram", "unit_features", "linear_model", "hidden_layer"]
 Replaced = Literal["scores", "disclosed parameters", ""]
 Leak = Literal["columns", "labels"]
 
@@ -86,7 +86,8 @@ class DefenceSpec:
         summary: what it does, in a line for a list; empty for the first line of its docstring.
         cost: what is given up for it, in words; empty where nobody measured.
         needs: what the service must bring besides: "parameter_gram" (``ScoreContext``); "unit_features", when the
-            features that the party trains on must lie in [0, 1]; "hidden_layer", when the session must train a network.
+            features that the party trains on must lie in [0, 1]; "linear_model" or "hidden_layer", when the session
+            must train a linear model, or a network.
         replaces: what it puts its own in place of. Two defences that replace the same thing contradict each other.
         leaves_unit_range: whether it may turn features in [0, 1] into features outside.
         stops: what it may keep from an adversary. ``plumbline audit --try-defences`` tries it where such leaked.

@@ -18,8 +18,8 @@ class HiddenNoise:
     The noise is a secret function of the record's own products: who asks again with the same weights gets the same
     numbers, so that repeating a question doesn't average the noise away.
 
-    What it does not stop: each epoch shows every record again, with fresh noise, under weights that hardly moved; errors
-        average. Products of all records have no more directions than the passive columns, noise has all of them: who
+    What it does not stop: each epoch shows every record again, with fresh noise, under weights that hardly moved:
+        errors average. Products of all records have no more directions than the passive columns, noise has all: who
         projects on the largest takes most of it off. The rest a regression learns from complete records.
 
     Attributes:
