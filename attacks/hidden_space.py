@@ -10,18 +10,16 @@ records then give W(0), and these give a better X, again and again (ours): with 
 beyond the number of columns it ends at the columns themselves.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attacks.base import AttackSpec, Json, require
-from attacks.recovered_values import GUESSES_OF, value_arrays
+from attacks.base import AttackSpec, require
+from attacks.recovered_values import EstimatedFeatures, by_peer
 from attacks.training_views import Forwarded, KnownRecords, TrainingView
 from attacks.views import ViewError
-from vfl.arrays import FloatArray, IntArray
+from vfl.arrays import FloatArray
 from vfl.learning.network import Network
 from vfl.learning.network.optimisers import optimiser_named
 
@@ -35,33 +33,6 @@ _LEFT_OUT, _FEWEST = 5, 10
 _ROUNDS, _SETTLED, _FARTHEST = 20, 1e-13, 10.0
 # Records whose weights are held at once.
 _CHUNK = 512
-
-
-@dataclass(frozen=True, eq=False)
-class EstimatedFeatures:
-    """Passive features of training records, as they are believed to be.
-
-    Attributes:
-        rows: (m,) which records, as indices in the common order; known ones are left out.
-        values: by peer, (m, d).
-        guesses: by peer, (m, d): what own columns and labels say of these records without the federation.
-        errors: mean squares on known records left out, by way: guess, regression, replay; empty where none was.
-    """
-
-    kind: ClassVar[str] = "estimates"
-    rows: IntArray
-    values: Mapping[str, FloatArray]
-    guesses: Mapping[str, FloatArray]
-    errors: Mapping[str, float]
-
-    def facts(self) -> Mapping[str, Json]:
-        """Errors on known records that were left out, for each way and without the federation."""
-        return {"left_out_errors": dict(self.errors), "records": len(self.rows)}
-
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Rows and values of every peer, and what is guessed without the federation."""
-        guesses = {f"{GUESSES_OF}{peer}": values for peer, values in self.guesses.items()}
-        return {**value_arrays(self.values, dict.fromkeys(self.values, self.rows)), **guesses}
 
 
 @dataclass(frozen=True)
@@ -130,7 +101,10 @@ class HiddenSpace:
             values = seen.replayed(values, known, penalty)
         others = np.setdiff1d(np.arange(len(seen.rows)), known.rows)
         return EstimatedFeatures(
-            seen.rows[others], _by_peer(view, values[others]), _by_peer(view, guess[others]), errors
+            seen.rows[others],
+            by_peer(view.peer_features, values[others]),
+            by_peer(view.peer_features, guess[others]),
+            errors,
         )
 
 
@@ -242,9 +216,3 @@ def _regressed(inputs: FloatArray, known: KnownRecords) -> FloatArray:
             best = (error, dual)
     found: FloatArray = mean + centred @ (taught.T @ best[1])
     return found
-
-
-def _by_peer(view: TrainingView, values: FloatArray) -> dict[str, FloatArray]:
-    """Split the columns of all peers, (m, D), by peer."""
-    ends = np.cumsum(list(view.peer_features.values()))[:-1]
-    return dict(zip(view.peer_features, np.split(values, ends, axis=1), strict=True))

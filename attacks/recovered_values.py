@@ -1,10 +1,13 @@
 """How attacks name the arrays of the features that they recover, by peer; the run folder reads them back by it."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
+from attacks.base import Json
 from vfl.arrays import FloatArray, IntArray
 
 # Before a peer's name.
@@ -26,3 +29,38 @@ def value_arrays(
             arrays[ROWS_OF + peer] = rows[peer]
         arrays[VALUES_OF + peer] = found
     return arrays
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedFeatures:
+    """Passive features of training records, as they are believed to be.
+
+    Attributes:
+        rows: (m,) which records, as indices in the common order; those known in full are left out.
+        values: by peer, (m, d).
+        guesses: by peer, (m, d): what is guessed without the federation; empty for public ranges alone.
+        errors: mean squares on known records that were left out, by how they were estimated; empty where none was.
+        reason: why nothing is estimated; empty when something is.
+    """
+
+    kind: ClassVar[str] = "estimates"
+    rows: IntArray
+    values: Mapping[str, FloatArray]
+    guesses: Mapping[str, FloatArray]
+    errors: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+    def facts(self) -> Mapping[str, Json]:
+        """Errors on known records that were left out, for each way and without the federation."""
+        return {"left_out_errors": dict(self.errors), "records": len(self.rows), "reason": self.reason}
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Rows and values of every peer, and what is guessed without the federation."""
+        guesses = {GUESSES_OF + peer: values for peer, values in self.guesses.items()}
+        return {**value_arrays(self.values, dict.fromkeys(self.values, self.rows)), **guesses}
+
+
+def by_peer(peers: Mapping[str, int], values: FloatArray) -> dict[str, FloatArray]:
+    """Split the columns of all peers, (m, D), by peer."""
+    ends = np.cumsum(list(peers.values()))[:-1]
+    return dict(zip(peers, np.split(values, ends, axis=1), strict=True))

@@ -39,6 +39,7 @@ _BUILT_IN = {
     "gradient_direction": "attacks.gradient_direction:GradientDirection",
     "batch_inversion": "attacks.batch_inversion:BatchInversion",
     "hidden_space": "attacks.hidden_space:HiddenSpace",
+    "chosen_share": "attacks.chosen_share:ChosenShare",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",

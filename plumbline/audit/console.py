@@ -32,7 +32,7 @@ from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary, expectations, narrow_words
 from plumbline.judge.training import TrainingFinding
-from plumbline.judge.variant_results import VariantResult, rows_of, then_how
+from plumbline.judge.variant_results import VariantResult, headings_of, rows_of, then_how
 from plumbline.terminal import shown_text
 from services.common.agreement import Agreement
 from services.common.run_records import NOT_APPLICABLE, STAGES, ChannelRecord
@@ -57,6 +57,8 @@ _CAPTION = (
 )
 _ONE_SESSION = " One: the part after one session alone."
 # Of a column's name.
+# Letters of a column of words, at least, where many stand side by side.
+_NARROWEST = 11
 _COLOURS: dict[Light, str] = {"red": "bold red", "amber": "yellow", "green": "green", "grey": "bright_black"}
 
 
@@ -135,8 +137,8 @@ def _print_variants(console: Console, results: Sequence[VariantResult]) -> None:
     """What each variant gave away and cost, side by side."""
     table = _table("Side by side", "The same tables, split and seeds; attacks: what they have right.")
     _folded(table, "what", 32)
-    for one in results:
-        _folded(table, one.variant, 46 // len(results))
+    for heading in headings_of(results):
+        _folded(table, heading, max(_NARROWEST, 46 // len(results)))
     for row in rows_of(results):
         table.add_row(*map(shown_text, row))
     console.print(table)
@@ -194,7 +196,7 @@ def _table(title: str, caption: str) -> Table:
 
 def _folded(table: Table, heading: str, most: int) -> None:
     """A column of words as wide as it must be and no wider than this: nothing of them is lost."""
-    table.add_column(heading, overflow="fold", max_width=most, min_width=len(heading))
+    table.add_column(heading, overflow="fold", max_width=most, min_width=min(most, len(heading)))
 
 
 def _numbers(table: Table, *headings: str) -> None:

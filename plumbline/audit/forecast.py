@@ -16,6 +16,8 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic
 from services.protocol1.formats import CipherFormats
+from services.shared_layer.layer_messages import LayerSizes
+from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray
@@ -252,7 +254,7 @@ def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
         StageForecast("starting", speed * _PROCESS_START, f"{len(work.ids) + 1} processes"),
         StageForecast("aligning", alignment_seconds(work.ids, calibration), f"{ids} ids"),
     ]
-    if work.steps and plan.shares_weights:
+    if work.steps and plan.shares_weights and not plan.family.spec.forwards:
         stages.append(sharing_stage(work.agreement, calibration))
     if work.steps:
         seconds = training_seconds(work, calibration, cipher)
@@ -293,7 +295,9 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
         return speed * messages
     assert calibration.cipher is not None  # noqa: S101 - whoever asks for ciphertexts has timed it
     keys = calibration.cipher.key * math.ceil((peers + 1) / calibration.cores)
-    of_a_step = shared_step_seconds if work.agreement.plan.shares_weights else step_seconds
+    plan = work.agreement.plan
+    of_shares = layer_step_seconds if plan.family.spec.forwards else shared_step_seconds
+    of_a_step = of_shares if plan.shares_weights else step_seconds
     step = of_a_step(work.agreement, calibration.cipher, calibration.cores, calibration.workers)
     return speed * messages + keys + work.steps * step
 
@@ -361,3 +365,25 @@ def shared_step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int
         answers = outputs * (blocks * len(held) + groups)
         busy.append(products * seconds.multiplication + answers * seconds.answer)
     return _shared_out(busy, cores, workers)
+
+
+def layer_step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
+    """``step_seconds`` of a first layer on shared weights, where the label party and the others wait for each other.
+
+    Raises ValueError where numbers don't fit a key, or a step's messages are too large.
+    """
+    terms, rows = LayerTerms(agreement), agreement.plan.batch_size
+    try:
+        LayerSizes(terms).check()
+    except (InvalidMessage, PackingImpossible) as error:
+        raise ValueError(str(error)) from error
+    forward, backward = terms.forward, terms.backward
+    active, passive = backward.pads(rows) * seconds.encryption, list[float]()
+    for name in terms.passive:
+        columns = terms.columns(name)
+        active += forward.pads(columns) * seconds.encryption
+        products = product_cost(columns, rows * forward.digits, rows * forward.digits) * len(forward.groups)
+        products += product_cost(rows, columns * backward.digits, columns * backward.digits) * len(backward.groups)
+        answers = forward.answers(rows) + backward.answers(columns)
+        passive.append(products * seconds.multiplication + answers * seconds.answer)
+    return max((active + max(passive)) / min(workers, cores), (active + sum(passive)) / cores)

@@ -84,7 +84,7 @@ def not_measured(scenario: Scenario, left_out: tuple[LeftOut, ...]) -> tuple[str
         return ()
     return (
         f"What only ciphertexts can tell was not measured ({', '.join(ciphertexts)}): this run trains in the clear. "
-        "Repeat it with --cipher paillier.",
+        f"Repeat it {'with --cipher paillier' if not scenario.forwards else 'under ciphertexts'}.",
     )
 
 
@@ -173,6 +173,8 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
         yield LeftOut(name, "is on training, and a model is installed")
     if not spec.is_on(scenario.learner):
         yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
+    if "known_records" in spec.needs and not scenario.has_records:
+        yield LeftOut(name, "needs complete records: --auxiliary N")
     if spec.conduct == "replaces_messages" and scenario.protocol == "shared":
         yield LeftOut(name, "replaces messages of protocol=hu, and protocol=shared has none of them")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:

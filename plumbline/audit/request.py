@@ -206,10 +206,10 @@ class AdversaryOptions:
             raise ValueError(f"--adversary is active, passive or both, got {self.adversary!r}.")
         for name in () if self.mounts_all else self.attacks:
             ATTACKS.check(name)
-        if self.auxiliary and not self.attacks_predictions:
+        if self.auxiliary and not self.uses_records:
             raise ValueError(
-                "--auxiliary gives records to the adversary of predictions, and no attack on predictions is asked for: "
-                "add one with --attacks, or drop it."
+                "--auxiliary gives records to the active party's adversary, and no attack that could use them is asked "
+                "for: add one with --attacks, such as one on predictions, or drop it."
             )
 
     @property
@@ -221,6 +221,11 @@ class AdversaryOptions:
     def attacks_predictions(self) -> bool:
         """Whether an attack on predictions is asked for."""
         return self.mounts_all or any(spec_of(name).phase == "prediction" for name in self.attacks)
+
+    @property
+    def uses_records(self) -> bool:
+        """Whether an attack is asked for that complete records may help."""
+        return self.attacks_predictions or any("known_records" in spec_of(name).needs for name in self.attacks)
 
     @property
     def levels(self) -> tuple[Level, ...]:

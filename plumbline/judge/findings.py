@@ -7,7 +7,7 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
-from plumbline.judge.sentences import answer_of
+from plumbline.judge.sentences import answer_of, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.variant_results import VariantResult, result_of, then_how
@@ -120,7 +120,8 @@ class Findings(Sequence[Finding]):
 
     def in_short(self, variant: str) -> VariantResult:
         """The run in short, to stand beside others; ``variant``: what it differs in from them."""
-        return result_of(variant, self.summary, self.answer, self.training)
+        sessions = sessions_behind(self.predictions.limit, self.answer.columns)
+        return result_of(variant, self.summary, self.answer, self.training, sessions)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""

@@ -329,6 +329,9 @@ def _leak_words(finding: TrainingFinding) -> str:
     """What it found, up to whose that is."""
     if finding.kind == "products":
         return f"follow {percent(finding.success)} of the differences between training records' scores that come from"
+    if finding.kind == "estimates":
+        known = "once it knows some training records in full, "
+        return f"{known}take {percent(finding.success)} off a guess's error about the columns of"
     return f"read {percent(finding.success * finding.resolved)} of the columns of"
 
 
@@ -440,7 +443,14 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         who = (
             f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not measured"
         )
-        if case.summary.agreement.plan.shares_weights:
+        plan = case.summary.agreement.plan
+        if plan.shares_weights and plan.family.spec.forwards:
+            units = counted(case.summary.agreement.outputs, "column")
+            sentences.append(
+                f"{who}. A label party that chooses its shares of the first layer itself reads {units} of each record "
+                "with it, which nothing prevents."
+            )
+        elif plan.shares_weights:
             opened = (f"{case.title(one)} {opened_bits(case.summary.agreement, one):,}" for one in case.honest)
             shown = validation_bits(case.summary.agreement)
             validated = f" Validation losses have {shown:,} more at most." if shown else ""
@@ -450,7 +460,7 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         elif case.replacing:
             sentences.append(f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.")
         else:
-            sentences.append(f"{who}: no attack of that kind is on learner={case.summary.agreement.plan.learner}.")
+            sentences.append(f"{who}: no attack of that kind is on learner={plan.learner}.")
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
     failed = [one.attack for one in everything if _has_failed(one)]
     if failed:

@@ -22,7 +22,7 @@ from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary, assumptions, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
-from plumbline.judge.variant_results import rows_of, then_how
+from plumbline.judge.variant_results import headings_of, rows_of, then_how
 from plumbline.report.cards import ColumnEvidence, cards_of, knows_more, read_evidence
 from plumbline.report.html import template
 from services.common.agreement import Agreement
@@ -303,6 +303,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "cheapest": recommended(findings.trials),
         "then_how": then_how(findings.variants),
         "beside": rows_of(findings.variants) if findings.variants else [],
+        "beside_headings": headings_of(findings.variants),
         "cards": cards_of(columns, evidence, findings.predictions.attacks),
         "strengths": by_strength(findings.predictions.attacks, columns, evidence),
         "curves": label_curves(folder, findings),

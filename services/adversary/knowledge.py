@@ -15,6 +15,7 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, one_line
 from services.common.learner_calls import LearnerCalls
 from services.party.party_model import PartyModel
+from services.shared_weights.shared_serving import SharedPart
 from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel
 from vfl.data import Table
@@ -132,6 +133,8 @@ class Knowledge:
         """The parts of the model that this party knows, as a view has them."""
         pieces: dict[str, Any] = {}
         own, others = self.model.part, self.disclosed
+        if isinstance(own, SharedPart) and own.own is not None:
+            own = own.own
         rows = own.class_rows
         if isinstance(own, LinearPart):
             pieces["weights_active"], pieces["bias"] = own.class_rows[:, :-1], own.class_rows[:, -1]

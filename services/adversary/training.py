@@ -337,9 +337,12 @@ class TrainingAdversary:
 
         Of every step the own part of the score is that of the opened weights, or of the share that the party is left
         with where weights stay shared, about its mean and below 1. What the party decrypted is taken for
-        sums, about their mean and of such a size as sums may have, and for every peer's.
+        sums, about their mean and of such a size as sums may have, and for every peer's that sends. The label party of
+        a learner that forwards has its backward signal.
         """
         agreement, model, batches = training.agreement, training.model, _batches(training.agreement)
+        if self._transcript.forwarded:
+            return [OwnStep(step, batches[step], share) for step, share in self._transcript.shares.items()], []
         half_ring, part = 1 << SharedTerms(agreement).formats.gradient_ring - 1, model.part
         weights = part.share.view(np.int64) * 0.5**63 if isinstance(part, SharedPart) else training.half.weights
         steps, equations = [], []
@@ -349,7 +352,8 @@ class TrainingAdversary:
             steps.append(OwnStep(step, rows, own @ np.asarray(weights, dtype=np.float64)))
             centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
             sums = (centred / half_ring).astype(np.float64) * len(rows)
-            equations += [Equations(step, peer.name, rows, own, sums) for peer in agreement.peers_of(self._name)]
+            senders = [peer.name for peer in agreement.peers_of(self._name) if peer.name in agreement.senders]
+            equations += [Equations(step, peer, rows, own, sums) for peer in senders]
         return steps, equations
 
 

@@ -342,7 +342,8 @@ class FoundValues:
 
     Attributes:
         values: ``features``: (n,) one column in the common order, up to sign, NaN without an answer. ``readings``:
-            (m, d) rows of the peer's features; ``estimates``: likewise, as they are believed. ``products``: (n, columns), the peer's part of the logits.
+            (m, d) rows of the peer's features. ``estimates``: likewise, as they are believed. ``products``: (n,
+            columns), the peer's part of the logits.
         rows: ``readings``, ``estimates``: (m,) which records, as rows of the common order.
         guesses: ``estimates``: (m, d), what is guessed of them without the federation.
     """

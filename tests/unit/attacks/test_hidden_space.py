@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks.hidden_space import EstimatedFeatures, HiddenSpace
+from attacks.hidden_space import HiddenSpace
+from attacks.recovered_values import EstimatedFeatures
 from attacks.views import ViewError
 from tests.harness.network_views import NetworkRun, breast_cancer, network_run
 from vfl.arrays import FloatArray

@@ -64,6 +64,11 @@ class PaddedFormats:
             )
 
     @property
+    def digits(self) -> int:
+        """Binary digits of an integer of X, with what is added to it so that none is negative."""
+        return ((1 << self.feature_bits) + self.offset).bit_length()
+
+    @property
     def layout(self) -> SlotLayout:
         """Each slot holds sum_j x_j q_j over d columns, with 0 <= q < 2**ring."""
         bits = (self.summands << self.feature_bits + self.ring).bit_length() + self.features_signed + self.spare_bits
@@ -103,6 +108,11 @@ class PaddedFormats:
         parts = [part.reshape(rows, -1) for part in np.split(slots.ravel(), cuts)]
         residues: Integers = np.concatenate(parts, axis=1) % (1 << self.ring)
         return residues
+
+    @property
+    def offset(self) -> int:
+        """What is added to integers of X, so that none is negative."""
+        return 1 << self.feature_bits if self.features_signed else 0
 
     @property
     def _room(self) -> int:
@@ -158,11 +168,11 @@ def multiply(
         engine: what computes.
         draw: for masks, as in `hide`.
     """
-    rows, offset = len(features), 1 << formats.feature_bits if formats.features_signed else 0
+    rows, offset = len(features), formats.offset
     places, ones = np.arange(rows), np.ones(rows, dtype=np.int64)
     task = ProductTask(
         entries=np.ascontiguousarray((features + offset).T.astype(np.int64)),
-        digits=ones * ((1 << formats.feature_bits) + offset).bit_length(),
+        digits=ones * formats.digits,
         offsets=ones * offset,
         shifts=places % formats.rows_at_once * formats.outputs * formats.layout.bits,
         answers=places // formats.rows_at_once,

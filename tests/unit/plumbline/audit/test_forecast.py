@@ -14,6 +14,7 @@ from plumbline.audit.forecast import (
     alignment_seconds,
     calibrate,
     forecast,
+    layer_step_seconds,
     products_of,
     shared_step_seconds,
     sharing_stage,
@@ -182,3 +183,19 @@ def test_a_step_on_shared_weights_costs_its_products_and_answers() -> None:
     three = shared_step_seconds(terms(features=(8, 8, 8), protocol="shared"), seconds, 8)
     # The label party holds V of both others.
     assert three > 1.8 * shared_step_seconds(agreement, seconds, 8)
+
+
+def test_a_step_of_a_shared_first_layer_costs_what_each_party_does_in_turn() -> None:
+    """By hand, at 16 units and 2,048 bits: 16 slots of z in an answer, 14 of a gradient."""
+    changes = {"learner": "network", "learner_options": {"backward": "shared"}, "protocol": "shared"}
+    agreement = terms(**changes)
+    pads, answers = 8 + 2 * 100, 100 + 2 * 8
+    products = product_cost(8, 100 * 18, 100 * 18) + 2 * product_cost(100, 8 * 18, 8 * 18)
+    seconds = CipherSeconds(0.0, 1e-3, 4e-6, 0.02)
+    expected = pads * 1e-3 + products * 4e-6 + answers * 0.02
+    assert layer_step_seconds(agreement, seconds, 2) == pytest.approx(expected)
+    # Nobody encrypts features before.
+    names = [one.name for one in forecast(work(agreement), REFERENCE, "paillier").stages]
+    assert names[1:3] == ["aligning", "training"]
+    with pytest.raises(ValueError, match="choose a longer key"):
+        layer_step_seconds(terms(**changes, key_bits=128), seconds, 2)

@@ -135,7 +135,7 @@ def test_masks_of_another_version_are_refused_in_words() -> None:
         one.receive_public_key("passive-2", PublicKeyShown("", b"", b"short"))
         with pytest.raises(OutOfOrder, match="one key a party"):
             one.receive_public_key("passive-2", key)
-        with pytest.raises(InvalidMessage, match="passive-2 has shown .* masks"):
+        with pytest.raises(InvalidMessage, match=r"passive-2 has shown .* masks"):
             one._agree_on_masks()
 
 

@@ -1,12 +1,19 @@
 """Whole parties that train a network on shared weights: a job from its terms to its scores."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+import attacks
+from attacks import TrainingView
+from services.party.model_file import KeptModel
+from services.party.served_models import ServedModels
 from services.shared_weights.shared_serving import SharedPart
 from tests.harness.parties import active_data, house, party_data, small_settings
+from vfl.crypto import Engine
 
 SETTINGS = {
     "learner": "network",
@@ -35,3 +42,68 @@ def test_a_job_scores_as_the_rung_that_reads_gradients_does(tmp_path: Path, part
                 assert np.array_equal(again.scores(np.ones((2, 3))), part.scores(np.ones((2, 3))))
     # Weights are served in steps of 2**-16.
     assert np.abs(scores["paillier"] - scores["shared"]).max() < 1e-3
+
+
+@dataclass(frozen=True)
+class Watching:
+    """Keeps the view of its party."""
+
+    seen: list[TrainingView] = field(default_factory=list)
+    name: ClassVar[str] = "watching"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("either", "training", "agnostic", (), "a test")
+
+    def attack(self, view: TrainingView) -> Any:
+        self.seen.append(view)
+        raise ValueError("seen")
+
+
+def test_a_passive_party_is_left_with_uniform_numbers_and_the_label_party_with_sums(tmp_path: Path) -> None:
+    label, passive = Watching(), Watching()
+    settings = small_settings(**{**SETTINGS, "epochs": 20}, learner_options={**OPTIONS, "backward": "shared"})
+    with house(
+        tmp_path,
+        settings=settings,
+        passive=[party_data(rows=range(60))],
+        active_adversary={"watching": label},
+        passive_adversary={"watching": passive},
+    ) as one:
+        one.train()
+        _settled(one)
+    (mine,), (theirs,) = label.seen, passive.seen
+    assert mine.steps[0].share.shape == (len(mine.steps[0].rows), 3)
+    assert mine.equations == ()
+    by_step = {step.step: step for step in mine.steps}
+    told, truth = [], []
+    for equations in theirs.equations:
+        assert equations.peer == "active"
+        told.append(equations.sums.ravel() / len(equations.rows))
+        truth.append((theirs.features[equations.rows].T @ by_step[equations.step].share).ravel())
+    uniform, gradients = np.concatenate(told), np.concatenate(truth)
+    # Of a uniform number in [-1, 1): mean, variance, and no correlation; 4.5 standard deviations of each.
+    count = len(uniform)
+    assert count >= 500
+    assert abs(uniform.mean()) < 4.5 / np.sqrt(3 * count)
+    assert abs(uniform.var() - 1 / 3) < 4.5 * np.sqrt(4 / 45 / count)
+    assert abs(np.corrcoef(uniform, gradients)[0, 1]) < 4.5 / np.sqrt(count)
+
+
+def _settled(one: Any) -> None:
+    """A passive party's attacks run after its answer."""
+    for party in one.passive.values():
+        party.executor.shutdown(wait=True)
+
+
+def test_parts_come_back_from_the_disk(tmp_path: Path) -> None:
+    settings = small_settings(**SETTINGS, learner_options={**OPTIONS, "backward": "shared"})
+    data = {"active": active_data(), "passive": party_data(rows=range(59, 4, -1))}
+    with house(tmp_path, settings=settings, active=data["active"], passive=[data["passive"]]) as one:
+        one.train()
+        for party, table in zip((one.active, *one.passive.values()), data.values(), strict=True):
+            found = ServedModels(party.name, table, party._context.state).served
+            assert isinstance(found, KeptModel)
+            part = found.model.part
+            assert isinstance(part, SharedPart)
+            assert (part.own is None) == (party.name != "active")
+            assert (len(part.frozen) == 0) == (party.name == "active")
+        again = found.model.asked([3, 1], Engine())
+        assert again.masked

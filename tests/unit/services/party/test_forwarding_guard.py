@@ -1,0 +1,56 @@
+"""What the guard says of networks: labels always, where gradients are learned; features by units times epochs."""
+
+from dataclasses import replace
+
+import pytest
+
+from services.common.agreement import Agreement, TrainingPlan
+from services.common.errors import OutOfOrder
+from services.party.forwarding_guard import guard_forwarding
+from services.party.guard import channels_of
+from tests.harness.agreements import agreed
+
+PLAN = TrainingPlan(epochs=3, batch_size=64, learner="network").changed(hidden=4)
+
+
+def with_plan(plan: TrainingPlan, features: tuple[int, ...] = (16, 15)) -> Agreement:
+    return agreed(plan, features=features)
+
+
+@pytest.mark.parametrize(
+    ("features", "is_warned"),
+    [((5, 24), True), ((5, 25), False), ((5, 12, 12), True), ((5, 12, 13), False)],
+)
+def test_a_passive_party_is_warned_unless_units_times_epochs_stay_below_half_of_the_columns(
+    features: tuple[int, ...], is_warned: bool
+) -> None:
+    agreement = with_plan(PLAN, features)
+    for name in [party.name for party in agreement.parties[1:]]:
+        found = guard_forwarding(agreement, name, "warn")
+        assert bool(found) == is_warned
+        if is_warned:
+            assert f"active could learn every column of {name}'s records: it reads 4 sums of them" in found[0]
+            with pytest.raises(OutOfOrder, match=r"PLUMBLINE_GUARD=refuse"):
+                guard_forwarding(agreement, name, "refuse")
+        else:
+            assert guard_forwarding(agreement, name, "refuse") == []
+        assert guard_forwarding(agreement, name, "off") == []
+
+
+@pytest.mark.parametrize(
+    ("backward", "words"),
+    [("plain", "travels in the clear"), ("paillier", "whatever its size"), ("paillier", "choose backward=shared")],
+)
+def test_a_label_party_is_always_warned_where_others_learn_their_gradients(backward: str, words: str) -> None:
+    agreement = with_plan(PLAN.changed(backward=backward), (5, 10_000))
+    (found,) = guard_forwarding(agreement, "active", "warn")
+    assert words in found
+    with pytest.raises(OutOfOrder, match="labels of active's records"):
+        guard_forwarding(agreement, "active", "refuse")
+
+
+def test_the_guard_of_equations_says_nothing_of_networks_and_this_one_nothing_of_others() -> None:
+    assert channels_of(with_plan(PLAN), "active") == ()
+    linear = replace(PLAN, learner="linear", learner_options={})
+    assert channels_of(with_plan(linear), "active") != ()
+    assert all(guard_forwarding(with_plan(linear), name, "warn") == [] for name in ("active", "passive"))
