@@ -11,6 +11,7 @@ from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
 from plumbline.audit.variants import Variant, variants_of
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
+from services.common.agreement import TrainingPlan
 from services.common.identity import Role
 from services.common.setting_texts import attacks_labelled
 from services.common.settings import Settings, environment_values, settings_of
@@ -167,7 +168,16 @@ class FederationOptions:
     @property
     def protocol(self) -> str:
         """That the audit's own variant trains by."""
-        return self.said("protocol", "learner", "learner_options", "backward").plan().protocol
+        return self._plan.protocol
+
+    @property
+    def forwards(self) -> bool:
+        """Whether a network is trained in the federation, whose first layer is forwarded."""
+        return self._plan.family.spec.forwards
+
+    @property
+    def _plan(self) -> TrainingPlan:
+        return self.said("protocol", "learner", "learner_options", "backward").plan()
 
     def said(self, *names: str) -> Settings:
         """What the PLUMBLINE_* variables, and above them ``settings``, say of some settings; others are not checked."""

@@ -12,6 +12,7 @@ from attacks.training_views import KnownRecords, TrainingView
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, VerticalData
 from vfl.learning.network import Network, ReferenceTraining, train_network
+from vfl.learning.network.network_reference import Defended
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,7 @@ def network_run(
     reshuffled: bool = True,
     trained_on: int | None = None,
     seed: int = 0,
+    defended: Defended | None = None,
     **options: Any,
 ) -> NetworkRun:
     """Train on these columns; the constant 1 is added to the label party's."""
@@ -62,7 +64,10 @@ def network_run(
     schedule = BatchSchedule(np.arange(trained_on or len(labels)), batch, seed, reshuffled=reshuffled)
     generators = [np.random.default_rng([seed, party]) for party in range(len(data.blocks))]
     return NetworkRun(
-        learner, data, schedule, train_network(learner, data, schedule, epochs=epochs, generators=generators)
+        learner,
+        data,
+        schedule,
+        train_network(learner, data, schedule, epochs=epochs, generators=generators, defended=defended),
     )
 
 
