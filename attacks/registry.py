@@ -53,6 +53,8 @@ OF_ALL_SESSIONS = "many_sessions"
 FROM_RECORDS, LEARNED = "imputation", "regression"
 # What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
 REPLACING = ("auxiliary_ciphertext", "randomiser_channel")
+# Likewise where a first layer is shared.
+CHOOSING = "chosen_share"
 
 ENTRY_POINT_GROUP = "plumbline.attacks"
 REGISTRY = PluginRegistry("attack", ENTRY_POINT_GROUP, _BUILT_IN, UnknownAttack)

@@ -28,6 +28,7 @@ from plumbline.judge.lights import is_open
 from plumbline.judge.variant_results import VariantResult
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
+from services.common.learner_calls import LearnerCalls
 from services.common.run_files import parsed, read_json
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
@@ -44,19 +45,19 @@ class Candidate:
         defences: their names.
         options: by name, where they aren't the defaults.
         black_box: whether passive parties keep their parameters.
-        protocol: of training, where it isn't the audit's.
+        terms: settings of training that aren't the audit's, such as its protocol.
     """
 
     defences: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     black_box: bool = False
-    protocol: str = ""
+    terms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """What it is called."""
-        protocol = [f"protocol={self.protocol}"] if self.protocol else []
-        return " + ".join((*protocol, *([BLACK_BOX] if self.black_box else []), *self.defences))
+        terms = [f"{name}={value}" for name, value in self.terms.items()]
+        return " + ".join((*terms, *([BLACK_BOX] if self.black_box else []), *self.defences))
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class Candidate:
             (*self.defences, *other.defences),
             {**self.options, **other.options},
             self.black_box or other.black_box,
-            self.protocol or other.protocol,
+            {**self.terms, **other.terms},
         )
 
 
@@ -96,8 +97,10 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
     protocol, sharing = request.federation.protocol, list[Candidate]()
     if protocol == "shared":  # nobody sends what they protect
         on_labels = [name for name in on_labels if not _OF_MESSAGES & set(specs[name].stages)]
+    elif request.federation.sets_cipher:
+        sharing = [Candidate(terms={"backward": "shared"})]
     elif request.federation.cipher != IN_THE_CLEAR and request.federation.hidden is None:
-        sharing = [Candidate(protocol="shared")]
+        sharing = [Candidate(terms={"protocol": "shared"})]
     on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
     if columns and labels:  # most defences stop either kind: it takes two
         stronger = [name for name in on_labels if "residuals" in specs[name].stages] or on_labels
@@ -130,7 +133,7 @@ def try_defences(
         progress.stage("trying defences", "trials")
     for number, candidate in enumerate(chosen):
         progress.at(number, len(chosen), candidate.title)
-        under = ENCRYPTED if candidate.protocol else cipher
+        under = ENCRYPTED if candidate.terms else cipher
         try:
             after = _tried(plan, candidate, tables, run, under)
             if under not in undefended:
@@ -145,8 +148,14 @@ def try_defences(
 
 
 def cipher_of_trials(findings: Findings) -> str:
-    """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
-    if findings.summary.agreement.plan.shares_weights:
+    """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts.
+
+    A learner that says its cipher itself is tried under that: what it tells depends on it.
+    """
+    plan = findings.summary.agreement.plan
+    if "cipher" in LearnerCalls(plan.family).terms():
+        return plan.cipher
+    if plan.shares_weights:
         return ENCRYPTED
     told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
     return ENCRYPTED if set(told) - {"listens"} else IN_THE_CLEAR
@@ -247,12 +256,13 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
     """
     asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
-    protocol = {"protocol": candidate.protocol} if candidate.protocol else {}
+    by_learner = asked.sets_cipher
+    own_cipher = {} if by_learner else {"cipher": cipher}
     request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
         black_box=plan.request.adversary.black_box or candidate.black_box,
-        cipher=cipher,
-        settings={**asked.settings, "cipher": cipher, "defence_options": options, **protocol},
+        cipher="auto" if by_learner else cipher,
+        settings={**asked.settings, **own_cipher, "defence_options": options, **candidate.terms},
         try_defences=False,
         listed={},
     )

@@ -11,7 +11,9 @@ from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
 from plumbline.audit.variants import Variant, variants_of
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
+from services.common.agreement import TrainingPlan
 from services.common.identity import Role
+from services.common.learner_calls import LearnerCalls
 from services.common.setting_texts import attacks_labelled
 from services.common.settings import Settings, environment_values, settings_of
 from vfl.crypto import ciphers
@@ -167,7 +169,15 @@ class FederationOptions:
     @property
     def protocol(self) -> str:
         """That the audit's own variant trains by."""
-        return self.said("protocol", "learner", "learner_options", "backward").plan().protocol
+        return self._plan().protocol
+
+    @property
+    def sets_cipher(self) -> bool:
+        """Whether the learner of the audit's own variant says which cipher it trains under."""
+        return "cipher" in LearnerCalls(self._plan().family).terms()
+
+    def _plan(self) -> TrainingPlan:
+        return self.said("protocol", "learner", "learner_options", "backward").plan()
 
     def said(self, *names: str) -> Settings:
         """What the PLUMBLINE_* variables, and above them ``settings``, say of some settings; others are not checked."""

@@ -159,7 +159,7 @@ def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> N
     plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
     assert plan.cipher.is_asked
     assert "protocol=shared has no messages in the clear" in plan.cipher.why
-    trial = trial_of(plan, Candidate(protocol="shared"), plan.cipher.cipher)
+    trial = trial_of(plan, Candidate(terms={"protocol": "shared"}), plan.cipher.cipher)
     for name, settings in trial.recipe.parties.items():
         before = plan.recipe.parties[name]
         same = (settings.seed, settings.private_seed, settings.disclose)
@@ -167,7 +167,20 @@ def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> N
         assert (settings.protocol, settings.cipher, before.protocol) == ("shared", "paillier", "hu")
     assert trial.request.federation.variants == ()
     with pytest.raises(ValueError, match="protocol=shared has no messages in the clear"):
-        trial_of(plan, Candidate(protocol="shared"), "plain")
+        trial_of(plan, Candidate(terms={"protocol": "shared"}), "plain")
+
+
+def test_trials_of_a_network_keep_its_way_back_but_for_the_one_that_shares_it() -> None:
+    learner = {"learner": "network", "backward": "plain", "learner_options": {"hidden": 4}}
+    request = REQUEST.changed(settings={"epochs": 1, **learner}, try_defences=True)
+    recipe = request.recipe(request.tables.party_settings).checked()
+    plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
+    assert (plan.cipher.cipher, plan.cipher.why[:8]) == ("plain", "INSECURE")
+    kept = trial_of(plan, Candidate(black_box=True))
+    shared = trial_of(plan, Candidate(terms={"backward": "shared"}))
+    assert [one.recipe.parties["active"].plan().cipher for one in (kept, shared)] == ["plain", "paillier"]
+    assert shared.recipe.parties["active"].plan().protocol == "shared"
+    assert most_trials(request) > 1
 
 
 @pytest.mark.parametrize(("protocol", "words"), [("hu,bgw", "of hu, shared, got 'bgw'"), ("hu,hu", "Each protocol")])
