@@ -177,8 +177,8 @@ class TrainingPlan:
         """The plan with the terms that its learner's options ask for; those that are given stay as they are."""
         try:
             asked: Mapping[str, Any] = LearnerCalls(self.family).terms()
-        except (ValueError, TypeError, LearnerFailed):  # ``check`` says why
-            return self
+        except (ValueError, TypeError, LearnerFailed):
+            return self  # ``check`` says why
         others = {name: asked[name] for name in asked if name not in given and getattr(self, name) != asked[name]}
         return replace(self, **others) if others else self
 
@@ -433,7 +433,7 @@ class Agreement:
 
     @property
     def outputs(self) -> int:
-        """Columns of a party's shares of a record's outputs, as the learner says."""
+        """Columns of a share of a record's outputs, as the learner says."""
         return LearnerCalls(self.plan.family).outputs(self.classes)
 
     @property
@@ -449,9 +449,8 @@ class Agreement:
     @property
     def senders(self) -> frozenset[str]:
         """Who sends in a step, as the learner says."""
-        everyone = frozenset(party.name for party in self.parties)
-        chosen = {"all": everyone, "active": frozenset({self.active.name}), "none": frozenset[str]()}
-        return chosen[self.plan.family.spec.senders]
+        names = [party.name for party in self.parties]
+        return frozenset({"all": names, "active": names[:1], "none": []}[self.plan.family.spec.senders])
 
     @property
     def row_counts(self) -> RowCounts:
