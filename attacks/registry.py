@@ -40,6 +40,7 @@ _BUILT_IN = {
     "batch_inversion": "attacks.batch_inversion:BatchInversion",
     "hidden_space": "attacks.hidden_space:HiddenSpace",
     "chosen_share": "attacks.chosen_share:ChosenShare",
+    "replacement_backdoor": "attacks.replacement_backdoor:ReplacementBackdoor",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",

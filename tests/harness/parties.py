@@ -284,6 +284,7 @@ def house(
     score_defences: Sequence[ScoreDefence] = (),
     passive_adversary: Mapping[str, TrainingAttack] | None = None,
     active_adversary: Mapping[str, TrainingAttack] | None = None,
+    known: Table | None = None,
 ) -> Iterator[House]:
     settings = settings or small_settings()
     passive = [party_data(rows=range(59, 4, -1))] if passive is None else passive
@@ -335,7 +336,7 @@ def house(
                 peers=peers_of("active"),
                 record=RunRecord(folder, "active", TrafficMeter()),
                 executor=stack.enter_context(ThreadPoolExecutor(16)),
-                adversary=TrainingAdversary(active_adversary or {}, "active", folder),
+                adversary=TrainingAdversary(active_adversary or {}, "active", folder, known=known),
                 defences=active_defences or PartyDefences(),
                 share_peers=share_peers_of("active"),
             ),

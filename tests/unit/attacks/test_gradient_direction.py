@@ -95,5 +95,6 @@ def test_attacks_on_the_linear_model_say_so_on_a_network(name: str) -> None:
     blocks, labels = breast_cancer()
     run = network_run(blocks, labels, epochs=1)
     view = run.active() if name.endswith("products") else run.passive()
+    attack: Any = attacks.load_training(name)
     with pytest.raises(ViewError, match=f"{name} (is on sessions of linear|needs)"):
-        attacks.load_training(name).attack(view)
+        attack.attack(view)

@@ -1,0 +1,60 @@
+"""Attacks on linear models, on the first layer of a network that was trained in the federation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attacks
+from attacks.first_layer import first_layer_view, layer_scores
+from attacks.views import AuxiliaryRows, PredictionView, ViewError
+from tests.harness.network_views import NetworkRun, breast_cancer, network_run
+
+ATTACKED, KNOWN = slice(0, 50), slice(50, 150)
+
+
+def view_of(run: NetworkRun, *, disclosed: bool, **pieces: Any) -> PredictionView:
+    own, other = run.data.blocks
+    parts = run.training.parts
+    sums = own @ parts[0].weights + other @ parts[1].weights
+    auxiliary = AuxiliaryRows(own[KNOWN, :-1], other[KNOWN], layer_scores(sums[KNOWN]))
+    return first_layer_view(
+        sums[ATTACKED],
+        parts[0].weights[:-1],
+        parts[0].weights[-1],
+        parts[1].weights if disclosed else None,
+        features_active=own[ATTACKED, :-1],
+        passive_features=other.shape[1],
+        auxiliary=auxiliary,
+        **pieces,
+    )
+
+
+@pytest.mark.parametrize("name", ["ls", "half_star", "rcc2", "posterior"])
+def test_as_many_units_as_columns_tell_a_record_whatever_lies_above(name: str) -> None:
+    run = network_run(*breast_cancer(), upper=4)
+    estimate = attacks.load_prediction(name).reconstruct(view_of(run, disclosed=True))
+    assert np.abs(estimate - run.data.blocks[1][ATTACKED]).max() < 1e-6
+
+
+def test_fewer_units_leave_half_star_better_than_one_half() -> None:
+    run = network_run(*breast_cancer(), hidden=4)
+    truth = run.data.blocks[1][ATTACKED]
+    estimate = attacks.load_prediction("half_star").reconstruct(view_of(run, disclosed=True))
+    assert ((estimate - truth) ** 2).mean() < ((0.5 - truth) ** 2).mean()
+
+
+def test_complete_records_tell_what_kept_weights_hide() -> None:
+    run = network_run(*breast_cancer())
+    truth = run.data.blocks[1][ATTACKED]
+    view = view_of(run, disclosed=False)
+    estimate = attacks.load_prediction("regression", records=11).reconstruct(view)
+    guess = run.data.blocks[1][KNOWN][:11].mean(axis=0)
+    assert ((estimate - truth) ** 2).mean() < 0.5 * ((guess - truth) ** 2).mean()
+
+
+def test_sums_beyond_softmax_are_refused() -> None:
+    with pytest.raises(ViewError, match="farther apart than 600"):
+        layer_scores(np.array([[0.0, 700.0]]))
+    with pytest.raises(ViewError, match="farther apart"):
+        layer_scores(np.array([[0.0, np.nan]]))
