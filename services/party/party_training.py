@@ -219,8 +219,8 @@ class PartyTraining:
             means.observer,
         )
         if self._learner.spec.forwards:
-            chosen = means.chosen(self.agreement, self._features)
-            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer, chosen)
+            shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
+            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer)
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
 
     def exchange_as(self, kind: type[E]) -> E:

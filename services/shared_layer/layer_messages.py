@@ -6,6 +6,7 @@ from services.common import limits
 from services.common.errors import InvalidMessage
 from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.share_messages import Kind
+from vfl.crypto.pairwise_masks import MASK_BITS
 
 _FROM_LABEL_PARTY = (
     Kind.WEIGHT_PADS,
@@ -68,8 +69,19 @@ class LayerSizes:
         return 2 * self.terms.formats.key_bits // 8
 
     def check(self) -> None:
-        """Raises InvalidMessage where a step's ciphertexts are more than a party may be sent at once."""
+        """Refuse terms that no step works under.
+
+        Raises:
+            InvalidMessage: where a step's ciphertexts are more than a party may be sent at once, or where masks that
+                cancel are shorter than what they are to hide.
+            PackingImpossible: where numbers don't fit a key.
+        """
         terms, active = self.terms, self.terms.agreement.active.name
+        if len(terms.passive) > 1 and terms.forward.ring > MASK_BITS:
+            raise InvalidMessage(
+                f"Products of {terms.forward.ring} bits are longer than the masks of several passive parties, which "
+                f"have {MASK_BITS}: lower feature_fraction_bits or residual_fraction_bits."
+            )
         for name in terms.passive:
             for kind in (Kind.WEIGHT_PADS, Kind.SIGNAL_PADS):
                 if (size := self.count(kind, active, name, 0) * self.width(kind)) > limits.VECTOR_BYTES:

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attacks.training import ChosenShares
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.learner_calls import LearnerCalls
@@ -52,12 +51,11 @@ class LayerSteps:
         half: Half,
         means: SharedMeans,
         observer: LayerObserver | None = None,
-        chosen: ChosenShares | None = None,
     ) -> None:
         """Take a party's exchange and half of a session; features are (aligned rows, d), in its fixed point."""
         self.exchange, self.half = exchange, half
         self._terms, self._name, self._means, self._observer = terms, name, means, observer
-        self._chosen = chosen
+        self._chosen = means.chosen
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._is_label_party = name == terms.agreement.active.name
@@ -77,7 +75,6 @@ class LayerSteps:
         own: OwnData,
         means: SharedMeans,
         observer: LayerObserver | None = None,
-        chosen: ChosenShares | None = None,
     ) -> "LayerSteps":
         """Make a session's key, shares and exchange.
 
@@ -88,7 +85,6 @@ class LayerSteps:
             own: what the learner's half is begun with.
             means: what the party trains with.
             observer: is told what this party sees; None where nobody looks.
-            chosen: what the label party adds to its shares of others' weights, an adversary's; None for an honest one.
 
         Raises:
             InvalidMessage: for terms under which numbers don't fit a key, or a step's messages are too large.
@@ -100,7 +96,7 @@ class LayerSteps:
             exchange = LayerExchange(terms, name, key, PooledEngine.of(means.engine), timeout=means.timeout)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, features, exchange, _begun(terms, name, own), means, observer, chosen)
+        return cls(terms, name, features, exchange, _begun(terms, name, own), means, observer)
 
     def show_public_key(self) -> None:
         """Show the label party's key to all, or what masks are agreed on with to the other passive parties."""

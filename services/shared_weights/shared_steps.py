@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attacks.training import OtherFeatures
+from attacks.training import ChosenShares, OtherFeatures
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
@@ -49,6 +49,7 @@ class SharedMeans:
         ledger: counts what others are opened about this party's records, over all sessions.
         others: what the party encrypts in place of its features, an adversary's; None for an honest one.
         observer: is told what this party decrypts; None where nobody looks.
+        chosen: what it adds to its shares of others' weights where a first layer is shared, as others.
     """
 
     peers: Mapping[str, SharePeer]
@@ -59,6 +60,7 @@ class SharedMeans:
     ledger: OpeningLedger | None = None
     others: OtherFeatures | None = None
     observer: SharedObserver | None = None
+    chosen: ChosenShares | None = None
 
 
 class SharedSteps:

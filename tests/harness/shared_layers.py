@@ -65,10 +65,8 @@ def wired_layers(
             own = OwnData(block.shape[1], labels, problem.classes, agreement.total_features, generator)
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
-            means = SharedMeans(peers, WatchedEngine(), timeout, executor)
-            parties[name] = LayerSteps.begin(
-                agreement, name, block, own, means, observers.get(name), chosen if name == "active" else None
-            )
+            means = SharedMeans(peers, WatchedEngine(), timeout, executor, chosen=chosen if name == "active" else None)
+            parties[name] = LayerSteps.begin(agreement, name, block, own, means, observers.get(name))
             exchanges[name] = parties[name].exchange
             # Not a session's own, which draws ahead: what is drawn, decrypted and multiplied is watched.
             exchanges[name]._engine = means.engine

@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from numpy.typing import NDArray
 
 MASK_KEY_BYTES = 32
+# Masks cancel modulo 2 to this.
+MASK_BITS = 64
 _DOMAIN = b"plumbline pairwise masks v1"
 
 

@@ -67,6 +67,10 @@ def test_adam_and_what_else_cannot_work_is_refused_in_words() -> None:
     large = LAYER_PLAN.changed(key_bits=2048, hidden=1024, batch_size=100_000)
     with pytest.raises(InvalidMessage, match="choose a smaller batch_size or fewer hidden units"):
         begun(SharedProblem.random(rows=100_000, columns=(1, 1)), large)
+    fine = LAYER_PLAN.changed(feature_fraction_bits=32)
+    with pytest.raises(InvalidMessage, match="lower feature_fraction_bits or residual_fraction_bits"):
+        begun(SharedProblem.random(columns=(2, 1, 1)), fine)
+    begun(SharedProblem.random(), fine)
     with pytest.raises(InvalidMessage, match="choose a longer key"):
         begun(SharedProblem.random(), LAYER_PLAN.changed(key_bits=128))
 
