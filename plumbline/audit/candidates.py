@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from defences import DefenceSpec
 from defences.registry import candidates
 from plumbline.audit.federating import run_federation
 from plumbline.audit.folder import AuditFolder
@@ -28,13 +29,14 @@ from plumbline.judge.lights import is_open
 from plumbline.judge.variant_results import VariantResult
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
-from services.common.learner_calls import LearnerCalls
 from services.common.run_files import parsed, read_json
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
 BLACK_BOX = "black box"
 # Stages of defences that protect what protocol=hu sends.
-_OF_MESSAGES = {"residuals", "answers", "updates"}
+_OF_MESSAGES = {"residuals", "labelled_residuals", "hidden", "answers", "updates"}
+# Of these the ones that protect labels whatever is attacked.
+_OF_LABELS = {"residuals", "labelled_residuals"}
 
 
 @dataclass(frozen=True)
@@ -85,25 +87,25 @@ def most_trials(request: AuditRequest) -> int:
 
 
 def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Candidate, ...]:
-    specs = {name: spec for name, spec in candidates().items() if name not in request.federation.defences}
-    if request.adversary.black_box:  # nothing is disclosed that could be distorted
-        specs = {name: spec for name, spec in specs.items() if spec.stages != ("parameters",)}
+    specs = {
+        name: spec
+        for name, spec in candidates().items()
+        if name not in request.federation.defences and _can_work(spec, request)
+    }
     chosen = {
         name: Candidate((name,), {name: spec.tried_with} if spec.tried_with else {}) for name, spec in specs.items()
     }
     on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
     on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
     on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
-    protocol, sharing = request.federation.protocol, list[Candidate]()
-    if protocol == "shared":  # nobody sends what they protect
-        on_labels = [name for name in on_labels if not _OF_MESSAGES & set(specs[name].stages)]
-    elif request.federation.sets_cipher:
-        sharing = [Candidate(terms={"backward": "shared"})]
-    elif request.federation.cipher != IN_THE_CLEAR and request.federation.hidden is None:
-        sharing = [Candidate(terms={"protocol": "shared"})]
+    federation = request.federation
+    # A network's protocol follows from its way back, and its trials have that one's cipher.
+    term = "backward" if federation.forwards else "protocol"
+    can_share = federation.hidden is None and (federation.forwards or federation.cipher != IN_THE_CLEAR)
+    sharing = [Candidate(terms={term: "shared"})] if can_share and federation.protocol != "shared" else []
     on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
     if columns and labels:  # most defences stop either kind: it takes two
-        stronger = [name for name in on_labels if "residuals" in specs[name].stages] or on_labels
+        stronger = [name for name in on_labels if _OF_LABELS & set(specs[name].stages)] or on_labels
         pairs = [one.beside(chosen[other]) for other in stronger for one in on_columns]
         # What it leaves of columns doesn't depend on the protocol: one pair shows that.
         shared = [one.beside(other) for other in sharing for one in on_columns[:1]]
@@ -111,6 +113,16 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
     if columns:
         return (*on_columns, *on_both)
     return (*sharing, *(chosen[name] for name in on_labels), *on_both) if labels else ()
+
+
+def _can_work(spec: DefenceSpec, request: AuditRequest) -> bool:
+    """Whether there is anything for a defence to protect."""
+    stages = set(spec.stages)
+    if request.federation.protocol == "shared" and stages & _OF_MESSAGES:  # nobody sends it
+        return False
+    if request.federation.forwards:  # what is forwarded is no score, and parameters are no class rows
+        return not stages & {"scores", "parameters"} and "linear_model" not in spec.needs
+    return "hidden_layer" not in spec.needs and not (request.adversary.black_box and spec.stages == ("parameters",))
 
 
 def try_defences(
@@ -148,15 +160,12 @@ def try_defences(
 
 
 def cipher_of_trials(findings: Findings) -> str:
-    """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts.
-
-    A learner that says its cipher itself is tried under that: what it tells depends on it.
-    """
-    plan = findings.summary.agreement.plan
-    if "cipher" in LearnerCalls(plan.family).terms():
-        return plan.cipher
-    if plan.shares_weights:
+    """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
+    trained = findings.summary.agreement.plan
+    if trained.shares_weights:
         return ENCRYPTED
+    if trained.family.spec.forwards:  # the way back is what labels leak by
+        return trained.cipher
     told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
     return ENCRYPTED if set(told) - {"listens"} else IN_THE_CLEAR
 
@@ -256,13 +265,11 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
     """
     asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
-    by_learner = asked.sets_cipher
-    own_cipher = {} if by_learner else {"cipher": cipher}
     request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
         black_box=plan.request.adversary.black_box or candidate.black_box,
-        cipher="auto" if by_learner else cipher,
-        settings={**asked.settings, **own_cipher, "defence_options": options, **candidate.terms},
+        cipher=cipher,
+        settings={**asked.settings, "cipher": cipher, "defence_options": options, **candidate.terms},
         try_defences=False,
         listed={},
     )

@@ -13,7 +13,6 @@ from plumbline.audit.variants import Variant, variants_of
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.agreement import TrainingPlan
 from services.common.identity import Role
-from services.common.learner_calls import LearnerCalls
 from services.common.setting_texts import attacks_labelled
 from services.common.settings import Settings, environment_values, settings_of
 from vfl.crypto import ciphers
@@ -169,13 +168,14 @@ class FederationOptions:
     @property
     def protocol(self) -> str:
         """That the audit's own variant trains by."""
-        return self._plan().protocol
+        return self._plan.protocol
 
     @property
-    def sets_cipher(self) -> bool:
-        """Whether the learner of the audit's own variant says which cipher it trains under."""
-        return "cipher" in LearnerCalls(self._plan().family).terms()
+    def forwards(self) -> bool:
+        """Whether a network is trained in the federation, whose first layer is forwarded."""
+        return self._plan.family.spec.forwards
 
+    @property
     def _plan(self) -> TrainingPlan:
         return self.said("protocol", "learner", "learner_options", "backward").plan()
 

@@ -183,9 +183,10 @@ class ActiveParty:
             self._record.check()
             self._meter = ProgressMeter()
             watched = _Watched(self, observer, self._meter)
-            job = Job(
-                self._context, self._passive_parties, Labels(self.labels, self.class_names), self._scoring, watched
-            )
+            defences, ids = self._context.defences, self._context.data.ids
+            trained = defences.replace_labels(self.labels, ids, len(self.class_names))
+            labels = Labels(self.labels, self.class_names, trained)
+            job = Job(self._context, self._passive_parties, labels, self._scoring, watched)
             self._job = job
             # One whose switch has begun is served first: the others may have forgotten the one before.
             job.while_open(self._serving.settle)

@@ -11,6 +11,7 @@ from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep, 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, VerticalData
 from vfl.learning.network import Network, ReferenceTraining, train_network
+from vfl.learning.network.network_reference import Defended
 
 SHARE_STEP = 2.0**-32
 
@@ -34,7 +35,7 @@ class NetworkRun:
         for one in self.training.seen:
             own = self.data.blocks[1][one.rows]
             matrix = np.eye(len(one.rows)) if self.learner.backward == "plain" else own
-            sums = matrix.T @ np.rint(one.backward / SHARE_STEP) * SHARE_STEP
+            sums = matrix.T @ np.rint(one.sent / SHARE_STEP) * SHARE_STEP
             equations.append(Equations(one.step, "party-0", one.rows, matrix, sums))
         others = {f"party-{at}": block.shape[1] for at, block in enumerate(self.data.blocks) if at != 1}
         return self._view(1, role="passive", equations=tuple(equations), peers=others, **pieces)
@@ -83,6 +84,7 @@ def network_run(
     reshuffled: bool = True,
     trained_on: int | None = None,
     seed: int = 0,
+    defended: Defended | None = None,
     **options: Any,
 ) -> NetworkRun:
     """Train on these columns; the constant 1 is added to the label party's."""
@@ -93,7 +95,10 @@ def network_run(
     schedule = BatchSchedule(np.arange(trained_on or len(labels)), batch, seed, reshuffled=reshuffled)
     generators = [np.random.default_rng([seed, party]) for party in range(len(data.blocks))]
     return NetworkRun(
-        learner, data, schedule, train_network(learner, data, schedule, epochs=epochs, generators=generators)
+        learner,
+        data,
+        schedule,
+        train_network(learner, data, schedule, epochs=epochs, generators=generators, defended=defended),
     )
 
 
