@@ -26,7 +26,7 @@ def network_view(
     for one in run.seen if party and not is_blind else ():
         # What is read in the clear are equations as well: each number is one.
         matrix = np.eye(len(one.rows)) if learner.backward == "plain" else features[one.rows]
-        equations.append(Equations(one.step, "party-0", one.rows, matrix, matrix.T @ one.backward))
+        equations.append(Equations(one.step, "party-0", one.rows, matrix, matrix.T @ one.sent))
     return TrainingView(
         role="passive" if party else "active",
         features=features,
