@@ -47,19 +47,19 @@ class Candidate:
         defences: their names.
         options: by name, where they aren't the defaults.
         black_box: whether passive parties keep their parameters.
-        protocol: of training, where it isn't the audit's.
+        terms: settings of training that aren't the audit's, such as its protocol.
     """
 
     defences: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     black_box: bool = False
-    protocol: str = ""
+    terms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """What it is called."""
-        protocol = [f"protocol={self.protocol}"] if self.protocol else []
-        return " + ".join((*protocol, *([BLACK_BOX] if self.black_box else []), *self.defences))
+        terms = [f"{name}={value}" for name, value in self.terms.items()]
+        return " + ".join((*terms, *([BLACK_BOX] if self.black_box else []), *self.defences))
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Candidate:
             (*self.defences, *other.defences),
             {**self.options, **other.options},
             self.black_box or other.black_box,
-            self.protocol or other.protocol,
+            {**self.terms, **other.terms},
         )
 
 
@@ -98,8 +98,11 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
     on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
     on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
     on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
-    can_share = request.federation.cipher != IN_THE_CLEAR and request.federation.hidden is None
-    sharing = [Candidate(protocol="shared")] if can_share and request.federation.protocol != "shared" else []
+    federation = request.federation
+    # A network's protocol follows from its way back, and its trials have that one's cipher.
+    term = "backward" if federation.forwards else "protocol"
+    can_share = federation.hidden is None and (federation.forwards or federation.cipher != IN_THE_CLEAR)
+    sharing = [Candidate(terms={term: "shared"})] if can_share and federation.protocol != "shared" else []
     on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
     if columns and labels:  # most defences stop either kind: it takes two
         stronger = [name for name in on_labels if _OF_LABELS & set(specs[name].stages)] or on_labels
@@ -142,7 +145,7 @@ def try_defences(
         progress.stage("trying defences", "trials")
     for number, candidate in enumerate(chosen):
         progress.at(number, len(chosen), candidate.title)
-        under = ENCRYPTED if candidate.protocol else cipher
+        under = ENCRYPTED if candidate.terms else cipher
         try:
             after = _tried(plan, candidate, tables, run, under)
             if under not in undefended:
@@ -262,14 +265,11 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
     """
     asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
-    # A network's protocol follows from its way back.
-    term = "backward" if asked.forwards else "protocol"
-    protocol = {term: candidate.protocol} if candidate.protocol else {}
     request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
         black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
-        settings={**asked.settings, "cipher": cipher, "defence_options": options, **protocol},
+        settings={**asked.settings, "cipher": cipher, "defence_options": options, **candidate.terms},
         try_defences=False,
         listed={},
     )

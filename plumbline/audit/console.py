@@ -135,7 +135,8 @@ def _print_ranked(console: Console, answer: Answer) -> None:
 
 def _print_variants(console: Console, results: Sequence[VariantResult]) -> None:
     """What each variant gave away and cost, side by side."""
-    table = _table("Side by side", "The same tables, split and seeds; attacks: what they have right.")
+    caption = "The same tables, split and seeds. Attacks: what they have right; estimates: off a guess's error."
+    table = _table("Side by side", caption)
     _folded(table, "what", 32)
     for heading in headings_of(results):
         _folded(table, heading, max(_NARROWEST, 46 // len(results)))

@@ -179,6 +179,8 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
         yield LeftOut(name, "replaces messages of protocol=hu, and protocol=shared has none of them")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield _without_ciphertexts(name)
+    if spec.conduct == "replaces_shares" and scenario.protocol == "shared":
+        yield LeftOut(name, "gives up epochs of training for what it reads: name it", is_safe=False)
     if spec.conduct == "replaces_features" and scenario.protocol == "shared":
         yield LeftOut(name, "takes its party's columns out of the model: name it", is_safe=False)
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from attacks import spec_of
 from attacks.base import NEEDS
-from attacks.registry import REPLACING
+from attacks.registry import CHOOSING, REPLACING, spec_of
 from plumbline.judge.answer import (
     ONCE_IT_KNOWS,
     Answer,
@@ -330,9 +329,17 @@ def _leak_words(finding: TrainingFinding) -> str:
     if finding.kind == "products":
         return f"follow {percent(finding.success)} of the differences between training records' scores that come from"
     if finding.kind == "estimates":
-        known = "once it knows some training records in full, "
-        return f"{known}take {percent(finding.success)} off a guess's error about the columns of"
+        known = ", some of which it knows in full," if _knows_records(finding.attack) else ""
+        return f"take {percent(finding.success)} off a guess's error about the training records{known} of"
     return f"read {percent(finding.success * finding.resolved)} of the columns of"
+
+
+def _knows_records(attack: str) -> bool:
+    """Whether an attack is given complete records; no where it isn't installed here."""
+    try:
+        return "known_records" in spec_of(attack.partition("(")[0]).needs
+    except (ImportError, ValueError):
+        return False
 
 
 def _insecure(case: _Case) -> list[str]:
@@ -447,8 +454,8 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         if plan.shares_weights and plan.family.spec.forwards:
             units = counted(case.summary.agreement.outputs, "column")
             sentences.append(
-                f"{who}. A label party that chooses its shares of the first layer itself reads {units} of each record "
-                "with it, which nothing prevents."
+                f"{who}. A label party that chooses its shares of the first layer reads {units} of each record in an "
+                f"epoch, which nothing prevents: {CHOOSING} (--attacks) shows it."
             )
         elif plan.shares_weights:
             opened = (f"{case.title(one)} {opened_bits(case.summary.agreement, one):,}" for one in case.honest)

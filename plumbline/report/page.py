@@ -395,7 +395,8 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
         summary: the run's terms and results.
         facts: the run's; ``request`` tells whether parameters were disclosed.
     """
-    disclosed = not facts.get("request", {}).get("black_box", False)
+    stays_hidden = summary.agreement.plan.shares_weights and summary.agreement.plan.family.spec.forwards
+    disclosed = not stays_hidden and not facts.get("request", {}).get("black_box", False)
     plan = summary.agreement.plan
     of_linear = _of_opening if plan.shares_weights else _of_training
     of_training = _of_forwarding if plan.family.spec.forwards else of_linear
@@ -521,6 +522,7 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
     answer = f"{equations} sums of the first layer" if forwards else f"{agreement.classes} confidence scores"
     scores = f"{answer} for each record{after}"
     known = "parameters as disclosed" if disclosed else "no parameters"
+    how = "uniform by itself" if forwards and agreement.plan.shares_weights else "in the clear"
     yield LedgerRow(
         party=active.name,
         received=f"{scores}; {known}",
@@ -532,7 +534,7 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
     )
     yield LedgerRow(
         party="coordinator",
-        received=f"each party's part of {'these sums' if forwards else 'the scores'}, in the clear; no parameters",
+        received=f"each party's part of {'these sums' if forwards else 'the scores'}, {how}; no parameters",
         about=f"all parties' features of one record ({active.name} included)",
         equations=equations * len(agreement.parties),
         unknowns=sum(party.feature_count for party in agreement.parties) - 1,

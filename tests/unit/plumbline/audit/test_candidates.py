@@ -31,7 +31,7 @@ from tests.harness.findings import attack, column, findings, levels
 from tests.harness.reported import findings_of, made_run
 
 REQUEST = AuditRequest.of(data="breast_cancer", attacks=("half_star",), settings={"epochs": 1})
-SHARED = Candidate(protocol="shared")
+SHARED = Candidate(terms={"backward": "shared"})
 LEAKS, SAFE = levels("half_star", 0.02), levels("half_star", 0.2)
 
 
@@ -85,7 +85,7 @@ def test_networks_have_defences_of_their_own(run: Findings) -> None:
     network = REQUEST.changed(settings={"learner": "network"})
     labels, columns = answering(run, columns=False, labels=True), answering(run, columns=True, labels=False)
     of_labels = ["discrete_gradients", "marvell", "max_norm", "label_randomised_response"]
-    assert titles(network, labels) == ["protocol=shared", "response_truncation", *of_labels]
+    assert titles(network, labels) == ["backward=shared", "response_truncation", *of_labels]
     assert titles(network, columns) == ["black box", "hidden_rounding", "hidden_noise"]
     shared = network.changed(settings={"learner": "network", "backward": "shared"})
     assert titles(shared, labels) == ["label_randomised_response"]
@@ -192,7 +192,7 @@ def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> N
     plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
     assert plan.cipher.is_asked
     assert "protocol=shared has no messages in the clear" in plan.cipher.why
-    trial = trial_of(plan, Candidate(protocol="shared"), plan.cipher.cipher)
+    trial = trial_of(plan, Candidate(terms={"protocol": "shared"}), plan.cipher.cipher)
     for name, settings in trial.recipe.parties.items():
         before = plan.recipe.parties[name]
         same = (settings.seed, settings.private_seed, settings.disclose)
@@ -200,7 +200,7 @@ def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> N
         assert (settings.protocol, settings.cipher, before.protocol) == ("shared", "paillier", "hu")
     assert trial.request.federation.variants == ()
     with pytest.raises(ValueError, match="protocol=shared has no messages in the clear"):
-        trial_of(plan, Candidate(protocol="shared"), "plain")
+        trial_of(plan, Candidate(terms={"protocol": "shared"}), "plain")
 
 
 @pytest.mark.parametrize(("protocol", "words"), [("hu,bgw", "of hu, shared, got 'bgw'"), ("hu,hu", "Each protocol")])
