@@ -65,6 +65,7 @@ class Agnostic:
         needs=("labels", "features_train", "weights_active", "weights_passive", "bias"),
         source="Varasteh section IV, eq. 3-16",
         learners=("linear",),
+        obstacle=lambda scenario: "is on scores of classes, and sums of units are told" if scenario.forwards else "",
         summary="a model of its own stands in for the scores, then solves as another attack does",
         cost="milliseconds per 1,000 records",
     )

@@ -84,6 +84,7 @@ class Scenario:
         model: what answers: linear, network where an installed model has hidden layers, or another learner's name.
         learner: what is trained, by name.
         is_trained: whether the federation trains; False where a model is installed.
+        forwards: whether the label party is answered with sums of a first layer, and makes scores of them itself.
         is_encrypted: whether it trains under Paillier.
         packing: whether values share a plaintext.
         rerandomise: whether answers carry fresh randomness.
@@ -97,6 +98,7 @@ class Scenario:
     model: str = "linear"
     learner: str = "linear"
     is_trained: bool = True
+    forwards: bool = False
     is_encrypted: bool = True
     packing: bool = True
     rerandomise: bool = True

@@ -90,7 +90,8 @@ class ReadColumns:
                 break
             start += width
         own = np.arange(start, start + self._peers[peer])
-        return _FACTOR * (own[:, None] == self._column_of[phase]).astype(np.float64)
+        added: FloatArray = _FACTOR * (own[:, None] == self._column_of[phase]).astype(np.float64)
+        return added
 
     def read(self, step: int, products: FloatArray) -> FloatArray:
         """Keep products, or read columns off them and go on with those kept."""

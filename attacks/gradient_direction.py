@@ -26,6 +26,8 @@ _SHORTEST = 1e-9
 _FIRST_ROWS = 512
 # How much of a cluster's direction is that of the step at hand.
 _NEW = 0.5
+# As much of a record's signals lies with one class, unless they are noisy.
+_STEADY = 0.95
 # Cosines times this are logarithms of how likely classes are: they put records in order, no more.
 _SHARPNESS = 5.0
 
@@ -104,12 +106,18 @@ def labels_of_signals(view: TrainingView, signals: Sequence[Signals], reason: st
         reason: why there are none.
         seed: of the first clusters.
     """
-    alike, visits, sizes = np.zeros((view.n, view.classes)), np.zeros(view.n), np.zeros(view.n)
+    alike, along, votes = (np.zeros((view.n, view.classes)) for _ in range(3))
+    sizes = np.zeros(view.n)
     for rows, cosines, lengths in _followed(signals, view.classes, seed):
         alike[rows] += cosines
-        visits[rows] += 1
+        along[rows] += cosines * lengths[:, None]
+        votes[rows, cosines.argmax(axis=1)] += 1
         sizes[rows] += lengths
+    visits = votes.sum(axis=1)
     seen = np.flatnonzero(visits)
+    # A defence's noise and rounding turn signals round from step to step; summed projections average them away.
+    if votes.max(axis=1).sum() < _STEADY * visits.sum():
+        alike = along
     probabilities = np.full((view.n, view.classes), np.nan)
     if len(seen):
         believed = confidence_scores(_SHARPNESS * alike[seen] / visits[seen, None])

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse.linalg import lsmr
 
-from attacks.base import AttackSpec, require
+from attacks.base import AttackSpec, Scenario, require
 from attacks.label_completion import UNNAMED, completed_by, known_among
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.training_views import TrainingView
@@ -50,6 +50,7 @@ class OwnPart:
         learners=("linear", "network"),
         summary="reads labels off the party's own part of the model that training made",
         cost="milliseconds",
+        obstacle=lambda scenario: _obstacle(scenario),
     )
 
     def attack(self, view: TrainingView) -> EstimatedLabels:
@@ -69,6 +70,11 @@ class OwnPart:
         scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
         return EstimatedLabels(confidence_scores(columns), seen, last_epoch(view), float("nan"), {}, reason)
+
+
+def _obstacle(scenario: Scenario) -> str:
+    is_shared = scenario.forwards and scenario.protocol == "shared"
+    return "has no part of its own where a first layer stays shared" if is_shared else ""
 
 
 def _of_layer(view: TrainingView) -> EstimatedLabels:

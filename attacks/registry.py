@@ -39,6 +39,7 @@ _BUILT_IN = {
     "gradient_direction": "attacks.gradient_direction:GradientDirection",
     "batch_inversion": "attacks.batch_inversion:BatchInversion",
     "hidden_space": "attacks.hidden_space:HiddenSpace",
+    "binary_columns": "attacks.binary_columns:BinaryColumns",
     "chosen_share": "attacks.chosen_share:ChosenShare",
     "replacement_backdoor": "attacks.replacement_backdoor:ReplacementBackdoor",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
@@ -54,6 +55,8 @@ OF_ALL_SESSIONS = "many_sessions"
 FROM_RECORDS, LEARNED = "imputation", "regression"
 # What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
 REPLACING = ("auxiliary_ciphertext", "randomiser_channel")
+# Likewise where a first layer is shared.
+CHOOSING = "chosen_share"
 
 ENTRY_POINT_GROUP = "plumbline.attacks"
 REGISTRY = PluginRegistry("attack", ENTRY_POINT_GROUP, _BUILT_IN, UnknownAttack)

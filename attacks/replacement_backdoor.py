@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import AttackSpec, Json
+from attacks.base import AttackSpec, Json, Scenario
 from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from vfl.arrays import FloatArray, IntArray
@@ -71,6 +71,7 @@ class ReplacementBackdoor:
         summary="teaches its part of a network that a value of one of its columns means the class of known records",
         cost="none",
         conduct="replaces_messages",
+        obstacle=lambda scenario: _obstacle(scenario),
     )
 
     def __post_init__(self) -> None:
@@ -86,6 +87,10 @@ class ReplacementBackdoor:
         held = list(terms.formats.own.each())[self.column]
         trigger = float(min(held.bound, 2**terms.formats.feature.fraction_bits))
         return BackdoorMessages(self, terms, trigger, honest)
+
+
+def _obstacle(scenario: Scenario) -> str:
+    return "" if ReplacementBackdoor.name in scenario.options else "needs its option rows: known records of one class"
 
 
 class BackdoorMessages:

@@ -2,8 +2,11 @@
 
 The service where a defence sits calls the methods of its stages:
 
-    residuals    protect_residuals     a party's residual shares, before they are encrypted;
-                 check, prediction     when a session begins: whether it can work, and what to expect
+    labels       replace_labels        the label party's own labels, before a session trains on them
+    residuals    protect_residuals     a party's residual shares, or a network's backward signal, before they are sent
+    labelled_residuals                 the same at the label party, with the labels that they are of:
+                 protect_labelled_residuals
+    hidden       protect_hidden        what a passive party's first layer adds to a network's hidden units
     updates      project_parameters    a party's own parameters, at the start and after each step of training
                  remark                when training has ended: what they came to that a promise doesn't hold for
     answers      (none)                a key holder's decrypted answers: who names one answers modulo 2^w
@@ -12,6 +15,9 @@ The service where a defence sits calls the methods of its stages:
     scores       protect_scores        the coordinator's confidence scores, before they are delivered
     training     train_linear,         takes the place of a model's training in the lab
                  train_network
+
+Those of the first four stages have ``check`` and ``prediction`` besides, for when a session begins: whether they can
+work, and what to expect.
 
 All are pure functions of their arguments, but for the noise, which comes from a ``NoiseSource``.
 
@@ -29,15 +35,29 @@ from vfl.channels import ParameterChannel, ScoreChannel, Undeclared
 from vfl.learning.networks import Activation, VerticalNetwork
 
 Place = Literal["active", "passive", "coordinator", "lab"]
-Stage = Literal["residuals", "updates", "answers", "features", "parameters", "scores", "training"]
+Stage = Literal[
+    "labels",
+    "residuals",
+    "labelled_residuals",
+    "hidden",
+    "updates",
+    "answers",
+    "features",
+    "parameters",
+    "scores",
+    "training",
+]
 Kept = Literal["scores", "decision", "nothing"]
-Need = Literal["parameter_gram", "unit_features"]
+Need = Literal["parameter_gram", "unit_features", "linear_model", "hidden_layer"]
 Replaced = Literal["scores", "disclosed parameters", ""]
 Leak = Literal["columns", "labels"]
 
 # What a service calls of a defence of each stage; of the others nothing.
 METHODS: Mapping[Stage, tuple[str, ...]] = {
+    "labels": ("check", "prediction", "replace_labels"),
     "residuals": ("check", "prediction", "protect_residuals"),
+    "labelled_residuals": ("check", "prediction", "protect_labelled_residuals"),
+    "hidden": ("check", "prediction", "protect_hidden"),
     "updates": ("project_parameters", "remark"),
     "features": ("transform_features",),
     "parameters": ("disclose",),
@@ -65,8 +85,9 @@ class DefenceSpec:
         source: paper and section.
         summary: what it does, in a line for a list; empty for the first line of its docstring.
         cost: what is given up for it, in words; empty where nobody measured.
-        needs: what the service must bring besides: "parameter_gram" (``ScoreContext``), or "unit_features", when the
-            features that the party trains on must lie in [0, 1].
+        needs: what the service must bring besides: "parameter_gram" (``ScoreContext``); "unit_features", when the
+            features that the party trains on must lie in [0, 1]; "linear_model" or "hidden_layer", when the session
+            must train a linear model, or a network.
         replaces: what it puts its own in place of. Two defences that replace the same thing contradict each other.
         leaves_unit_range: whether it may turn features in [0, 1] into features outside.
         stops: what it may keep from an adversary. ``plumbline audit --try-defences`` tries it where such leaked.
@@ -131,12 +152,14 @@ class TrainingTerms:
         rows: s of the smallest batch; batches differ by one row at most.
         learning_rate: eta.
         residual_limit: the magnitude that fixed point holds, exclusive; infinite without encryption.
-        columns: of the residuals, 1 for two classes.
+        columns: of the residuals: of a linear model 1 for two classes, of a network its hidden units.
         row_norm: the largest 2-norm of this party's own rows; no other party is told.
         records: n, how many records are trained on; None for as many as such batches hold at most.
         features: d of this party, the label party's constant 1 included.
         all_features: of all parties.
         parties: how many there are.
+        classes: k.
+        hidden: h, the units of a network's first layer, to which every party adds; 0 where none is trained.
     """
 
     role: Literal["active", "passive"]
@@ -151,6 +174,8 @@ class TrainingTerms:
     features: int = 1
     all_features: int = 1
     parties: int = 2
+    classes: int = 2
+    hidden: int = 0
 
     @property
     def most_records(self) -> int:
@@ -158,8 +183,8 @@ class TrainingTerms:
         return max(1, self.steps // self.epochs) * (self.rows + 1) if self.records is None else self.records
 
 
-class ResidualDefence(Defence, Protocol):
-    """A defence that hides residuals from those who solve for them."""
+class SessionDefence(Defence, Protocol):
+    """What defences have in common that act on what a session sends, or is trained on."""
 
     def check(self, terms: TrainingTerms) -> None:
         """Refuse, before training, terms under which the defence can't work.
@@ -171,8 +196,38 @@ class ResidualDefence(Defence, Protocol):
     def prediction(self, terms: TrainingTerms) -> Any:
         """Predict what theory expects of a session, for the run's record: a dataclass of numbers and texts, or None."""
 
+
+class ResidualDefence(SessionDefence, Protocol):
+    """A defence that hides residuals from those who solve for them."""
+
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
         """Change the residual shares of one step, (rows, columns), that this party will encrypt."""
+
+
+class LabelledResidualDefence(SessionDefence, Protocol):
+    """A defence of the label party's residuals that goes by their labels."""
+
+    def protect_labelled_residuals(
+        self, residuals: FloatArray, labels: IntArray, terms: TrainingTerms, noise: NoiseSource
+    ) -> FloatArray:
+        """Change the residual shares of one step, (rows, columns), of records with these class indices, (rows,)."""
+
+
+class LabelDefence(SessionDefence, Protocol):
+    """A defence that has other labels trained on."""
+
+    def replace_labels(self, labels: IntArray, ids: Sequence[str], classes: int, noise: NoiseSource) -> IntArray:
+        """Choose the class indices to train on, (n,), for those of all records of the table, (n,).
+
+        It is asked again for every session. What a second draw would tell, it draws by the records' ids.
+        """
+
+
+class HiddenDefence(SessionDefence, Protocol):
+    """A defence of the features behind what a passive party sends of a network's first layer."""
+
+    def protect_hidden(self, products: FloatArray, noise: NoiseSource) -> FloatArray:
+        """Change products X W of some records, (n, h), in training and whenever the model answers."""
 
 
 class UpdateDefence(Defence, Protocol):
@@ -279,6 +334,15 @@ class DeclaresDisclosure(Protocol):
 
         Equal options say the same, whatever they have drawn.
         """
+
+
+def check_network(name: str, terms: TrainingTerms) -> None:
+    """Raises DefenceError where a session trains no network, which the defence of this name is of."""
+    if not terms.hidden:
+        raise DefenceError(
+            f"{name} protects what a network's hidden layer tells in training, and this session trains none: drop it, "
+            "or train with learner=network."
+        )
 
 
 def channel_of(defence: Defence, classes: int) -> ScoreChannel:

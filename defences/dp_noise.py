@@ -45,6 +45,10 @@ _OVERFLOW_CHANCE = 1e-8
 _MOST_INTEGER_BITS = 14
 _BOUND_FAILURE = 0.01
 _TWO_CLASSES = "dp_noise computes sigma for two classes only, as the paper's formula does: give sigma for more."
+_NO_NETWORKS = (
+    "dp_noise is for residuals of linear models, and this session trains a network: choose marvell or "
+    "label_randomised_response, or drop it."
+)
 _GIVEN = "Sigma was given, not computed from an epsilon: {}"
 _WORTH = "what it is worth stands beside it."
 _WORTHLESS = "it stands for no epsilon and no delta."
@@ -126,6 +130,7 @@ class DpNoise:
         source="Hu Algorithm 3, eq. 71-72",
         summary="Gaussian noise on residuals before they are encrypted",
         cost="accuracy",
+        needs=("linear_model",),
         stops=("labels",),
     )
 
@@ -202,8 +207,10 @@ class DpNoise:
         for a chance of 1e-8 per column: for up to a hundred columns, below one in a million.
 
         Raises:
-            DefenceError: says what would fit; also for terms as in ``levels``.
+            DefenceError: says what would fit; also for terms as in ``levels``, and where a network is trained.
         """
+        if terms.hidden:
+            raise DefenceError(_NO_NETWORKS)
         if terms.columns > 1 and self.sigma is None:
             raise DefenceError(_TWO_CLASSES)
         sigma, signal = self.sigma_for(terms), self._largest_share(terms)

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,11 @@ class NoiseSource:
         grid = np.rint(records / _RECORD_GRID).astype(np.int64)
         digests = b"".join(_keyed(self._key, b"record" + row.tobytes(), 8 * columns) for row in grid)
         return _normal(np.frombuffer(digests, dtype=np.uint64)).reshape(len(records), columns)
+
+    def integers_per_text(self, texts: Iterable[str], bits: int) -> IntArray:
+        """Draw numbers uniform in [0, 2^bits), bits at most 63, that are a secret function of each text, (n,)."""
+        digests = b"".join(_keyed(self._key, b"text" + text.encode(), 8) for text in texts)
+        return (np.frombuffer(digests, dtype=np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
 
     def repeating(self, label: str) -> "NoiseSource":
         """Make a source that gives the same secret sequence each time it is asked for under the same label.

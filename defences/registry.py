@@ -25,6 +25,12 @@ _BUILT_IN = {
     "score_scheme2": "defences.score_schemes:ScoreScheme2",
     "score_scheme3": "defences.score_schemes:ScoreScheme3",
     "purification": "defences.purification:Purification",
+    "hidden_rounding": "defences.hidden_distortion:HiddenRounding",
+    "hidden_noise": "defences.hidden_distortion:HiddenNoise",
+    "discrete_gradients": "defences.discrete_gradients:DiscreteGradients",
+    "marvell": "defences.marvell:Marvell",
+    "max_norm": "defences.max_norm:MaxNorm",
+    "label_randomised_response": "defences.label_randomised_response:LabelRandomisedResponse",
     "dp_sgd": "defences.dp_sgd:DpSgd",
 }
 

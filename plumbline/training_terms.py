@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 
 import typer
 
@@ -41,8 +41,14 @@ def with_terms(
     def of(name: str) -> inspect.Parameter:
         field = Settings.model_fields[name]
         option = typer.Option(help=words.format(field.description), metavar=metavars.get(field.annotation), **shown)
-        kind = inspect.Parameter.KEYWORD_ONLY
-        return inspect.Parameter(name, kind, default=None, annotation=Annotated[field.annotation | None, option])  # type: ignore[operator]
+        # A list of words is an audit's; which words there are, the settings say.
+        kind = str if get_origin(field.annotation) is Literal else field.annotation
+        return inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[kind | None, option],  # type: ignore[operator]
+        )
 
     def made(command: Command) -> Command:
         hints = get_type_hints(command, include_extras=True)

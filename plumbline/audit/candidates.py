@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from defences import DefenceSpec
 from defences.registry import candidates
 from plumbline.audit.federating import run_federation
 from plumbline.audit.folder import AuditFolder
@@ -25,7 +26,7 @@ from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
 from plumbline.judge.lights import is_open
-from plumbline.judge.protocols import ProtocolResult
+from plumbline.judge.variant_results import VariantResult
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
@@ -33,7 +34,9 @@ from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
 BLACK_BOX = "black box"
 # Stages of defences that protect what protocol=hu sends.
-_OF_MESSAGES = {"residuals", "answers", "updates"}
+_OF_MESSAGES = {"residuals", "labelled_residuals", "hidden", "answers", "updates"}
+# Of these the ones that protect labels whatever is attacked.
+_OF_LABELS = {"residuals", "labelled_residuals"}
 
 
 @dataclass(frozen=True)
@@ -44,19 +47,19 @@ class Candidate:
         defences: their names.
         options: by name, where they aren't the defaults.
         black_box: whether passive parties keep their parameters.
-        protocol: of training, where it isn't the audit's.
+        terms: settings of training that aren't the audit's, such as its protocol.
     """
 
     defences: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     black_box: bool = False
-    protocol: str = ""
+    terms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """What it is called."""
-        protocol = [f"protocol={self.protocol}"] if self.protocol else []
-        return " + ".join((*protocol, *([BLACK_BOX] if self.black_box else []), *self.defences))
+        terms = [f"{name}={value}" for name, value in self.terms.items()]
+        return " + ".join((*terms, *([BLACK_BOX] if self.black_box else []), *self.defences))
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -69,7 +72,7 @@ class Candidate:
             (*self.defences, *other.defences),
             {**self.options, **other.options},
             self.black_box or other.black_box,
-            self.protocol or other.protocol,
+            {**self.terms, **other.terms},
         )
 
 
@@ -84,23 +87,25 @@ def most_trials(request: AuditRequest) -> int:
 
 
 def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Candidate, ...]:
-    specs = {name: spec for name, spec in candidates().items() if name not in request.federation.defences}
-    if request.adversary.black_box:  # nothing is disclosed that could be distorted
-        specs = {name: spec for name, spec in specs.items() if spec.stages != ("parameters",)}
+    specs = {
+        name: spec
+        for name, spec in candidates().items()
+        if name not in request.federation.defences and _can_work(spec, request)
+    }
     chosen = {
         name: Candidate((name,), {name: spec.tried_with} if spec.tried_with else {}) for name, spec in specs.items()
     }
     on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
     on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
     on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
-    protocol, sharing = request.federation.protocols[0], list[Candidate]()
-    if protocol == "shared":  # nobody sends what they protect
-        on_labels = [name for name in on_labels if not _OF_MESSAGES & set(specs[name].stages)]
-    elif request.federation.cipher != IN_THE_CLEAR and request.federation.hidden is None:
-        sharing = [Candidate(protocol="shared")]
+    federation = request.federation
+    # A network's protocol follows from its way back, and its trials have that one's cipher.
+    term = "backward" if federation.forwards else "protocol"
+    can_share = federation.hidden is None and (federation.forwards or federation.cipher != IN_THE_CLEAR)
+    sharing = [Candidate(terms={term: "shared"})] if can_share and federation.protocol != "shared" else []
     on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
     if columns and labels:  # most defences stop either kind: it takes two
-        stronger = [name for name in on_labels if "residuals" in specs[name].stages] or on_labels
+        stronger = [name for name in on_labels if _OF_LABELS & set(specs[name].stages)] or on_labels
         pairs = [one.beside(chosen[other]) for other in stronger for one in on_columns]
         # What it leaves of columns doesn't depend on the protocol: one pair shows that.
         shared = [one.beside(other) for other in sharing for one in on_columns[:1]]
@@ -108,6 +113,16 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
     if columns:
         return (*on_columns, *on_both)
     return (*sharing, *(chosen[name] for name in on_labels), *on_both) if labels else ()
+
+
+def _can_work(spec: DefenceSpec, request: AuditRequest) -> bool:
+    """Whether there is anything for a defence to protect."""
+    stages = set(spec.stages)
+    if request.federation.protocol == "shared" and stages & _OF_MESSAGES:  # nobody sends it
+        return False
+    if request.federation.forwards:  # what is forwarded is no score, and parameters are no class rows
+        return not stages & {"scores", "parameters"} and "linear_model" not in spec.needs
+    return "hidden_layer" not in spec.needs and not (request.adversary.black_box and spec.stages == ("parameters",))
 
 
 def try_defences(
@@ -130,7 +145,7 @@ def try_defences(
         progress.stage("trying defences", "trials")
     for number, candidate in enumerate(chosen):
         progress.at(number, len(chosen), candidate.title)
-        under = ENCRYPTED if candidate.protocol else cipher
+        under = ENCRYPTED if candidate.terms else cipher
         try:
             after = _tried(plan, candidate, tables, run, under)
             if under not in undefended:
@@ -146,8 +161,11 @@ def try_defences(
 
 def cipher_of_trials(findings: Findings) -> str:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
-    if findings.summary.agreement.plan.shares_weights:
+    trained = findings.summary.agreement.plan
+    if trained.shares_weights:
         return ENCRYPTED
+    if trained.family.spec.forwards:  # the way back is what labels leak by
+        return trained.cipher
     told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
     return ENCRYPTED if set(told) - {"listens"} else IN_THE_CLEAR
 
@@ -226,13 +244,17 @@ def _file(run: AuditFolder) -> Path:
 
 
 def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: str) -> Findings:
-    """Run the federation of a candidate in a folder that goes, and judge it."""
-    trial = trial_of(plan, candidate, cipher)
+    """Run the federation of a candidate, and judge it."""
+    return _measured(trial_of(plan, candidate, cipher), candidate.title, tables, run)
+
+
+def _measured(trial: AuditPlan, title: str, tables: JoinedTables, run: AuditFolder) -> Findings:
+    """Run a federation in a folder that goes, and judge it."""
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
         folder = AuditFolder(Path(scratch))
         run_federation(trial, tables, folder, RunProgress())
         parties = trial.request.tables
-        return read_findings(folder.parties, parties.passive_names, candidate.title, titles=parties.titles)
+        return read_findings(folder.parties, parties.passive_names, title, titles=parties.titles)
 
 
 def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> AuditPlan:
@@ -243,40 +265,40 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
     """
     asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
-    protocol = candidate.protocol or asked.protocols[0]
     request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
         black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
-        settings={**asked.settings, "cipher": cipher, "defence_options": options, "protocol": protocol},
+        settings={**asked.settings, "cipher": cipher, "defence_options": options, **candidate.terms},
         try_defences=False,
-        beside=(),
+        listed={},
     )
     return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())
 
 
 def train_beside(
     plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, progress: RunProgress
-) -> tuple[ProtocolResult, ...]:
-    """Run the same federation under each further protocol, and write what all of them gave away.
+) -> tuple[VariantResult, ...]:
+    """Run every further variant of the request, and write what all of them gave away.
 
     Raises what ``run_federation`` raises.
     """
-    results = [findings.result]
-    for protocol in plan.request.federation.beside:
-        progress.stage(f"training under protocol={protocol}")
-        results.append(_tried(plan, Candidate(protocol=protocol), tables, run, plan.cipher.cipher).result)
-        write_durably(_protocols(run), json.dumps([asdict(one) for one in results[1:]], indent=1).encode())
+    results = [findings.in_short(plan.title)]
+    for one in plan.beside:
+        progress.stage(f"training {one.title}")
+        results.append(_measured(one, one.title, tables, run).in_short(one.title))
+        write_durably(_variants(run), json.dumps([asdict(one) for one in results], indent=1).encode())
     return tuple(results)
 
 
-def read_beside(run: AuditFolder, findings: Findings) -> tuple[ProtocolResult, ...]:
-    """The run's protocol and those that were trained under beside it; empty without any. Raises RunFolderError."""
-    file = _protocols(run)
+def read_beside(run: AuditFolder, findings: Findings) -> tuple[VariantResult, ...]:
+    """The run as it is judged now, and the variants beside it; empty without any. Raises RunFolderError."""
+    file = _variants(run)
     if not os.path.lexists(file):
         return ()
-    return (findings.result, *parsed(tuple[ProtocolResult, ...], read_json(file), file))
+    first, *others = parsed(tuple[VariantResult, ...], read_json(file), file)
+    return (findings.in_short(first.variant), *others)
 
 
-def _protocols(run: AuditFolder) -> Path:
-    return run.path / "protocols.json"
+def _variants(run: AuditFolder) -> Path:
+    return run.path / "variants.json"

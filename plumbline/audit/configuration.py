@@ -29,7 +29,7 @@ _FIELDS = {"id": "id_column", "yes": "assume_yes"}
 # What has keys of its own.
 _TABLES = ("settings", "encode", "attack-options", "defence-options")
 _OF_REQUEST = {
-    name: kind for name, kind in OPTIONS.items() if name not in ("settings", "encode", "verbosity", "frames", "beside")
+    name: kind for name, kind in OPTIONS.items() if name not in ("settings", "encode", "verbosity", "frames", "listed")
 }
 _NAMES = {field: key for key, field in _FIELDS.items()}
 # Of a file of options, and of one key in it.
@@ -176,9 +176,8 @@ def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, A
     given["attacks"] = list(request.adversary.attacks) or [NO_ATTACKS]
     # The request's own fields, which a shell's variables of these names don't change.
     own = {"attacks", "defences", *(["cipher"] if request.federation.cipher != "auto" else [])}
-    common = _rooted({name: value for name, value in settings.items() if name not in own}, Path.cwd())
-    if request.federation.beside:
-        common["protocol"] = ",".join(request.federation.protocols)
+    asked_for = {**settings, **request.federation.listed}
+    common = _rooted({name: value for name, value in asked_for.items() if name not in own}, Path.cwd())
     options = {f"{kind}-options": _options(common, f"{kind}_options") for kind in ("attack", "defence")}
     tables = {"encode": dict(request.tables.encode), "settings": _as_toml(common), **options}
     verbosity = request.output.verbosity

@@ -30,9 +30,9 @@ from plumbline.judge.findings import Findings
 from plumbline.judge.lights import Light
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
-from plumbline.judge.protocols import ProtocolResult, rows_of, then_how
 from plumbline.judge.summary import RunSummary, expectations, narrow_words
 from plumbline.judge.training import TrainingFinding
+from plumbline.judge.variant_results import VariantResult, headings_of, rows_of, then_how
 from plumbline.terminal import shown_text
 from services.common.agreement import Agreement
 from services.common.run_records import NOT_APPLICABLE, STAGES, ChannelRecord
@@ -57,6 +57,8 @@ _CAPTION = (
 )
 _ONE_SESSION = " One: the part after one session alone."
 # Of a column's name.
+# Letters of a column of words, at least, where many stand side by side.
+_NARROWEST = 11
 _COLOURS: dict[Light, str] = {"red": "bold red", "amber": "yellow", "green": "green", "grey": "bright_black"}
 
 
@@ -89,7 +91,7 @@ def print_verdict(console: Console, findings: Findings) -> None:
     answer = findings.answer
     for sentence in answer.sentences:
         console.print(shown_text(sentence, "bold"), highlight=False)
-    if words := then_how(findings.protocols):
+    if words := then_how(findings.variants):
         console.print(shown_text(words, "bold"), highlight=False)
     for party in answer.parties:
         style, word = _LIGHTS[party.light]
@@ -100,8 +102,8 @@ def print_verdict(console: Console, findings: Findings) -> None:
     if answer.columns:
         _print_ranked(console, answer)
     _print_labels(console, findings)
-    if findings.protocols:
-        _print_protocols(console, findings.protocols)
+    if findings.variants:
+        _print_variants(console, findings.variants)
     for sentence in (*answer.not_measured, *not_applicable(findings)):
         console.print(shown_text(sentence), highlight=False)
 
@@ -131,12 +133,13 @@ def _print_ranked(console: Console, answer: Answer) -> None:
             console.print(shown_text(f"{short(one.column)}: {'; '.join(words)}."), highlight=False)
 
 
-def _print_protocols(console: Console, results: Sequence[ProtocolResult]) -> None:
-    """What each protocol gave away and cost, side by side."""
-    table = _table("Side by side", "The same tables, split and seeds; attacks: what they have right.")
+def _print_variants(console: Console, results: Sequence[VariantResult]) -> None:
+    """What each variant gave away and cost, side by side."""
+    caption = "The same tables, split and seeds. Attacks: what they have right; estimates: off a guess's error."
+    table = _table("Side by side", caption)
     _folded(table, "what", 32)
-    for one in results:
-        _folded(table, f"protocol={one.protocol}", 23)
+    for heading in headings_of(results):
+        _folded(table, heading, max(_NARROWEST, 46 // len(results)))
     for row in rows_of(results):
         table.add_row(*map(shown_text, row))
     console.print(table)
@@ -194,7 +197,7 @@ def _table(title: str, caption: str) -> Table:
 
 def _folded(table: Table, heading: str, most: int) -> None:
     """A column of words as wide as it must be and no wider than this: nothing of them is lost."""
-    table.add_column(heading, overflow="fold", max_width=most, min_width=len(heading))
+    table.add_column(heading, overflow="fold", max_width=most, min_width=min(most, len(heading)))
 
 
 def _numbers(table: Table, *headings: str) -> None:

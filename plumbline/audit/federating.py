@@ -21,6 +21,7 @@ from plumbline.job_progress import JobWatcher, RunProgress
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
 from services.adversary.load import load_attacks
+from services.adversary.predictions import spread
 from services.adversary.prior_knowledge import write_moments
 from services.common.durable import write_durably
 from services.common.identity import Role, role_of
@@ -68,8 +69,9 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
             ),
         )
         settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
-    if adversary.attacks_predictions:
-        known = write_knowledge(tables, run, adversary.auxiliary)
+    if adversary.uses_records:
+        learner = settings[Role.ACTIVE].plan().family
+        known = write_knowledge(tables, run, adversary.auxiliary, trained=learner.spec.forwards)
         settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
     return settings
 
@@ -135,13 +137,14 @@ def install_network(
     return paths
 
 
-def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int) -> dict[str, Any]:
+def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int, *, trained: bool = False) -> dict[str, Any]:
     """Write the files of what the adversary knows into a run's folder.
 
     Args:
         joined: the tables of all parties.
         run: the folder.
         records: how many complete records the adversary gets; 0 for none.
+        trained: whether they are training records.
 
     Returns:
         The active party's settings that name these files.
@@ -149,7 +152,7 @@ def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int) -> dic
     Raises:
         ValueError: where there are too few records that are neither trained on nor all that could be judged.
     """
-    given = auxiliary_rows(joined, records)
+    given = auxiliary_rows(joined, records, trained=trained)
     others = np.setdiff1d(np.arange(len(joined.ids)), np.setdiff1d(joined.split.test, given))
     write_moments(run.prior_knowledge, known_moments(_passive(joined, others), _one_hot(joined)))
     changes: dict[str, Any] = {"prior_knowledge": run.prior_knowledge.resolve()}
@@ -159,12 +162,20 @@ def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int) -> dic
     return changes
 
 
-def auxiliary_rows(joined: JoinedTables, records: int) -> IntArray:
+def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False) -> IntArray:
     """Rows of the common order that the adversary is given in full: validation rows first, then test rows.
 
+    Where a first layer is forwarded it is what training shows of a record that knowing it teaches to read: ``trained``
+    takes training rows, spread evenly over them.
+
     Raises:
-        ValueError: when no test row would be left to judge.
+        ValueError: when no test row would be left to judge, or there are fewer training rows.
     """
+    if trained:
+        rows = joined.split.train
+        if records > len(rows):
+            raise ValueError(f"--auxiliary {records}: there are {len(rows)} training records. Ask for fewer.")
+        return rows[spread(len(rows), records)] if records else rows[:0]
     free: IntArray = np.concatenate([joined.split.validation, joined.split.test])
     if records and records >= len(free):
         raise ValueError(

@@ -312,10 +312,11 @@ def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, worke
     encrypted = replace(agreement, plan=agreement.plan.encrypted())
     formats, rows = CipherFormats(encrypted), agreement.plan.batch_size
     encryptions = formats.residual_ciphertexts(rows) * seconds.encryption
-    peers = len(agreement.parties) - 1
+    sends_alone = agreement.plan.family.spec.senders == "active"
+    senders = {agreement.active.name} if sends_alone else {party.name for party in agreement.parties}
     busy = [
-        encryptions
-        + peers
+        (encryptions if party.name in senders else 0.0)
+        + len(senders - {party.name})
         * (
             products_of(formats.messages_of(party.name), rows, formats.columns_of(party.name)) * seconds.multiplication
             + formats.sum_ciphertexts(party.name) * seconds.answer

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import attacks
@@ -13,6 +13,7 @@ from attacks.registry import OF_ALL_SESSIONS, REGISTRY
 from plumbline.audit.forecast import Forecast, Workload, calibrate, forecast, training_seconds
 from plumbline.audit.request import AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
+from plumbline.audit.variants import Variant
 from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import labelled, load_attacks
@@ -83,7 +84,7 @@ def not_measured(scenario: Scenario, left_out: tuple[LeftOut, ...]) -> tuple[str
         return ()
     return (
         f"What only ciphertexts can tell was not measured ({', '.join(ciphertexts)}): this run trains in the clear. "
-        "Repeat it with --cipher paillier.",
+        f"Repeat it {'with --cipher paillier' if not scenario.forwards else 'under ciphertexts'}.",
     )
 
 
@@ -172,10 +173,14 @@ def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> I
         yield LeftOut(name, "is on training, and a model is installed")
     if not spec.is_on(scenario.learner):
         yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
+    if "known_records" in spec.needs and not scenario.has_records:
+        yield LeftOut(name, "needs complete records: --auxiliary N")
     if spec.conduct == "replaces_messages" and scenario.protocol == "shared":
         yield LeftOut(name, "replaces messages of protocol=hu, and protocol=shared has none of them")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield _without_ciphertexts(name)
+    if spec.conduct == "replaces_shares" and scenario.protocol == "shared":
+        yield LeftOut(name, "gives up epochs of training for what it reads: name it", is_safe=False)
     if spec.conduct == "replaces_features" and scenario.protocol == "shared":
         yield LeftOut(name, "takes its party's columns out of the model: name it", is_safe=False)
 
@@ -185,25 +190,28 @@ def _without_ciphertexts(name: str) -> LeftOut:
 
 
 _INSTALLED = "The model is installed and the same in every session, so that no further session tells more."
+_FORWARDS = "What further sessions of a network tell was not measured."
 
 
 def session_limit(agreement: Agreement, share: float) -> SessionLimit:
-    """Say how many sessions there can be with each passive party, and why none of them tells more where that is so.
+    """Say how many sessions there can be with each passive party, and why no further one is tried where none is.
 
-    Each session answers a record with one model: k - 1 forms with k classes. The first is never refused.
+    Each session answers a record with one model: k - 1 forms with k classes, or one for each unit of a layer that is
+    forwarded. The first is never refused.
 
     Args:
         agreement: the terms of a session.
         share: of a record's forms, that owners let be answered.
     """
     limits = [(party, most_forms(share, party.feature_count)) for party in agreement.parties[1:]]
+    spec = agreement.plan.family.spec
     return SessionLimit(
         share=share,
         parties=tuple(
-            AskedParty(party.name, party.feature_count, forms, max(1, forms // (agreement.classes - 1)))
+            AskedParty(party.name, party.feature_count, forms, max(1, forms // agreement.forms_per_session))
             for party, forms in limits
         ),
-        reason=None if agreement.plan.family.spec.trains else _INSTALLED,
+        reason=_INSTALLED if not spec.trains else _FORWARDS if spec.forwards else None,
     )
 
 
@@ -297,7 +305,8 @@ class AuditPlan:
         workload: how much there is to do.
         forecast: how long it will take.
         limit: after how many sessions the verdict holds; None where no attack reads the scores of predictions.
-        beside: how long a run takes under each protocol that is trained under as well.
+        title: what it differs in from the variants beside it; empty where there is none.
+        beside: the plans of these.
     """
 
     request: AuditRequest
@@ -309,7 +318,8 @@ class AuditPlan:
     workload: Workload
     forecast: Forecast
     limit: SessionLimit | None
-    beside: Mapping[str, Forecast] = field(default_factory=dict)
+    title: str = ""
+    beside: "tuple[AuditPlan, ...]" = ()
 
     @property
     def test_records(self) -> int:
@@ -347,7 +357,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     own = recipe.parties[Role.ACTIVE]
     proposed = own.plan()
     given = own.model_fields_set | LearnerCalls(proposed.family).terms().keys()
-    asked = asked_cipher(proposed.cipher, given, shares_weights="shared" in federation.protocols)
+    asked = asked_cipher(proposed.cipher, given, shares_weights=_shares_weights(federation))
     would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
@@ -386,17 +396,36 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     # Named attacks on ciphertexts, in a run that has none, say that they don't apply, not that all is safe.
     unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, chosen)))
     unmeasured = not_measured(scenario, left_out or unapplied)
-    beside = {
-        name: forecast(replace(work, agreement=_under(agreement, own.batch_size, name)), calibration, choice.cipher)
-        for name in federation.beside
-    }
     foretold = forecast(work, calibration, choice.cipher)
-    return AuditPlan(decided, final, choice, left_out, unmeasured, records, work, foretold, limit, beside)
+    planned = AuditPlan(decided, final, choice, left_out, unmeasured, records, work, foretold, limit)
+    if not (variants := federation.variants):
+        return planned
+    cipher = federation.cipher if variants[0].sets_cipher else choice.cipher
+    beside = tuple(_plan_beside(request, one, cipher, recipe.tables, tables) for one in variants[1:])
+    return replace(planned, title=variants[0].title, beside=beside)
 
 
-def _under(agreement: Agreement, batch_size: int, protocol: str) -> Agreement:
-    """The terms under another protocol, which may choose another batch size."""
-    return with_batch_size(replace(agreement, plan=agreement.plan.changed(protocol=protocol, batch_size=batch_size)))
+def _shares_weights(federation: FederationOptions) -> bool:
+    """Whether weights are shared, of the audit's own variant or of one that stands beside it."""
+    return "shared" in (federation.protocol, *(one.settings.get("protocol") for one in federation.variants))
+
+
+def _plan_beside(
+    request: AuditRequest,
+    variant: Variant,
+    cipher: str,
+    own_tables: Mapping[str, Mapping[str, Any]],
+    tables: JoinedTables,
+) -> AuditPlan:
+    """The plan of a variant of the request; raises ValueError for one that can't work, before anything is run."""
+    asked = request.changed(
+        settings=dict(variant.settings),
+        cipher="auto" if variant.sets_cipher else cipher,
+        listed={},
+        try_defences=False,
+    )
+    recipe = candidates(asked).recipe(own_tables).checked()
+    return replace(plan_audit(asked, recipe, tables), title=variant.title)
 
 
 def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_trained: bool) -> Agreement:
@@ -423,15 +452,16 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
 def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool) -> Scenario:
     """What decides which attacks can apply to a session of these terms, without records or options of attacks.
 
-    Whatever has class rows is a linear model to attacks on predictions.
+    Whatever answers with sums of features is a linear model to attacks on predictions.
     """
-    plan = agreement.plan
+    plan, spec = agreement.plan, agreement.plan.family.spec
     return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
         is_white_box=is_white_box,
-        model="linear" if plan.family.spec.part in (LinearPart, DenseNetwork) else plan.learner,
+        model="linear" if spec.part in (LinearPart, DenseNetwork) or spec.forwards else plan.learner,
         learner=plan.learner,
-        is_trained=plan.family.spec.trains,
+        is_trained=spec.trains,
+        forwards=spec.forwards,
         is_encrypted=is_encrypted,
         packing=plan.packing,
         rerandomise=plan.rerandomise,
@@ -462,5 +492,5 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
         "amounts": {stage.name: stage.amount for stage in plan.forecast.stages},
-        "beside_seconds": {name: round(one.seconds, 1) for name, one in plan.beside.items()},
+        "beside_seconds": {one.title: round(one.forecast.seconds, 1) for one in plan.beside},
     }

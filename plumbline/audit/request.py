@@ -9,10 +9,11 @@ from typing import Any, Literal, Self, get_type_hints
 from attacks import LEVELS, Level, spec_of
 from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
+from plumbline.audit.variants import Variant, variants_of
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
-from services.common.agreement import PROTOCOLS
+from services.common.agreement import TrainingPlan
 from services.common.identity import Role
-from services.common.setting_texts import attacks_labelled, listed
+from services.common.setting_texts import attacks_labelled
 from services.common.settings import Settings, environment_values, settings_of
 from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
@@ -134,8 +135,7 @@ class FederationOptions:
     Attributes:
         defences: names of the defences to apply, in this order.
         try_defences: whether to run the candidate defences as well, to find the cheapest that holds.
-        beside: protocols to train under as well, each in a federation of its own. ``protocol=hu,shared`` is another
-            way to say it.
+        listed: settings as they were asked for, with lists, where they ask for variants side by side.
         hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
         activation: the network's activation.
         cipher: its name, or ``auto``, which lets the plan decide.
@@ -144,7 +144,7 @@ class FederationOptions:
 
     defences: tuple[str, ...] = ()
     try_defences: bool = False
-    beside: tuple[str, ...] = ()
+    listed: dict[str, Any] = field(default_factory=dict)
     hidden: tuple[int, ...] | None = None
     activation: str = "sigmoid"
     cipher: str = "auto"
@@ -153,21 +153,31 @@ class FederationOptions:
     def __post_init__(self) -> None:
         for name in self.defences:
             DEFENCES.check(name)
-        if self.beside and (unknown := [one for one in self.protocols if one not in PROTOCOLS]):
-            raise ValueError(f"A protocol is one of {', '.join(PROTOCOLS)}, got {unknown[0]!r}.")
-        if len(set(self.protocols)) != len(self.protocols):
-            raise ValueError(f"Each protocol once, got {', '.join(self.protocols)}.")
-        if self.beside and self.hidden is not None:
-            raise ValueError("--hidden trains in the lab, under no protocol: give one of them.")
+        if self.listed and self.hidden is not None:
+            raise ValueError("--hidden trains one network in the lab: give one learner, and one protocol.")
         if self.cipher not in ("auto", *ciphers.names()):
             raise ValueError(f"--cipher is auto or one of {', '.join(ciphers.names())}, got {self.cipher!r}.")
         if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:
             raise ValueError(f"--cipher {self.cipher} contradicts --set cipher={self.settings['cipher']}: drop one.")
 
     @property
-    def protocols(self) -> tuple[str, ...]:
-        """All that are trained under, the audit's own first."""
-        return (self.said("protocol", "learner", "learner_options", "backward").plan().protocol, *self.beside)
+    def variants(self) -> tuple[Variant, ...]:
+        """What is trained side by side, the audit's own first; nothing where there is one federation."""
+        return variants_of(self.listed)
+
+    @property
+    def protocol(self) -> str:
+        """That the audit's own variant trains by."""
+        return self._plan.protocol
+
+    @property
+    def forwards(self) -> bool:
+        """Whether a network is trained in the federation, whose first layer is forwarded."""
+        return self._plan.family.spec.forwards
+
+    @property
+    def _plan(self) -> TrainingPlan:
+        return self.said("protocol", "learner", "learner_options", "backward").plan()
 
     def said(self, *names: str) -> Settings:
         """What the PLUMBLINE_* variables, and above them ``settings``, say of some settings; others are not checked."""
@@ -196,10 +206,10 @@ class AdversaryOptions:
             raise ValueError(f"--adversary is active, passive or both, got {self.adversary!r}.")
         for name in () if self.mounts_all else self.attacks:
             ATTACKS.check(name)
-        if self.auxiliary and not self.attacks_predictions:
+        if self.auxiliary and not self.uses_records:
             raise ValueError(
-                "--auxiliary gives records to the adversary of predictions, and no attack on predictions is asked for: "
-                "add one with --attacks, or drop it."
+                "--auxiliary gives records to the active party's adversary, and no attack that could use them is asked "
+                "for: add one with --attacks, such as one on predictions, or drop it."
             )
 
     @property
@@ -211,6 +221,11 @@ class AdversaryOptions:
     def attacks_predictions(self) -> bool:
         """Whether an attack on predictions is asked for."""
         return self.mounts_all or any(spec_of(name).phase == "prediction" for name in self.attacks)
+
+    @property
+    def uses_records(self) -> bool:
+        """Whether an attack is asked for that complete records may help."""
+        return self.attacks_predictions or any("known_records" in spec_of(name).needs for name in self.attacks)
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -281,10 +296,8 @@ class AuditRequest:
             given = settings.get("attack_options", {})
             names, merged = attacks_labelled(options["attacks"], json.loads(given) if isinstance(given, str) else given)
             options |= {"attacks": names, "settings": {**settings, "attack_options": merged}}
-        first, *others = listed(str(options.get("settings", {}).get("protocol", ""))) or [""]
-        if others:
-            beside = (*others, *options.get("beside", ()))
-            options |= {"settings": {**options["settings"], "protocol": first}, "beside": beside}
+        if variants := variants_of(settings := options.get("settings", {})):
+            options |= {"settings": dict(variants[0].settings), "listed": dict(settings)}
         chosen = ({one.name: options[one.name] for one in fields(kind) if one.name in options} for kind in _PARTS)
         return cls(*(kind(**own) for kind, own in zip(_PARTS, chosen, strict=True)))
 

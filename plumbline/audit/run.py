@@ -17,12 +17,10 @@ from rich.text import Text
 from attacks import spec_of
 from defences import defence_class
 from plumbline.audit.candidates import (
-    Candidate,
     most_trials,
     read_beside,
     read_trials,
     train_beside,
-    trial_of,
     try_defences,
 )
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
@@ -75,8 +73,8 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
             findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
-            if request.federation.beside:
-                findings = replace(findings, protocols=train_beside(plan, tables, run, findings, progress))
+            if plan.beside:
+                findings = replace(findings, variants=train_beside(plan, tables, run, findings, progress))
             if request.federation.try_defences:
                 findings = replace(findings, trials=try_defences(plan, tables, run, findings, progress))
             progress.stage("writing the report")
@@ -104,9 +102,6 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
     recipe = candidates(request).recipe(examined.settings).checked()
     tables = JoinedTables(recipe.parties, examined.tables)
     plan = plan_audit(request, recipe, tables)
-    for protocol in request.federation.beside:
-        # Refused now, and not once the first federation is over.
-        trial_of(plan, Candidate(protocol=protocol), plan.cipher.cipher)
     if not is_quiet:
         print_plan(console, plan)
     return plan, tables
@@ -136,7 +131,7 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
     if not summary.agreement.plan.is_encrypted and "why" in plan:
         summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
     findings = replace(findings, summary=summary, trials=read_trials(run))
-    return replace(findings, protocols=read_beside(run, findings))
+    return replace(findings, variants=read_beside(run, findings))
 
 
 def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
@@ -203,11 +198,12 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             reasons.setdefault(one.reason, []).append(one.attack)
         words = (f"{', '.join(names)} ({why})" for why, names in reasons.items())
         yield f"Left out: {'; '.join(words)}."
-    for protocol, foretold in plan.beside.items():
-        of = next((f" ({one.amount})" for one in foretold.stages if one.name == "encrypting features"), "")
+    for variant in plan.beside:
+        amounts = [f" ({stage.amount})" for stage in variant.forecast.stages if stage.name == "encrypting features"]
+        insecure = "" if variant.cipher.is_encrypted else " INSECURE: in the clear."
         yield (
-            f"Beside it protocol={protocol}{of}: a federation of its own, over the same tables, split and seeds: about "
-            f"{duration_words(foretold.seconds)}."
+            f"Beside it {variant.title}{''.join(amounts)}: a federation of its own, over the same tables, split and "
+            f"seeds: about {duration_words(variant.forecast.seconds)}.{insecure}"
         )
     if plan.request.federation.try_defences:
         most = most_trials(plan.request)

@@ -7,10 +7,10 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
-from plumbline.judge.protocols import ProtocolResult, result_of, then_how
-from plumbline.judge.sentences import answer_of
+from plumbline.judge.sentences import answer_of, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
+from plumbline.judge.variant_results import VariantResult, result_of, then_how
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import content_of
@@ -92,7 +92,7 @@ class Findings(Sequence[Finding]):
         training: what attacks on training found.
         answer: the verdict in words, with lights.
         trials: defences that were tried, with what they left of the leak.
-        protocols: the run's and others' beside it, each in a federation of its own; empty for the run's alone.
+        variants: the run and others of its request beside it, each in a federation of its own; empty for it alone.
         folder: what the parties wrote of the run; None where these findings are of no run on disk.
     """
 
@@ -101,7 +101,7 @@ class Findings(Sequence[Finding]):
     training: tuple[TrainingFinding, ...]
     answer: Answer
     trials: tuple[DefenceTrial, ...] = ()
-    protocols: tuple[ProtocolResult, ...] = ()
+    variants: tuple[VariantResult, ...] = ()
     folder: RunFolder | None = None
 
     def __len__(self) -> int:
@@ -118,10 +118,10 @@ class Findings(Sequence[Finding]):
         found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
         return found[index]
 
-    @property
-    def result(self) -> ProtocolResult:
-        """The run in short, to stand beside one under another protocol."""
-        return result_of(self.summary, self.answer, self.training)
+    def in_short(self, variant: str) -> VariantResult:
+        """The run in short, to stand beside others; ``variant``: what it differs in from them."""
+        sessions = sessions_behind(self.predictions.limit, self.answer.columns)
+        return result_of(variant, self.summary, self.answer, self.training, sessions)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
@@ -134,8 +134,8 @@ class Findings(Sequence[Finding]):
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
             "largest_part": self.answer.largest_part,
             "trials": [asdict(one) for one in self.trials],
-            "protocols": [asdict(one) for one in self.protocols],
-            "then_how": then_how(self.protocols),
+            "variants": [asdict(one) for one in self.variants],
+            "then_how": then_how(self.variants),
         }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import attacks
 from attacks.label_completion import own_classifier
+from attacks.network_views import network_view
 from attacks.training import listens
 from attacks.training_views import TrainingView, simulated_view
 from services.common.agreement import Agreement
@@ -22,6 +23,7 @@ from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import GradientDescent, VerticalData, initial_weights
 from vfl.learning.linear.regression import LinearRegression
+from vfl.learning.network import Network, train_network
 from vfl.theory.training import simulate_oracle
 
 # Records of a control: it takes seconds, and batches as large as the session's make as many sums a record.
@@ -73,8 +75,8 @@ def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
         attack: its name, with options in parentheses; the control has it with its defaults.
     """
     agreement = folder.record(Role.ACTIVE).agreement
-    if agreement is None or not isinstance(agreement.plan.family, LinearRegression):
-        return LabelControl(reason="A control is of sessions that train linear.")
+    if agreement is None or not isinstance(agreement.plan.family, LinearRegression | Network):
+        return LabelControl(reason="A control is of sessions that train linear or network.")
     name = attack.partition("(")[0]
     if agreement.plan.shares_weights and "equations" in attacks.spec_of(name).needs:
         return LabelControl(reason="A control in the clear has sums to listen to, and protocol=shared sends none.")
@@ -89,13 +91,14 @@ def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
     generator = np.random.default_rng(0)
     train = rows_of_plan(agreement.plan, len(labels)).train
     at = [one.name for one in agreement.parties].index(party)
-    most = min(_MOST_RECORDS, _MOST_CELLS // max(1, agreement.plan.epochs * blocks[at].shape[1]))
+    width = max(1, blocks[at].shape[1], agreement.residual_columns)
+    most = min(_MOST_RECORDS, _MOST_CELLS // (agreement.plan.epochs * width))
     rows = np.sort(generator.permutation(train)[:most])
     if len(rows) < _FEWEST_RECORDS:
         return LabelControl(reason=f"A control needs {_FEWEST_RECORDS} records, and can have {len(rows)} here.")
     shuffled = generator.permutation(labels[rows])
-    view = _session(agreement, [block[rows] for block in blocks], shuffled, at, generator)
     try:
+        view = _session(agreement, [block[rows] for block in blocks], shuffled, at, generator)
         listening = attacks.load_training(name)
         if not listens(listening):
             return LabelControl(reason=f"{attack} needs ciphertexts, and a control has none.")
@@ -117,6 +120,11 @@ def _session(
 ) -> TrainingView:
     """What a party sees of the plan's training on these records, in the clear."""
     plan, family = agreement.plan, agreement.plan.family
+    schedule = plan.changed(batch_size=min(plan.batch_size, len(labels))).schedule(np.arange(len(labels)))
+    data = VerticalData(blocks, labels, agreement.classes)
+    if isinstance(family, Network):
+        trained = train_network(family, data, schedule, epochs=plan.epochs, generators=generator.spawn(len(blocks)))
+        return network_view(trained, family, data, party, schedule)
     assert isinstance(family, LinearRegression)  # noqa: S101 - the caller has looked
     columns = family.columns(agreement.classes)
     total = sum(block.shape[1] for block in blocks)
@@ -124,9 +132,8 @@ def _session(
         initial_weights(family.initialisation, block.shape[1], columns, total_features=total, generator=generator)
         for block in blocks
     ]
-    schedule = plan.changed(batch_size=min(plan.batch_size, len(labels))).schedule(np.arange(len(labels)))
     run = simulate_oracle(
-        VerticalData(blocks, labels, agreement.classes),
+        data,
         weights,
         GradientDescent(schedule, plan.epochs, family.learning_rate),
         share_step=plan.encryption.residual_step,

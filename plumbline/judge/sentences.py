@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from attacks.base import NEEDS
-from attacks.registry import REPLACING
+from attacks.registry import CHOOSING, REPLACING, spec_of
 from plumbline.judge.answer import (
     ONCE_IT_KNOWS,
     Answer,
@@ -35,6 +35,7 @@ from plumbline.judge.lights import (
 from plumbline.judge.predictions import AttackFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
+from services.common.agreement import Agreement
 from services.common.run_records import FAILED
 from services.common.session_limit import SessionLimit
 from services.shared_weights.opening import opened_bits, validation_bits
@@ -84,6 +85,11 @@ class _Case:
         return not plan.is_encrypted and plan.family.spec.trains
 
     @property
+    def replacing(self) -> list[str]:
+        """Names of attacks on ciphertexts that are on what is trained."""
+        return [name for name in REPLACING if spec_of(name).is_on(self.summary.agreement.plan.learner)]
+
+    @property
     def honest(self) -> list[str]:
         """Names of the parties that could have sent something else, and were never tried as such."""
         if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
@@ -116,7 +122,7 @@ def answer_of(
         not_measured=tuple(_not_measured(case, columns)),
         label_levels=tuple(one.levels for one in case.labels),
         rarest=tuple(one.rarest.part for one in case.labels if one.rarest is not None and one.rarest.is_told),
-        sessions=limit_sentence(predictions.limit, columns, summary.agreement.classes),
+        sessions=limit_sentence(predictions.limit, columns, summary.agreement),
     )
 
 
@@ -322,7 +328,18 @@ def _leak_words(finding: TrainingFinding) -> str:
     """What it found, up to whose that is."""
     if finding.kind == "products":
         return f"follow {percent(finding.success)} of the differences between training records' scores that come from"
+    if finding.kind == "estimates":
+        known = ", some of which it knows in full," if _knows_records(finding.attack) else ""
+        return f"take {percent(finding.success)} off a guess's error about the training records{known} of"
     return f"read {percent(finding.success * finding.resolved)} of the columns of"
+
+
+def _knows_records(attack: str) -> bool:
+    """Whether an attack is given complete records; no where it isn't installed here."""
+    try:
+        return "known_records" in spec_of(attack.partition("(")[0]).needs
+    except (ImportError, ValueError):
+        return False
 
 
 def _insecure(case: _Case) -> list[str]:
@@ -427,22 +444,30 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     if not case.labels:
         sentences.append("What training gives away of labels was not measured: no attack on labels is judged.")
     if case.is_in_the_clear:
-        sentences.append(
-            f"What only ciphertexts can tell ({', '.join(REPLACING)}) was not measured: training was not encrypted."
-        )
+        named = f" ({', '.join(case.replacing)})" if case.replacing else ""
+        sentences.append(f"What only ciphertexts can tell{named} was not measured: training was not encrypted.")
     if case.honest:
         who = (
             f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not measured"
         )
-        if case.summary.agreement.plan.shares_weights:
+        plan = case.summary.agreement.plan
+        if plan.shares_weights and plan.family.spec.forwards:
+            units = counted(case.summary.agreement.outputs, "column")
+            sentences.append(
+                f"{who}. A label party that chooses its shares of the first layer reads {units} of each record in an "
+                f"epoch, which nothing prevents: {CHOOSING} (--attacks) shows it."
+            )
+        elif plan.shares_weights:
             opened = (f"{case.title(one)} {opened_bits(case.summary.agreement, one):,}" for one in case.honest)
             shown = validation_bits(case.summary.agreement)
             validated = f" Validation losses have {shown:,} more at most." if shown else ""
             sentences.append(
                 f"{who}. It is no more than fits into opened weights, in bits: {', '.join(opened)}.{validated}"
             )
+        elif case.replacing:
+            sentences.append(f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.")
         else:
-            sentences.append(f"{who}: mount {REPLACING[0]} (--attacks), as --adversary both does on either side.")
+            sentences.append(f"{who}: no attack of that kind is on learner={plan.learner}.")
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
     failed = [one.attack for one in everything if _has_failed(one)]
     if failed:
@@ -486,19 +511,21 @@ def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
     return " and ".join(words) or "none of them demonstrably"
 
 
-def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], classes: int) -> str:
+def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], agreement: Agreement) -> str:
     """Say for how many sessions the lights of columns are, why so many, and what one of them would show.
 
     Args:
         limit: of the run; None where no auditor looked beyond its own session: then nobody says.
         columns: that are judged.
-        classes: k.
+        agreement: of the session.
     """
     if limit is None or not columns:
         return ""
     if limit.reason:
         return f"The lights of columns are for one session. {limit.reason}"
-    share, each = f"PLUMBLINE_MOST_FORMS={limit.share:g}", f"a session of {classes} classes takes {classes - 1} of them"
+    kind = "a network" if agreement.plan.family.spec.forwards else f"{agreement.classes} classes"
+    share = f"PLUMBLINE_MOST_FORMS={limit.share:g}"
+    each = f"a session of {kind} takes {agreement.forms_per_session} of them"
     if limit.sessions == 1:
         return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
     most = f"the most that {share} allows ({_forms(limit)}; {each})"

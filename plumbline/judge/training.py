@@ -80,7 +80,7 @@ class TrainingFinding:
             own; empty when it was not done.
         success: share of what it attacked that it got right: labels; a column's values to 1e-4, up to sign; exact
             features among those that it read, a narrow column's up to one factor; of products, the part of their
-            variance.
+            variance; of estimates, the part of the squared error of a guess without the federation.
         resolved: share of what it attacked that it gave an answer for.
         by_epoch: of labels, the share that each epoch's own answers got right; no answer counts as wrong.
         levels: of labels, what the federation gave away of them, level by level of what the party knows of the labels
@@ -167,7 +167,10 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     # What is told once, behind all epochs, has no course.
     epochs = epochs if len(epochs) > 1 or not epochs.any() else epochs[:0]
     features = folder.features(party).features
-    told = {} if found.probabilities is None else _told_likely(folder, party, attack, found.probabilities, rows)
+    likely = found.probabilities
+    # Of records that it says nothing of, an attack has no probabilities either.
+    is_told = likely is not None and bool(np.isfinite(likely[rows]).all())
+    told = _told_likely(folder, party, attack, likely, rows) if is_told and likely is not None else {}
     return {
         **told,
         "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
@@ -280,7 +283,27 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     return {"success": max(0.0, 1 - left / whole) if whole else 0.0, "resolved": _share(resolved, total)}
 
 
-_JUDGES = {"labels": _labels, "features": _features, "readings": _readings, "products": _products}
+def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
+    """Which part of a guess's squared error about the peers' features estimates take away, columns alike."""
+    left, guessed = [], []
+    for peer, found in folder.found_values(party, attack).items():
+        truth = folder.features(peer).features[found.rows]
+        guess = truth.mean(axis=0) if found.guesses is None else found.guesses
+        left.append(((found.values - truth) ** 2).mean(axis=0))
+        guessed.append(((guess - truth) ** 2).mean(axis=0))
+    if not left:
+        return {}
+    error, baseline = float(np.hstack(left).sum()), float(np.hstack(guessed).sum())
+    return {"success": max(0.0, 1 - error / baseline) if baseline else 0.0, "resolved": 1.0}
+
+
+_JUDGES = {
+    "labels": _labels,
+    "features": _features,
+    "readings": _readings,
+    "products": _products,
+    "estimates": _estimates,
+}
 
 
 # How many labelled records a passive party might have: knowledge that is assumed, not declared.

@@ -20,9 +20,9 @@ from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, e
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.protocols import rows_of, then_how
 from plumbline.judge.summary import RunSummary, assumptions, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
+from plumbline.judge.variant_results import headings_of, rows_of, then_how
 from plumbline.report.cards import ColumnEvidence, cards_of, knows_more, read_evidence
 from plumbline.report.html import template
 from services.common.agreement import Agreement
@@ -301,8 +301,9 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "levels": ranked_levels(findings),
         "labels_chart": labels_by_epoch(findings.training),
         "cheapest": recommended(findings.trials),
-        "then_how": then_how(findings.protocols),
-        "beside": rows_of(findings.protocols) if findings.protocols else [],
+        "then_how": then_how(findings.variants),
+        "beside": rows_of(findings.variants) if findings.variants else [],
+        "beside_headings": headings_of(findings.variants),
         "cards": cards_of(columns, evidence, findings.predictions.attacks),
         "strengths": by_strength(findings.predictions.attacks, columns, evidence),
         "curves": label_curves(folder, findings),
@@ -394,8 +395,11 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
         summary: the run's terms and results.
         facts: the run's; ``request`` tells whether parameters were disclosed.
     """
-    disclosed = not facts.get("request", {}).get("black_box", False)
-    of_training = _of_opening if summary.agreement.plan.shares_weights else _of_training
+    stays_hidden = summary.agreement.plan.shares_weights and summary.agreement.plan.family.spec.forwards
+    disclosed = not stays_hidden and not facts.get("request", {}).get("black_box", False)
+    plan = summary.agreement.plan
+    of_linear = _of_opening if plan.shares_weights else _of_training
+    of_training = _of_forwarding if plan.family.spec.forwards else of_linear
     return [*of_training(summary.agreement), *_of_predictions(summary, disclosed=disclosed)]
 
 
@@ -427,6 +431,45 @@ def _of_opening(agreement: Agreement) -> Iterator[LedgerRow]:
             since="When weights are opened: they say what a model of these columns says, and to who has sent other "
             "messages than the protocol's as many bits as they have.",
             possible=True,
+        )
+
+
+def _of_forwarding(agreement: Agreement) -> Iterator[LedgerRow]:
+    """Where a first layer is forwarded: its sums to the label party, and what comes back to each other."""
+    plan, active, units = agreement.plan, agreement.active.name, agreement.forms_per_model
+    features = sum(party.feature_count for party in agreement.parties[1:])
+    enough = -(-features // units)
+    yield LedgerRow(
+        party=active,
+        received=f"{units} sums of the other parties' first layer for each record, in the clear, in each epoch",
+        about="the other parties' features of one record",
+        equations=units * plan.epochs,
+        unknowns=features,
+        since=f"From epoch {enough:,} on, to who can tell the other parties' weights: each epoch has other sums."
+        if enough <= plan.epochs
+        else f"Not within this session: {plan.epochs:,} epochs, where {enough:,} are needed.",
+        possible=enough <= plan.epochs,
+    )
+    for party in agreement.parties[1:]:
+        if plan.shares_weights:
+            received, equations = "uniform numbers", 0
+            since = "Never: what comes back stays shared."
+        elif plan.is_encrypted:
+            received, equations = "sums of each training step", party.feature_count * units
+            since = (
+                "From the first step, by search: a record's label decides the direction of what it adds to the sums."
+            )
+        else:
+            received, equations = "numbers of each record of a step, in the clear", plan.batch_size * units
+            since = "From the first step: a record's label decides the direction of its numbers."
+        yield LedgerRow(
+            party=party.name,
+            received=f"{equations:,} {received}" if equations else received,
+            about=f"{active}'s labels of one batch",
+            equations=equations,
+            unknowns=plan.batch_size,
+            since=since,
+            possible=equations > 0,
         )
 
 
@@ -471,13 +514,15 @@ def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
 
 
 def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerRow]:
-    agreement = summary.agreement
+    agreement, forwards = summary.agreement, summary.agreement.plan.family.spec.forwards
     active, *passive = agreement.parties
-    unknowns, equations = sum(party.feature_count for party in passive), max(1, agreement.classes - 1)
+    unknowns, equations = sum(party.feature_count for party in passive), max(1, agreement.forms_per_model)
     names = " and ".join(party.name for party in passive)
     after = f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""
-    scores = f"{agreement.classes} confidence scores for each record{after}"
+    answer = f"{equations} sums of the first layer" if forwards else f"{agreement.classes} confidence scores"
+    scores = f"{answer} for each record{after}"
     known = "parameters as disclosed" if disclosed else "no parameters"
+    how = "uniform by itself" if forwards and agreement.plan.shares_weights else "in the clear"
     yield LedgerRow(
         party=active.name,
         received=f"{scores}; {known}",
@@ -489,7 +534,7 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
     )
     yield LedgerRow(
         party="coordinator",
-        received="each party's part of the scores, in the clear; no parameters",
+        received=f"each party's part of {'these sums' if forwards else 'the scores'}, {how}; no parameters",
         about=f"all parties' features of one record ({active.name} included)",
         equations=equations * len(agreement.parties),
         unknowns=sum(party.feature_count for party in agreement.parties) - 1,

@@ -24,7 +24,7 @@ LabModel: TypeAlias = TrainedModel | TrainedNetwork
 # Shares of logits that the adversary adds to its own; the coordinator's answers. Both (n, k), of the attacked records.
 Ask: TypeAlias = Callable[[FloatArray], FloatArray]
 # What a defence of each of these stages acts on, which models trained in one place don't have.
-_ONLY_IN_FEDERATIONS = ("residuals", "updates", "answers")
+_ONLY_IN_FEDERATIONS = ("labels", "residuals", "labelled_residuals", "hidden", "updates", "answers")
 
 
 @dataclass(frozen=True)

@@ -47,10 +47,12 @@ class Labels:
     Attributes:
         indices: class indices, one per record of its table.
         class_names: by class index.
+        trained: what is trained on in place of the indices, which scores are judged by all the same.
     """
 
     indices: IntArray
     class_names: tuple[str, ...]
+    trained: IntArray
 
 
 class Job:
@@ -210,7 +212,7 @@ class Job:
         first_failure(others)
         check_as_opened(joined.agreement, terms)
         self._ending.check()
-        self.session = PartySession.open(self._context, joined, labels)
+        self.session = PartySession.open(self._context, joined, labels, self._labels.trained[rows])
         self._note_terms(self.session)
         training = self.session.training
         training.show_public_key()

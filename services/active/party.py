@@ -183,9 +183,10 @@ class ActiveParty:
             self._record.check()
             self._meter = ProgressMeter()
             watched = _Watched(self, observer, self._meter)
-            job = Job(
-                self._context, self._passive_parties, Labels(self.labels, self.class_names), self._scoring, watched
-            )
+            defences, ids = self._context.defences, self._context.data.ids
+            trained = defences.replace_labels(self.labels, ids, len(self.class_names))
+            labels = Labels(self.labels, self.class_names, trained)
+            job = Job(self._context, self._passive_parties, labels, self._scoring, watched)
             self._job = job
             # One whose switch has begun is served first: the others may have forgotten the one before.
             job.while_open(self._serving.settle)
@@ -271,7 +272,7 @@ class ActiveParty:
         auxiliary = AuxiliaryRows(
             features_active=known.own_features(indices),
             features_passive=records.features[aligned],
-            scores=self._scoring.scores(model.model, indices.tolist()),
+            scores=self._scoring.answers(model.model, indices.tolist()),
             labels=model.model.labels_of(indices),
         )
         return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
@@ -286,6 +287,9 @@ class ActiveParty:
         if model.knowledge is None or scores is None:
             return
         rows, scores = model.knowledge.unknown_of(rows, scores)
+        if rows and model.model.agreement.plan.family.spec.forwards:
+            # What this party is told of these records, and not what it makes of it.
+            scores = self._scoring.answers(model.model, rows)
         if rows:
             self._attack_host.attack(model.knowledge, rows, scores, tell)
 

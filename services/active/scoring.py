@@ -89,12 +89,21 @@ class Scoring:
 
     def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
+        return own.scores_of(self.answers(own, rows), len(rows))
+
+    def answers(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
+        """What this party is told: confidence scores, or sums of a forwarded layer, (len(rows), outputs).
+
+        Raises:
+            FederationError: where there is none, or one that can't be.
+        """
         at_most = SHARE_VALUES // own.agreement.outputs
         most = min(at_most, records_at_once(SharedTerms(own.agreement)) if own.stays_shared else PREDICTION_ROWS)
         starts = range(0, len(rows), most)
         parts = (self._begin(own, rows[start : start + most]) for start in starts)
         ordered = parts if own.agreement.score_defences else _one_ahead(parts)
-        return np.vstack([np.empty((0, own.agreement.classes)), *(self._finish(own, part) for part in ordered)])
+        columns = own.agreement.outputs if own.agreement.plan.family.spec.forwards else own.agreement.classes
+        return np.vstack([np.empty((0, columns)), *(self._finish(own, part) for part in ordered)])
 
     def _begin(self, own: PartyModel, rows: Sequence[int]) -> _Part:
         """Have the passive parties send their shares of some rows."""
@@ -119,10 +128,9 @@ class Scoring:
         if products is None:
             products = self._on_shares(own, part)
         answer = self._coordinator.score(own.agreement.session_id, part.request_id, products)
-        scores = own.scores_of(answer, len(part.rows))
-        shape = (len(part.rows), own.agreement.classes)
+        scores, shape = own.scores_of(answer, len(part.rows)), (len(part.rows), own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
-        return scores
+        return answer
 
     def _on_shares(self, own: PartyModel, part: _Part) -> Products:
         """This party's residues of a part, with those that the others' masked products leave it with."""

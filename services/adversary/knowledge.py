@@ -1,7 +1,7 @@
 """What an active party's adversary knows of one session: views of predictions are made of this and of nothing else."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +15,13 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, one_line
 from services.common.learner_calls import LearnerCalls
 from services.party.party_model import PartyModel
+from services.shared_weights.shared_serving import SharedPart
 from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel
 from vfl.data import Table
 from vfl.learning import LinearPart, Part
+from vfl.learning.confidence import unit_rows, unit_scores
+from vfl.learning.network.part import NetworkPart
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
 
@@ -90,7 +93,10 @@ class Knowledge:
         return features[:, :-1] if self.model.agreement.plan.family.spec.trains else features
 
     def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
-        """The view of predictions of ``rows``, (n, classes) scores.
+        """The view of predictions of ``rows``: (n, classes) scores, or sums of a forwarded layer, (n, units).
+
+        Such sums are what is delivered. They stand as logits of a linear model with a class for each unit and one more,
+        whose logit is 0: differences of its log scores are the sums. Labels are of other classes, and left out.
 
         Raises:
             ViewError: when the pieces don't fit.
@@ -102,12 +108,13 @@ class Knowledge:
                 f"PLUMBLINE_PRIOR_KNOWLEDGE tells of {len(self.moments.mean)} columns, and the passive parties have "
                 f"{passive}: give those of this session."
             )
+        forwards = self.model.agreement.plan.family.spec.forwards
         return attacks.PredictionView(
             features_active=self.own_features(rows),
-            scores=scores,
-            auxiliary=self.auxiliary,
-            labels=self.model.labels_of(train_rows),
-            features_train=self.own_features(train_rows),
+            scores=unit_scores(scores) if forwards else scores,
+            auxiliary=self._auxiliary(),
+            labels=None if forwards else self.model.labels_of(train_rows),
+            features_train=None if forwards else self.own_features(train_rows),
             passive_features=passive,
             moments=self.moments,
             record_labels=self.model.labels_of(rows),
@@ -116,10 +123,18 @@ class Knowledge:
             **self._parameters(),
         )
 
+    def _auxiliary(self) -> attacks.AuxiliaryRows | None:
+        known = self.auxiliary
+        if known is None or not self.model.agreement.plan.family.spec.forwards:
+            return known
+        return replace(known, scores=unit_scores(known.scores))
+
     def _parameters(self) -> dict[str, Any]:
         """The parts of the model that this party knows, as a view has them."""
         pieces: dict[str, Any] = {}
         own, others = self.model.part, self.disclosed
+        if isinstance(own, SharedPart) and own.own is not None:
+            own = own.own
         rows = own.class_rows
         if isinstance(own, LinearPart):
             pieces["weights_active"], pieces["bias"] = own.class_rows[:, :-1], own.class_rows[:, -1]
@@ -127,8 +142,14 @@ class Knowledge:
             pieces["weights_active"] = rows
         elif isinstance(own, DenseNetwork):
             pieces["network_active"] = own
+        elif isinstance(own, NetworkPart):
+            units = unit_rows(own.weights)
+            pieces["weights_active"], pieces["bias"] = units[:, :-1], units[:, -1]
         if others is None:
             return pieces
+        layers = [unit_rows(part.weights) for part in others if isinstance(part, NetworkPart)]
+        if len(layers) == len(others):
+            pieces["weights_passive"] = np.hstack(layers)
         disclosed = [part.class_rows for part in others]
         if rows is not None and all(one is not None for one in disclosed):
             pieces["weights_passive"] = np.hstack([one for one in disclosed if one is not None])

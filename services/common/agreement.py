@@ -23,6 +23,7 @@ from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
 from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
+from vfl.learning.forms import forms_per_model
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
 from vfl.plugin_options import from_to as _from_to
@@ -176,8 +177,8 @@ class TrainingPlan:
         """The plan with the terms that its learner's options ask for; those that are given stay as they are."""
         try:
             asked: Mapping[str, Any] = LearnerCalls(self.family).terms()
-        except (ValueError, TypeError, LearnerFailed):  # ``check`` says why
-            return self
+        except (ValueError, TypeError, LearnerFailed):
+            return self  # ``check`` says why
         others = {name: asked[name] for name in asked if name not in given and getattr(self, name) != asked[name]}
         return replace(self, **others) if others else self
 
@@ -432,15 +433,24 @@ class Agreement:
 
     @property
     def outputs(self) -> int:
-        """Columns of a party's shares of a record's outputs, as the learner says."""
+        """Columns of a share of a record's outputs, as the learner says."""
         return LearnerCalls(self.plan.family).outputs(self.classes)
+
+    @property
+    def forms_per_model(self) -> int:
+        """How many linear forms of a record's features the label party is answered with by one model."""
+        return self.outputs if self.plan.family.spec.forwards else forms_per_model(self.classes)
+
+    @property
+    def forms_per_session(self) -> int:
+        """Likewise in a whole session: where a layer is forwarded, each epoch has a model of its own, and tells it."""
+        return self.forms_per_model * (self.plan.epochs + 1 if self.plan.family.spec.forwards else 1)
 
     @property
     def senders(self) -> frozenset[str]:
         """Who sends in a step, as the learner says."""
-        everyone = frozenset(party.name for party in self.parties)
-        chosen = {"all": everyone, "active": frozenset({self.active.name}), "none": frozenset[str]()}
-        return chosen[self.plan.family.spec.senders]
+        names = [party.name for party in self.parties]
+        return frozenset({"all": names, "active": names[:1], "none": []}[self.plan.family.spec.senders])
 
     @property
     def row_counts(self) -> RowCounts:

@@ -13,8 +13,8 @@ _log = logging.getLogger(__name__)
 
 # What each role's service calls a defence for.
 APPLIED: Mapping[Role, tuple[Stage, ...]] = {
-    Role.ACTIVE: ("residuals", "updates", "answers"),
-    Role.PASSIVE: ("residuals", "updates", "answers", "features", "parameters"),
+    Role.ACTIVE: ("labels", "residuals", "labelled_residuals", "updates", "answers"),
+    Role.PASSIVE: ("residuals", "hidden", "updates", "answers", "features", "parameters"),
     Role.COORDINATOR: ("scores",),
 }
 

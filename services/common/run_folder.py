@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.recovered_values import ROWS_OF, VALUES_OF
+from attacks.recovered_values import GUESSES_OF, ROWS_OF, VALUES_OF
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.errors import FederationError, one_line
@@ -253,12 +253,13 @@ class RunFolder:
         return arrays_as(FoundLabels, self._training_file(party, attack), _NO_ARRAYS)
 
     def found_values(self, party: str, attack: str) -> dict[str, FoundValues]:
-        """Read the same file of an attack of the kind features, readings or products, by the peer's name."""
+        """Read the same file of an attack of any other kind, by the peer's name."""
         path = self._training_file(party, attack)
         arrays = read_arrays(path, _NO_ARRAYS)
         check_arrays(arrays, {name: _ROWS if name.startswith(ROWS_OF) else _VALUES for name in arrays}, path)
         peers = [name.removeprefix(VALUES_OF) for name in arrays if name.startswith(VALUES_OF)]
-        return {peer: FoundValues(arrays[VALUES_OF + peer], arrays.get(ROWS_OF + peer)) for peer in peers}
+        kinds = (VALUES_OF, ROWS_OF, GUESSES_OF)
+        return {peer: FoundValues(*(arrays.get(kind + peer) for kind in kinds)) for peer in peers}  # type: ignore[arg-type]
 
     def _outcomes_file(self, party: str) -> Path:
         return self._at(f"{_ATTACKS}/training-{party}.json")

@@ -338,16 +338,19 @@ class FoundLabels:
 
 @dataclass(frozen=True, eq=False)
 class FoundValues:
-    """What an attack of the kind ``features``, ``readings`` or ``products`` found of one peer.
+    """What an attack of the kind ``features``, ``readings``, ``estimates`` or ``products`` found of one peer.
 
     Attributes:
         values: ``features``: (n,) one column in the common order, up to sign, NaN without an answer. ``readings``:
-            (m, d) rows of the peer's features. ``products``: (n, columns), the peer's part of the logits.
-        rows: ``readings``: (m,) which records, as rows of the common order.
+            (m, d) rows of the peer's features. ``estimates``: likewise, as they are believed. ``products``: (n,
+            columns), the peer's part of the logits.
+        rows: ``readings``, ``estimates``: (m,) which records, as rows of the common order.
+        guesses: ``estimates``: (m, d), what is guessed of them without the federation.
     """
 
     values: FloatArray
     rows: IntArray | None = None
+    guesses: FloatArray | None = None
 
 
 # A mapping whose entries stand beside the other keys of its record.

@@ -47,7 +47,7 @@ _TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if not name.st
 _LINEAR = {one.name: one for one in options_of(LinearRegression)}
 _NETWORK = {one.name: one for one in options_of(Network)}
 # Options of learners that are settings of their own, by what stands for the learners that have them.
-_OF_LEARNERS = {**dict.fromkeys(_LINEAR, LinearRegression.name), "backward": Network.name}
+OF_LEARNERS = {**dict.fromkeys(_LINEAR, LinearRegression.name), "backward": Network.name}
 
 
 # Of one attack; a list mounts it once for each entry.
@@ -356,10 +356,10 @@ class Settings(BaseSettings):
             )
         if self.model is not None and self.learner not in ("linear", "installed"):
             raise ValueError(f"model contradicts learner={self.learner}: nothing is trained with a model")
-        given = self.model_fields_set & _OF_LEARNERS.keys()
+        given = self.model_fields_set & OF_LEARNERS.keys()
         if foreign := sorted(given - self._own_options):
             raise ValueError(
-                f"{', '.join(foreign)} is of learner={_OF_LEARNERS[foreign[0]]}: give {self.learner} its own in "
+                f"{', '.join(foreign)} is of learner={OF_LEARNERS[foreign[0]]}: give {self.learner} its own in "
                 "learner_options"
             )
         if self.learner == "installed" and self.model is None:
@@ -413,7 +413,7 @@ class Settings(BaseSettings):
             # An installed model's settings may say how one was trained.
             return set(_LINEAR)
         options = options_of(learners.REGISTRY.class_of(self.learner)) if learners.is_built_in(self.learner) else ()
-        return {one.name for one in options} & _OF_LEARNERS.keys()
+        return {one.name for one in options} & OF_LEARNERS.keys()
 
     def given(self) -> dict[str, Any]:
         """The settings that were given, by field name; all others have their default."""

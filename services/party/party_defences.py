@@ -1,4 +1,4 @@
-"""One party's defences, called where each acts: on residuals, updates, answers, features or parameters."""
+"""One party's defences, called where each acts: on labels, residuals, hidden units, updates, features, parameters."""
 
 import logging
 from collections.abc import Sequence
@@ -8,21 +8,29 @@ from typing import cast
 from defences import (
     Defence,
     FeatureDefence,
+    HiddenDefence,
+    LabelDefence,
+    LabelledResidualDefence,
     NoiseSource,
     ParameterDefence,
     ResidualDefence,
+    SessionDefence,
     TrainingTerms,
     UpdateDefence,
 )
-from defences.base import DISCLOSING
+from defences.base import DISCLOSING, Stage
 from services.common.announced import AnnouncedDefence
 from services.common.applied_defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.run_records import DefencePrediction
 from services.common.settings import Settings, SettingsError
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
+
+_OF_RESIDUALS: tuple[Stage, ...] = ("residuals", "labelled_residuals")
+# Those that are asked, when a session begins, whether they can work.
+_OF_SESSION: tuple[Stage, ...] = ("labels", *_OF_RESIDUALS, "hidden")
 
 
 class PartyDefences:
@@ -39,10 +47,15 @@ class PartyDefences:
             AnnouncedDefence.of(defence) for defence in chosen if set(DISCLOSING) & set(defence.spec.stages)
         )
         self._noise = noise or NoiseSource()
-        self._residuals = cast(tuple[ResidualDefence, ...], _of_stage(chosen, "residuals"))
-        self._updates = cast(tuple[UpdateDefence, ...], _of_stage(chosen, "updates"))
-        self._features = cast(tuple[FeatureDefence, ...], _of_stage(chosen, "features"))
-        self._parameters = cast(tuple[ParameterDefence, ...], _of_stage(chosen, "parameters"))
+        self._of_session = cast(tuple[SessionDefence, ...], _of_stages(chosen, *_OF_SESSION))
+        self._labels = cast(tuple[LabelDefence, ...], _of_stages(chosen, "labels"))
+        self._residuals = cast(
+            tuple[ResidualDefence | LabelledResidualDefence, ...], _of_stages(chosen, *_OF_RESIDUALS)
+        )
+        self._hidden = cast(tuple[HiddenDefence, ...], _of_stages(chosen, "hidden"))
+        self._updates = cast(tuple[UpdateDefence, ...], _of_stages(chosen, "updates"))
+        self._features = cast(tuple[FeatureDefence, ...], _of_stages(chosen, "features"))
+        self._parameters = cast(tuple[ParameterDefence, ...], _of_stages(chosen, "parameters"))
 
     @classmethod
     def of(cls, settings: Settings, role: Role, secret: bytes | None = None) -> "PartyDefences":
@@ -58,19 +71,43 @@ class PartyDefences:
 
     def check(self, terms: TrainingTerms) -> None:
         """Raises DefenceError when a defence can't work under a session's terms."""
-        for defence in self._residuals:
+        for defence in self._of_session:
             defence.check(terms)
 
     def predictions(self, terms: TrainingTerms) -> list[DefencePrediction]:
-        """What theory expects of each defence of residuals in a session, for the run's record."""
-        expected = [(one.name, one.prediction(terms)) for one in self._residuals]
+        """What theory expects in a session of each defence that is asked, for the run's record."""
+        expected = [(one.name, one.prediction(terms)) for one in self._of_session]
         return [DefencePrediction(name, asdict(prediction)) for name, prediction in expected if prediction is not None]
 
-    def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms) -> FloatArray:
-        """Protect this party's residual shares of one step before they are encrypted: (rows, columns)."""
+    def replace_labels(self, labels: IntArray, ids: Sequence[str], classes: int) -> IntArray:
+        """Class indices to train on in place of those of the whole table, (n,): the same in every session."""
+        for defence in self._labels:
+            labels = defence.replace_labels(labels, ids, classes, self._noise)
+        return labels
+
+    def protect_residuals(
+        self, residuals: FloatArray, terms: TrainingTerms, labels: IntArray | None = None
+    ) -> FloatArray:
+        """Protect this party's residuals of one step before they are sent.
+
+        Args:
+            residuals: (rows, columns), of a network its backward signal.
+            terms: of the session.
+            labels: class indices that these records are trained with, (rows,); the label party's only.
+        """
         for defence in self._residuals:
-            residuals = defence.protect_residuals(residuals, terms, self._noise)
+            if "labelled_residuals" not in defence.spec.stages:
+                residuals = cast(ResidualDefence, defence).protect_residuals(residuals, terms, self._noise)
+            elif labels is not None:
+                with_labels = cast(LabelledResidualDefence, defence)
+                residuals = with_labels.protect_labelled_residuals(residuals, labels, terms, self._noise)
         return residuals
+
+    def protect_hidden(self, products: FloatArray) -> FloatArray:
+        """Protect what this party sends of a network's first layer, (n, h), in training and in every answer."""
+        for defence in self._hidden:
+            products = defence.protect_hidden(products, self._noise)
+        return products
 
     def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
         """Keep this party's own parameters, (d, columns), where its defences' promises hold."""
@@ -116,6 +153,11 @@ class PartyDefences:
         return bool(self._residuals)
 
     @property
+    def changes_hidden(self) -> bool:
+        """Whether a defence changes what is sent of a network's first layer."""
+        return bool(self._hidden)
+
+    @property
     def distorts_parameters(self) -> bool:
         """Whether a defence changes parameters before they are disclosed."""
         return bool(self._parameters)
@@ -147,20 +189,20 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
     truncating = _names_of_stage(chosen, "answers")
     if truncating and not settings.truncate_answers:
         raise SettingsError(f"truncate_answers=false contradicts {truncating}, which cuts answers: drop one of them.")
-    if (assuming := _names_of_stage(chosen, "residuals", "answers", "updates")) and settings.plan().shares_weights:
+    if (assuming := _names_of_stage(chosen, *_OF_RESIDUALS, "answers", "updates")) and settings.plan().shares_weights:
         raise SettingsError(
             f"{assuming} protects what protocol=hu sends, and protocol=shared sends none of it: drop one of them."
         )
-    training = _names_of_stage(chosen, "residuals", "answers")
+    training = _names_of_stage(chosen, *_OF_SESSION, "answers")
     if training and settings.model:
         _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)
     elif truncating and not settings.plan().is_encrypted:
         _log.warning("%s has nothing to truncate without encryption (cipher=%s).", truncating, settings.cipher)
 
 
-def _names_of_stage(chosen: Sequence[Defence], *stages: str) -> str:
+def _names_of_stage(chosen: Sequence[Defence], *stages: Stage) -> str:
     return ", ".join(defence.name for defence in chosen if set(stages) & set(defence.spec.stages))
 
 
-def _of_stage(chosen: Sequence[Defence], stage: str) -> tuple[Defence, ...]:
-    return tuple(defence for defence in chosen if stage in defence.spec.stages)
+def _of_stages(chosen: Sequence[Defence], *stages: Stage) -> tuple[Defence, ...]:
+    return tuple(defence for defence in chosen if set(stages) & set(defence.spec.stages))

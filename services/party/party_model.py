@@ -94,10 +94,17 @@ class PartyModel:
             )
         return LearnerCalls(plan.family).scores(self.part, answer, self.agreement.classes)
 
-    def share_of(self, rows: Sequence[int], products: Products | None = None) -> PartialScores:
-        """A passive party's ``partial_scores``, or residues, with what the session's score defences need besides."""
+    def share_of(self, rows: Sequence[int], defences: PartyDefences, products: Products | None = None) -> PartialScores:
+        """A passive party's ``partial_scores``, or residues, with what the session's score defences need besides.
+
+        Of a learner that forwards, they are as the party's defences leave them.
+        """
+        if products is None:
+            products = self.partial_scores(rows)
+            if self.agreement.plan.family.spec.forwards:
+                products = defences.protect_hidden(products)
         return PartialScores(
-            self.partial_scores(rows) if products is None else products,
+            products,
             self.parameter_gram() if self.agreement.wants_parameter_gram else None,
             self._record_tokens(rows) if self.agreement.score_defences else (),
         )

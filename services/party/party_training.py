@@ -117,6 +117,7 @@ class PartyTraining:
         labels: IntArray | None,
         means: TrainingMeans,
         installed: DenseNetwork | None = None,
+        trained_labels: IntArray | None = None,
     ) -> None:
         """Make weights, keys and the exchange of party ``name``.
 
@@ -128,6 +129,7 @@ class PartyTraining:
             labels: class indices, (aligned rows,); the active party's only.
             means: what the party trains with.
             installed: the party's part of a model that was trained elsewhere; then there is nothing to train.
+            trained_labels: what is trained on in place of the labels, by which scores are judged; None for these.
 
         Raises:
             InvalidMessage: when a defence doesn't fit the terms.
@@ -149,8 +151,14 @@ class PartyTraining:
         if not plan.shares_weights:
             check_vector_sizes(agreement)
         _check_kept_weights(agreement, features.shape[1])
+        self._trained_labels = labels if trained_labels is None else trained_labels
         own = OwnData(
-            features.shape[1], labels, agreement.classes, agreement.total_features, means.generator, installed
+            features.shape[1],
+            self._trained_labels,
+            agreement.classes,
+            agreement.total_features,
+            means.generator,
+            installed,
         )
         self._shared = self._sharing(own, means) if plan.shares_weights else None
         batches = plan.schedule(self.rows.train)
@@ -184,6 +192,8 @@ class PartyTraining:
             features=features.shape[1],
             all_features=agreement.total_features,
             parties=len(agreement.parties),
+            classes=agreement.classes,
+            hidden=agreement.outputs if self._learner.spec.forwards else 0,
         )
         self._largest_norm = 0.0
         if self._learner.spec.trains and self._shared is None:
@@ -207,6 +217,11 @@ class PartyTraining:
         if means.defences.changes_residuals:
             names = ", ".join(means.defences.names)
             raise InvalidMessage(f"{self.name}: protocol=shared sends no residuals for {names} to protect.")
+        if means.defences.changes_hidden:
+            raise InvalidMessage(
+                f"{self.name}: under protocol=shared no party knows what it forwards of a network, so that "
+                f"{', '.join(means.defences.names)} can't protect it: drop it, or train with backward=paillier."
+            )
         if stays_shared(self.agreement):
             check_is_served_shared(self._learner)
         shared = SharedMeans(
@@ -404,7 +419,7 @@ class PartyTraining:
                         answer, forwarding = self._forward(step, answer, timer)
                         sending += forwarding
                 case Send(values):
-                    sending += self._send(step, self._sendable(values, batch, own), timer)
+                    sending += self._send(step, batch, self._sendable(values, batch, own), timer)
                     own = features.T @ values
                 case Ask():
                     answer = self._sums(step, features, own, timer)
@@ -426,6 +441,7 @@ class PartyTraining:
         own = self._calls.checked(own, (len(own), self._forwarding.units), "products to forward")
         if self._observer is not None and self._labels is None:
             self._observer.own_share(step, own)
+        own = self._defences.protect_hidden(own)
         return self._forwarding.products(step, own, self._gradients, timer, self._observer)
 
     def _sendable(self, values: FloatArray, batch: IntArray, sent: FloatArray | None) -> FloatArray:
@@ -434,12 +450,12 @@ class PartyTraining:
             raise self._calls.refused(f"has {self.name} send more often than its spec says")
         return self._calls.checked(values, (len(batch), self.agreement.residual_columns), "values to send")
 
-    def _send(self, step: int, values: FloatArray, timer: StageTimer) -> list[Future[None]]:
+    def _send(self, step: int, batch: IntArray, values: FloatArray, timer: StageTimer) -> list[Future[None]]:
         """Encrypt values, as this party's defences leave them, while they are sent to every peer."""
         if self._observer is not None:
             self._observer.own_share(step, values)
         with timer.stage("encrypt"):
-            outgoing = self._gradients.outgoing_residuals(step, self._protect(values))
+            outgoing = self._gradients.outgoing_residuals(step, self._protect(values, batch))
             sending = [
                 self._executor.submit(peer.send_residuals, self.agreement.session_id, step, outgoing)
                 for peer in self._peers.values()
@@ -488,9 +504,10 @@ class PartyTraining:
         except DefenceError as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
 
-    def _protect(self, residual: FloatArray) -> FloatArray:
+    def _protect(self, residual: FloatArray, batch: IntArray) -> FloatArray:
+        labels = None if self._trained_labels is None else self._trained_labels[batch]
         try:
-            return self._defences.protect_residuals(residual, self._terms)
+            return self._defences.protect_residuals(residual, self._terms, labels)
         except DefenceError as error:
             raise Diverged(f"{self.name}: {error}") from error
 

@@ -61,13 +61,20 @@ class PartySession:
         return self.training.agreement
 
     @classmethod
-    def open(cls, context: PartyContext, joined: Joined, labels: IntArray | None = None) -> "PartySession":
+    def open(
+        cls,
+        context: PartyContext,
+        joined: Joined,
+        labels: IntArray | None = None,
+        trained_labels: IntArray | None = None,
+    ) -> "PartySession":
         """Consent to the terms of a session that the party has joined, and get ready to train.
 
         Args:
             context: what the party works with.
             joined: the session.
             labels: class indices of the aligned records, (aligned rows,). The active party's only.
+            trained_labels: those that its defences have trained on in their place, (aligned rows,).
 
         Raises:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
@@ -76,7 +83,7 @@ class PartySession:
         settings, defences = context.settings, context.defences
         check_consent(agreement, settings, joined.described)
         ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else OpeningLedger.in_memory()
-        training = _training_of(context, joined, labels, ledger)
+        training = _training_of(context, joined, labels, trained_labels, ledger)
         channels = channels_of(agreement, context.name)
         session = cls(
             training,
@@ -140,7 +147,11 @@ def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
 
 
 def _training_of(
-    context: PartyContext, joined: Joined, labels: IntArray | None, ledger: OpeningLedger
+    context: PartyContext,
+    joined: Joined,
+    labels: IntArray | None,
+    trained_labels: IntArray | None,
+    ledger: OpeningLedger,
 ) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
     plan, peers = agreement.plan, agreement.peers_of(context.name)
@@ -161,7 +172,7 @@ def _training_of(
         chosen=context.adversary.chosen_shares,
     )
     installed = load_network(settings.model) if settings.model else None
-    return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed)
+    return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed, trained_labels)
 
 
 def _kept_seed(context: PartyContext, joined: Joined) -> int:

@@ -308,7 +308,8 @@ class PassiveParty:
             content = tuple(rows), hashlib.sha256(masked).digest()
             request = session_id, request_id
             answer, products = self._asked(request, content, lambda: self._on_shares(model, rows, masked))
-        share = replace(model.share_of(rows, products), submissions_seen=self._submissions.of_session(session_id))
+        share = model.share_of(rows, self._context.defences, products)
+        share = replace(share, submissions_seen=self._submissions.of_session(session_id))
         submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
         self._submissions.note(session_id, submissions)
         return answer

@@ -1,18 +1,18 @@
 """What the parties of a network see of its training in one place, as views for attacks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep, TrainingView
+from attacks.network_views import network_view
+from attacks.training_views import KnownRecords, TrainingView
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, VerticalData
 from vfl.learning.network import Network, ReferenceTraining, train_network
-
-SHARE_STEP = 2.0**-32
+from vfl.learning.network.network_reference import Defended
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,48 +30,18 @@ class NetworkRun:
 
     def passive(self, **pieces: Any) -> TrainingView:
         """Party 1's view; sums as Paillier gives them, or the signal itself under ``plain``."""
-        equations = []
-        for one in self.training.seen:
-            own = self.data.blocks[1][one.rows]
-            matrix = np.eye(len(one.rows)) if self.learner.backward == "plain" else own
-            sums = matrix.T @ np.rint(one.backward / SHARE_STEP) * SHARE_STEP
-            equations.append(Equations(one.step, "party-0", one.rows, matrix, sums))
-        others = {f"party-{at}": block.shape[1] for at, block in enumerate(self.data.blocks) if at != 1}
-        return self._view(1, role="passive", equations=tuple(equations), peers=others, **pieces)
+        return replace(network_view(self.training, self.learner, self.data, 1, self.schedule), **pieces)
 
     def active(self, known: Sequence[int] = (), *, noise: float = 0.0, **pieces: Any) -> TrainingView:
         """The label party's view, with ``known`` records, and noise on what is forwarded."""
-        passive = np.hstack(self.data.blocks[1:])
-        rows = np.array(known, dtype=np.int64)
-        generator = np.random.default_rng(1)
-        forwarded = tuple(
-            Forwarded(
-                one.step,
-                one.rows,
-                one.forwarded + noise * generator.standard_normal(one.forwarded.shape),
-                one.backward,
-            )
-            for one in self.training.seen
+        view = network_view(self.training, self.learner, self.data, 0, self.schedule)
+        rows, generator = np.array(known, dtype=np.int64), np.random.default_rng(1)
+        noisy = tuple(
+            replace(one, products=one.products + noise * generator.standard_normal(one.products.shape))
+            for one in view.forwarded
         )
-        others = {f"party-{at}": block.shape[1] for at, block in enumerate(self.data.blocks) if at}
-        pieces = {"known_records": KnownRecords(rows, passive[rows]) if len(rows) else None, **pieces}
-        return self._view(0, role="active", peers=others, labels=self.labels, forwarded=forwarded, **pieces)
-
-    def _view(self, party: int, *, role: Any, peers: dict[str, int], **pieces: Any) -> TrainingView:
-        return TrainingView(
-            role=role,
-            features=self.data.blocks[party],
-            steps=tuple(OwnStep(one.step, one.rows, one.products[party]) for one in self.training.seen),
-            equations=pieces.pop("equations", ()),
-            peer_features=peers,
-            label_party="party-0" if party else None,
-            learner=self.learner,
-            classes=self.data.classes,
-            batch_size=max(len(one.rows) for one in self.training.seen),
-            share_step=SHARE_STEP,
-            steps_per_epoch=self.schedule.steps_per_epoch,
-            **pieces,
-        )
+        records = KnownRecords(rows, np.hstack(self.data.blocks[1:])[rows]) if len(rows) else None
+        return replace(view, forwarded=noisy, known_records=records, **pieces)
 
 
 def network_run(
@@ -83,6 +53,7 @@ def network_run(
     reshuffled: bool = True,
     trained_on: int | None = None,
     seed: int = 0,
+    defended: Defended | None = None,
     **options: Any,
 ) -> NetworkRun:
     """Train on these columns; the constant 1 is added to the label party's."""
@@ -93,7 +64,10 @@ def network_run(
     schedule = BatchSchedule(np.arange(trained_on or len(labels)), batch, seed, reshuffled=reshuffled)
     generators = [np.random.default_rng([seed, party]) for party in range(len(data.blocks))]
     return NetworkRun(
-        learner, data, schedule, train_network(learner, data, schedule, epochs=epochs, generators=generators)
+        learner,
+        data,
+        schedule,
+        train_network(learner, data, schedule, epochs=epochs, generators=generators, defended=defended),
     )
 
 

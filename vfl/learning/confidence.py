@@ -11,6 +11,20 @@ def class_rows(weights: FloatArray) -> FloatArray:
     return rows
 
 
+def unit_rows(weights: FloatArray) -> FloatArray:
+    """Turn a first layer's (d, h) weights into (h + 1, d) class rows, whose differences are the units; the last is 0.
+
+    To who is told a layer's sums, z of a record, they are what a linear model's logits are: see ``unit_scores``.
+    """
+    rows: FloatArray = np.vstack([weights.T, np.zeros(len(weights))])
+    return rows
+
+
+def unit_scores(sums: FloatArray) -> FloatArray:
+    """Turn a first layer's sums, (n, h), into scores of h + 1 classes whose log ratios they are; rows sum to 1."""
+    return confidence_scores(np.hstack([sums, np.zeros((len(sums), 1))]))
+
+
 def confidence_scores(products: FloatArray) -> FloatArray:
     """Turn summed partial products into confidence scores: (n, 1) or (n, k) in, (n, 2) or (n, k) out; rows sum to 1.
 

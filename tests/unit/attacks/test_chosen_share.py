@@ -28,7 +28,8 @@ def errors(problem: SharedProblem, made: ReadColumns) -> FloatArray:
     found = made.result()
     estimate = np.hstack(list(found.values.values()))
     truth = np.hstack([block for name, block in problem.blocks.items() if name != "active"])[found.rows]
-    return np.abs(estimate - truth).max(axis=0)
+    largest: FloatArray = np.abs(estimate - truth).max(axis=0)
+    return largest
 
 
 @pytest.mark.parametrize("columns", [(2, 3), (2, 2, 2)])

@@ -1,32 +1,29 @@
 """Attacks on linear models, on the first layer of a network that was trained in the federation."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import attacks
-from attacks.first_layer import first_layer_view, layer_scores
-from attacks.views import AuxiliaryRows, PredictionView, ViewError
+from attacks.views import AuxiliaryRows, PredictionView
 from tests.harness.network_views import NetworkRun, breast_cancer, network_run
+from vfl.learning.confidence import unit_rows, unit_scores
 
 ATTACKED, KNOWN = slice(0, 50), slice(50, 150)
 
 
-def view_of(run: NetworkRun, *, disclosed: bool, **pieces: Any) -> PredictionView:
+def view_of(run: NetworkRun, *, disclosed: bool) -> PredictionView:
     own, other = run.data.blocks
     parts = run.training.parts
     sums = own @ parts[0].weights + other @ parts[1].weights
-    auxiliary = AuxiliaryRows(own[KNOWN, :-1], other[KNOWN], layer_scores(sums[KNOWN]))
-    return first_layer_view(
-        sums[ATTACKED],
-        parts[0].weights[:-1],
-        parts[0].weights[-1],
-        parts[1].weights if disclosed else None,
+    units = unit_rows(parts[0].weights)
+    return PredictionView(
         features_active=own[ATTACKED, :-1],
+        scores=unit_scores(sums[ATTACKED]),
+        weights_active=units[:, :-1],
+        bias=units[:, -1],
+        weights_passive=unit_rows(parts[1].weights) if disclosed else None,
         passive_features=other.shape[1],
-        auxiliary=auxiliary,
-        **pieces,
+        auxiliary=AuxiliaryRows(own[KNOWN, :-1], other[KNOWN], unit_scores(sums[KNOWN])),
     )
 
 
@@ -51,10 +48,3 @@ def test_complete_records_tell_what_kept_weights_hide() -> None:
     estimate = attacks.load_prediction("regression", records=11).reconstruct(view)
     guess = run.data.blocks[1][KNOWN][:11].mean(axis=0)
     assert ((estimate - truth) ** 2).mean() < 0.5 * ((guess - truth) ** 2).mean()
-
-
-def test_sums_beyond_softmax_are_refused() -> None:
-    with pytest.raises(ViewError, match="farther apart than 600"):
-        layer_scores(np.array([[0.0, 700.0]]))
-    with pytest.raises(ViewError, match="farther apart"):
-        layer_scores(np.array([[0.0, np.nan]]))

@@ -13,7 +13,8 @@ from attacks.training_views import TrainingView
 from attacks.views import ViewError
 from tests.harness.listening import planted, view_of
 from tests.harness.network_views import breast_cancer, network_run
-from vfl.arrays import IntArray
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.network.network_reference import Defended
 from vfl.learning.score_quality import area_under_curve
 
 
@@ -61,6 +62,20 @@ def test_three_classes_are_told_apart_and_named_by_known_labels_only() -> None:
     assert (found.labels == labels).mean() >= 0.95
 
 
+def test_signals_in_three_values_tell_labels_by_their_projections() -> None:
+    """Coarse signals turn round from step to step: directions alone give an area of 0.92 here."""
+    blocks, labels = breast_cancer()
+
+    def coarse(signals: FloatArray, _: IntArray) -> FloatArray:
+        middle, reach = signals.mean(), 2 * signals.std()
+        rounded: FloatArray = middle + np.round(np.clip((signals - middle) / reach, -1, 1)) * reach
+        return rounded
+
+    run = network_run(blocks, labels, epochs=10, backward="plain", defended=Defended(backward=coarse))
+    found = GradientDirection().attack(knowing(run.passive(), labels, *range(8)))
+    assert area_under_curve(found.probabilities, labels) >= 0.99
+
+
 def test_signals_without_labels_in_them_tell_nothing() -> None:
     blocks, labels = breast_cancer(shuffled=True)
     view = network_run(blocks, labels, epochs=2, backward="plain").passive()
@@ -95,5 +110,6 @@ def test_attacks_on_the_linear_model_say_so_on_a_network(name: str) -> None:
     blocks, labels = breast_cancer()
     run = network_run(blocks, labels, epochs=1)
     view = run.active() if name.endswith("products") else run.passive()
+    attack: Any = attacks.load_training(name)
     with pytest.raises(ViewError, match=f"{name} (is on sessions of linear|needs)"):
-        attacks.load_training(name).attack(view)
+        attack.attack(view)

@@ -1,6 +1,7 @@
 """A trigger that a passive party plants in a network by what it multiplies backward signals by."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def model(*, plants: bool) -> tuple[FloatArray, FloatArray, np.ndarray]:
     schedule = BatchSchedule(np.arange(len(labels)), 64, 0)
     for epoch in range(EPOCHS):
         for batch in schedule.epoch(epoch):
-            programs = [half.step(batch) for half in halves]
+            programs: list[Any] = [half.step(batch) for half in halves]
             products = [next(one).weights for one in programs]
             products = [block[batch] @ weights for block, weights in zip((own, other), products, strict=True)]
             signal = programs[0].send(products[0] + products[1]).values

@@ -31,6 +31,14 @@ def test_it_sits_at_both_kinds_of_party_and_keeps_nothing() -> None:
     assert (defence.spec.stages, defence.spec.keeps) == (("residuals", "updates"), "nothing")
 
 
+@pytest.mark.parametrize("columns", [1, 16])
+def test_a_network_is_refused_even_with_one_unit_or_a_given_sigma(columns: int) -> None:
+    """Its formula is of linear models: it would state an epsilon that nothing stands behind."""
+    for defence in (DpNoise(), DpNoise(sigma=1.0)):
+        with pytest.raises(DefenceError, match=r"residuals of linear models.*choose marvell"):
+            defence.check(replace(TERMS, columns=columns, hidden=columns))
+
+
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 def test_each_role_gets_its_sigma_of_the_formula(calibration: Calibration) -> None:
     defence = DpNoise(epsilon=0.2, delta=0.05, gradient_bound=1.5, calibration=calibration)

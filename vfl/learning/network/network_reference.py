@@ -3,7 +3,7 @@
 It sees all data, and keeps what each party would see: for tests and simulation only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,10 @@ class SeenStep:
     Attributes:
         step: from 0.
         rows: the batch, (s,).
-        products: per party j, its Z = X_j W_j, (s, h).
+        products: per party j, its Z = X_j W_j, (s, h); of the others as their defences leave it.
         backward: delta, (s, h).
-        sums: per party j, X_j^T delta, (d_j, h).
+        sums: per party j, X_j^T delta, (d_j, h); of the others of what they are sent.
+        sent: delta as the label party's defences leave it, (s, h).
     """
 
     step: int
@@ -34,11 +35,25 @@ class SeenStep:
     products: tuple[FloatArray, ...]
     backward: FloatArray
     sums: tuple[FloatArray, ...]
+    sent: FloatArray
 
     @property
     def forwarded(self) -> FloatArray:
         """What the label party, the first one, is forwarded: the sum of the others' Z, (s, h)."""
         return np.asarray(sum(self.products[1:]))
+
+
+@dataclass(frozen=True, eq=False)
+class Defended:
+    """What defences make of that which leaves a party.
+
+    Attributes:
+        products: of a passive party's Z, (s, h).
+        backward: of delta, (s, h), of records with these class indices, (s,).
+    """
+
+    products: Callable[[FloatArray], FloatArray] = lambda products: products
+    backward: Callable[[FloatArray, IntArray], FloatArray] = lambda backward, _: backward
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +81,7 @@ def train_network(
     *,
     epochs: int,
     generators: Sequence[np.random.Generator],
+    defended: Defended | None = None,
 ) -> ReferenceTraining:
     """Train a network in one place.
 
@@ -75,39 +91,41 @@ def train_network(
         schedule: the batches of each epoch.
         epochs: how often every training row is used.
         generators: per party, what draws its first weights.
+        defended: what defences make of that which leaves a party.
     """
     total = sum(block.shape[1] for block in data.blocks)
     halves = [
         learner.begin(OwnData(block.shape[1], None if index else data.labels, data.classes, total, generator))
         for index, (block, generator) in enumerate(zip(data.blocks, generators, strict=True))
     ]
-    seen = tuple(_steps(halves, data.blocks, schedule, epochs))
+    seen = tuple(_steps(halves, data, schedule, epochs, defended or Defended()))
     return ReferenceTraining(tuple(half.part() for half in halves), seen)
 
 
 def _steps(
-    halves: Sequence[Any], blocks: Sequence[FloatArray], schedule: BatchSchedule, epochs: int
+    halves: Sequence[Any], data: VerticalData, schedule: BatchSchedule, epochs: int, defended: Defended
 ) -> Iterator[SeenStep]:
     batches = (batch for epoch in range(epochs) for batch in schedule.epoch(epoch))
     for step, batch in enumerate(batches):
-        features = [block[batch] for block in blocks]
+        features = [block[batch] for block in data.blocks]
         programs = [half.step(batch) for half in halves]
         asked = [next(program) for program in programs]
         products = tuple(
-            rows @ request.weights
-            for rows, request in zip(features, asked, strict=True)
+            defended.products(rows @ request.weights) if index else rows @ request.weights
+            for index, (rows, request) in enumerate(zip(features, asked, strict=True))
             if isinstance(request, Forward)
         )
         sent = programs[0].send(np.asarray(sum(products)))
         if not isinstance(sent, Send):
             raise TypeError("The label party's half sends what comes after Forward.")
         next(programs[0])
-        sums = tuple(rows.T @ sent.values for rows in features)
+        protected = defended.backward(sent.values, data.labels[batch])
+        sums = tuple(rows.T @ (protected if index else sent.values) for index, rows in enumerate(features))
         for index, program in enumerate(programs):
             if index:
                 program.send(products[index])
             _finish(program, sums[index])
-        yield SeenStep(step, batch, products, sent.values, sums)
+        yield SeenStep(step, batch, products, sent.values, sums, protected)
 
 
 def _finish(program: Any, sums: FloatArray) -> None:

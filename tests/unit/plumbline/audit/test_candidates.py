@@ -31,6 +31,7 @@ from tests.harness.findings import attack, column, findings, levels
 from tests.harness.reported import findings_of, made_run
 
 REQUEST = AuditRequest.of(data="breast_cancer", attacks=("half_star",), settings={"epochs": 1})
+SHARED = Candidate(terms={"backward": "shared"})
 LEAKS, SAFE = levels("half_star", 0.02), levels("half_star", 0.2)
 
 
@@ -56,7 +57,7 @@ def titles(request: AuditRequest, found: Findings) -> list[str]:
 def test_only_what_leaked_is_defended(run: Findings) -> None:
     assert titles(REQUEST, answering(run, columns=False, labels=False)) == []
     labels = titles(REQUEST, answering(run, columns=False, labels=True))
-    assert labels == ["protocol=shared", "response_truncation", "dp_noise"]
+    assert labels == ["protocol=shared", "response_truncation", "dp_noise", "label_randomised_response"]
     columns = titles(REQUEST, answering(run, columns=True, labels=False))
     assert columns[:4] == ["black box", "parameter_rotation", "feature_transform", "class_label"]
     assert len(columns) <= most_trials(REQUEST)
@@ -67,11 +68,43 @@ def test_only_what_leaked_is_defended(run: Findings) -> None:
 
 def test_shared_weights_are_tried_first_where_they_can_be(run: Findings) -> None:
     leaks = answering(run, columns=False, labels=True)
-    assert titles(REQUEST.changed(cipher="plain"), leaks) == ["response_truncation", "dp_noise"]
+    assert titles(REQUEST.changed(cipher="plain"), leaks) == [
+        "response_truncation",
+        "dp_noise",
+        "label_randomised_response",
+    ]
     sharing = REQUEST.changed(settings={"protocol": "shared"})
-    assert titles(sharing, leaks) == []
+    # Nobody sends what the others protect.
+    assert titles(sharing, leaks) == ["label_randomised_response"]
     summary = replace(run.summary, agreement=replace(run.summary.agreement, plan=TrainingPlan(protocol="shared")))
     assert cipher_of_trials(replace(run, summary=summary)) == "paillier"
+
+
+def test_networks_have_defences_of_their_own(run: Findings) -> None:
+    """Scores and class rows there are none of; a linear model forwards nothing."""
+    network = REQUEST.changed(settings={"learner": "network"})
+    labels, columns = answering(run, columns=False, labels=True), answering(run, columns=True, labels=False)
+    of_labels = ["discrete_gradients", "marvell", "max_norm", "label_randomised_response"]
+    assert titles(network, labels) == ["backward=shared", "response_truncation", *of_labels]
+    assert titles(network, columns) == ["black box", "hidden_rounding", "hidden_noise"]
+    shared = network.changed(settings={"learner": "network", "backward": "shared"})
+    assert titles(shared, labels) == ["label_randomised_response"]
+    assert titles(shared, columns) == ["black box"]
+    assert not {*of_labels[:3], "hidden_noise"} & set(titles(REQUEST, labels) + titles(REQUEST, columns))
+
+
+@pytest.mark.parametrize("backward", ["plain", "paillier"])
+def test_a_network_is_tried_on_its_own_rung(run: Findings, backward: str) -> None:
+    request = REQUEST.changed(attacks=(), settings={"epochs": 1, "learner": "network", "backward": backward})
+    recipe = request.recipe(request.tables.party_settings).checked()
+    plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
+    trained = TrainingPlan(learner="network").changed(backward=backward)
+    summary = replace(run.summary, agreement=replace(run.summary.agreement, plan=trained))
+    cipher = cipher_of_trials(replace(run, summary=summary))
+    for candidate, rung in ((Candidate(("marvell",), {"marvell": {"auc": 0.6}}), backward), (SHARED, "shared")):
+        trial = trial_of(plan, candidate, "paillier" if candidate is SHARED else cipher)
+        terms = trial.recipe.parties["active"].plan()
+        assert (terms.learner, terms.learner_options["backward"]) == ("network", rung)
 
 
 def test_a_defence_of_another_package_is_tried_as_its_spec_says(
@@ -153,21 +186,21 @@ def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
 
 def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> None:
     request = REQUEST.changed(settings={"epochs": 1, "protocol": "hu,shared"}, black_box=True)
-    assert request.federation.protocols == ("hu", "shared")
+    assert [one.title for one in request.federation.variants] == ["protocol=hu", "protocol=shared"]
     assert AuditRequest.of(**request.options()) == request
     recipe = request.recipe(request.tables.party_settings).checked()
     plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
     assert plan.cipher.is_asked
     assert "protocol=shared has no messages in the clear" in plan.cipher.why
-    trial = trial_of(plan, Candidate(protocol="shared"), plan.cipher.cipher)
+    trial = trial_of(plan, Candidate(terms={"protocol": "shared"}), plan.cipher.cipher)
     for name, settings in trial.recipe.parties.items():
         before = plan.recipe.parties[name]
         same = (settings.seed, settings.private_seed, settings.disclose)
         assert same == (before.seed, before.private_seed, before.disclose)
         assert (settings.protocol, settings.cipher, before.protocol) == ("shared", "paillier", "hu")
-    assert trial.request.federation.beside == ()
+    assert trial.request.federation.variants == ()
     with pytest.raises(ValueError, match="protocol=shared has no messages in the clear"):
-        trial_of(plan, Candidate(protocol="shared"), "plain")
+        trial_of(plan, Candidate(terms={"protocol": "shared"}), "plain")
 
 
 @pytest.mark.parametrize(("protocol", "words"), [("hu,bgw", "of hu, shared, got 'bgw'"), ("hu,hu", "Each protocol")])

@@ -186,7 +186,7 @@ def test_protocols_side_by_side_are_written_as_they_are_asked_for(tmp_path: Path
     path = tmp_path / "audit.toml"
     path.write_text('data = "wine"\nprotocol = "hu,shared"\n')
     request = read_configuration(path).request()
-    assert request.federation.protocols == ("hu", "shared")
+    assert [one.title for one in request.federation.variants] == ["protocol=hu", "protocol=shared"]
     written = write_configuration(tmp_path, request, request.federation.settings)
     assert 'protocol = "hu,shared"' in written.read_text()
     assert read_configuration(written).request().federation == request.federation

@@ -101,3 +101,23 @@ def test_on_shared_weights_what_is_opened_is_counted_and_no_step(folder: Path) -
     assert passive.about == "active's labels"
     assert "features of one record" in active.about
     assert not any("training step" in row.received for row in rows_of(folder, agreement))
+
+
+@pytest.mark.parametrize(
+    ("backward", "equations", "possible"), [("plain", 4 * 64, True), ("paillier", 4, True), ("shared", 0, False)]
+)
+def test_a_network_is_counted_by_units_and_by_how_its_signal_comes_back(
+    folder: Path, backward: str, equations: int, possible: bool
+) -> None:
+    agreement = trained_on(agreed(), 64)
+    plan = agreement.plan.changed(learner="network", hidden=4, backward=backward, epochs=3)
+    plan = replace(plan, cipher="plain" if backward == "plain" else "paillier")
+    plan = replace(plan, protocol="shared" if backward == "shared" else "hu")
+    rows = rows_of(folder, replace(agreement, plan=plan))
+    forwarded, back, scores, summed = rows
+    features = sum(party.feature_count for party in agreement.parties[1:])
+    assert (forwarded.party, forwarded.equations, forwarded.unknowns) == ("active", 4 * 3, features)
+    per_record = agreement.party("passive").feature_count if backward == "paillier" else 1
+    assert (back.party, back.equations, back.possible) == ("passive", equations * per_record, possible)
+    assert "4 sums of the first layer" in scores.received
+    assert "part of these sums" in summed.received

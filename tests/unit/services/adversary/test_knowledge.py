@@ -26,6 +26,7 @@ from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding, ScoreChannel, Temperature, Undeclared
 from vfl.data import Table
+from vfl.learning.network.part import NetworkPart
 from vfl.learning.networks import DenseNetwork
 
 WORDS = ["setosa", "versicolor", "virginica"]
@@ -112,6 +113,33 @@ def test_a_disclosed_network_is_viewed_whole_and_one_that_is_kept_as_the_adversa
     assert (whole.network.active, whole.network.passive) == (own, passive)
     kept = Knowledge(model, None).view(rows, scores)
     assert (kept.network, kept.network_active) == (None, own)
+
+
+def test_sums_of_a_first_layer_are_equations_about_the_passive_columns_and_exact_where_there_are_enough(
+    tmp_path: Path,
+) -> None:
+    """As many units as passive columns: least squares reads every value; with one fewer it doesn't."""
+    with town(tmp_path, disclose=True) as home:
+        home.train()
+        served = home.active._serving.newest
+        assert served is not None
+    rows, generator = served.model.rows.test, np.random.default_rng(2)
+    truth = generator.uniform(size=(len(rows), sum(one.feature_count for one in served.model.agreement.parties[1:])))
+    for units, is_exact in ((truth.shape[1], True), (truth.shape[1] - 1, False)):
+        plan = served.model.agreement.plan.changed(learner="network", hidden=units)
+        own, passive = (
+            NetworkPart(5 * generator.normal(size=(inputs, units)))
+            for inputs in (served.model.features.shape[1], truth.shape[1])
+        )
+        model = replace(served.model, part=own, agreement=replace(served.model.agreement, plan=plan))
+        sums = own.shares(model.features[rows]) + passive.shares(truth)
+        view = Knowledge(model, (passive,)).view(rows, sums)
+        assert (view.labels, view.features_train) == (None, None)
+        estimate = attacks.load_prediction("ls").reconstruct(view)
+        assert np.allclose(estimate, truth, atol=1e-6) == is_exact
+        black_box = Knowledge(model, None).view(rows, sums)
+        assert black_box.weights_passive is None
+        assert black_box.weights_active is not None
 
 
 def _in_common_order(data: PartyData, row_of_id: Mapping[str, int]) -> FloatArray:

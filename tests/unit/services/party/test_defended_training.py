@@ -1,7 +1,7 @@
 """Training with noise on the residuals, whole parties in one process: what peers see, what is refused when."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from defences import NoiseSource, TrainingTerms, load
+from defences import Defence, NoiseSource, TrainingTerms, load
+from defences.label_randomised_response import LabelRandomisedResponse
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, FederationError, OutOfOrder
+from services.common.run_records import DeliveredScores
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
 from tests.harness.defended import (
@@ -36,7 +38,7 @@ from tests.harness.exchanges import (
 )
 from tests.harness.parties import active_data, house, party_data, small_settings, values_of, with_values
 from tests.harness.processes import weights_of
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning import ResidualScheme, initial_weights, split_rows
 from vfl.learning.networks import DenseNetwork
 
@@ -171,6 +173,38 @@ def test_the_record_of_each_party_says_what_it_applied_and_what_theory_expects(t
     assert passive["predictions"] == [{"defence": "wave", "size": 0.25}]
     truncating = {party["name"]: party["truncates_answers"] for party in active["agreement"]["parties"]}
     assert truncating == {"active": True, "passive": False}
+
+
+def test_replaced_labels_are_trained_on_and_scores_are_judged_by_the_true_ones(tmp_path: Path) -> None:
+    """From zero weights, the other class in place of every label trains the opposite model."""
+
+    @dataclass(frozen=True)
+    class Swap(LabelRandomisedResponse):
+        def replace_labels(self, labels: IntArray, ids: Sequence[str], classes: int, noise: NoiseSource) -> IntArray:
+            return classes - 1 - labels
+
+    def trained(name: str, *defences: Defence) -> tuple[list[FloatArray], DeliveredScores, dict[str, Any]]:
+        settings = small_settings(epochs=4, initialisation="zero", cipher="plain")
+        with house(tmp_path / name, settings=settings, active_defences=with_defences(*defences)) as home:
+            home.train()
+            return weights_of(tmp_path / name, names_of(2)), home.tested(), home.record()
+
+    as_they_are, swapped = trained("true"), trained("swapped", Swap())
+    np.testing.assert_array_equal(swapped[1].labels, as_they_are[1].labels)
+    np.testing.assert_allclose(swapped[1].scores, as_they_are[1].scores[:, ::-1], atol=1e-9)
+    assert largest_difference(swapped[0], [-one for one in as_they_are[0]]) < 1e-9
+    few = trained("few", LabelRandomisedResponse(epsilon=20.0))
+    assert largest_difference(few[0], as_they_are[0]) == 0.0
+    (prediction,) = few[2]["predictions"]
+    assert prediction["epsilon"] == pytest.approx(20.0, rel=1e-4)
+
+
+@pytest.mark.parametrize(("who", "name"), [("active", "max_norm"), ("active", "marvell"), ("passive", "hidden_noise")])
+def test_what_is_for_networks_is_refused_before_a_linear_model_is_trained(tmp_path: Path, who: str, name: str) -> None:
+    defended: dict[str, Any] = {f"{who}_defences": with_defences(load(name))}
+    told = rf"{who}: {name} protects what a network's hidden layer.*drop it"
+    with house(tmp_path, settings=PLAIN, **defended) as home, pytest.raises(FederationError, match=told):
+        home.train()
 
 
 # -- noise that does not fit ------------------------------------------------------------------------------------------

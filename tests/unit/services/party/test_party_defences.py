@@ -4,7 +4,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from services.common.identity import Role
 from services.common.run_records import DefencePrediction
 from services.common.settings import SettingsError, load_settings
 from services.party.party_defences import PartyDefences
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 TERMS = TrainingTerms("passive", epochs=2, steps=10, rows=8, learning_rate=0.5, residual_limit=128.0)
 
@@ -121,6 +121,48 @@ class Conceal:
         return np.zeros_like(weights)
 
 
+@dataclass(frozen=True)
+class ByLabel:
+    """Adds each record's label to its residual, and trains on the next class."""
+
+    name: ClassVar[str] = "by_label"
+    spec: ClassVar[DefenceSpec] = DefenceSpec(
+        sits=("active",), stages=("labels", "labelled_residuals"), keeps="nothing", source="a test"
+    )
+
+    def check(self, terms: TrainingTerms) -> None:
+        if terms.classes != 2:
+            raise DefenceError("by_label is for two classes.")
+
+    def prediction(self, terms: TrainingTerms) -> None:
+        """Theory says nothing."""
+
+    def replace_labels(self, labels: IntArray, ids: Sequence[str], classes: int, noise: NoiseSource) -> IntArray:
+        return (labels + len(ids)) % classes
+
+    def protect_labelled_residuals(
+        self, residuals: FloatArray, labels: IntArray, terms: TrainingTerms, noise: NoiseSource
+    ) -> FloatArray:
+        return residuals + labels[:, None]
+
+
+@dataclass(frozen=True)
+class Halve:
+    """Halves what is sent of hidden units."""
+
+    name: ClassVar[str] = "halve"
+    spec: ClassVar[DefenceSpec] = DefenceSpec(sits=("passive",), stages=("hidden",), keeps="nothing", source="a test")
+
+    def check(self, terms: TrainingTerms) -> None:
+        """It always can."""
+
+    def prediction(self, terms: TrainingTerms) -> Expectation:
+        return Expectation(0.5 * terms.hidden)
+
+    def protect_hidden(self, products: FloatArray, noise: NoiseSource) -> FloatArray:
+        return products / 2
+
+
 ONES = np.ones((2, 1))
 
 
@@ -164,6 +206,28 @@ def test_every_residual_defence_is_asked_whether_it_can_work_and_what_to_expect(
     ]
     with pytest.raises(DefenceError, match=r"at most 1\.0, got 2\.0"):
         PartyDefences((Double(), Shift(by=2.0, limit=1.0))).check(TERMS)
+
+
+def test_defences_that_go_by_labels_take_their_turn_among_those_that_dont() -> None:
+    labels = np.array([0, 1])
+    for chosen, expected in (((Double(), ByLabel()), [2.0, 3.0]), ((ByLabel(), Double()), [2.0, 4.0])):
+        party = PartyDefences(chosen)
+        np.testing.assert_array_equal(party.protect_residuals(ONES, TERMS, labels)[:, 0], expected)
+        assert party.changes_residuals
+    with pytest.raises(DefenceError, match="for two classes"):
+        PartyDefences((ByLabel(),)).check(replace(TERMS, classes=3))
+
+
+def test_labels_and_hidden_units_pass_their_own_stages_only() -> None:
+    party = PartyDefences((Halve(), ByLabel(), Halve()))
+    np.testing.assert_array_equal(party.protect_hidden(ONES), ONES / 4)
+    np.testing.assert_array_equal(party.replace_labels(np.array([0, 1, 2]), ["a", "b", "c"], 4), [3, 0, 1])
+    assert party.changes_hidden
+    assert party.predictions(replace(TERMS, hidden=4)) == [DefencePrediction("halve", {"shift": 2.0})] * 2
+    nothing, labels = PartyDefences((Cut(),)), np.array([0, 1])
+    assert nothing.protect_hidden(ONES) is ONES
+    assert nothing.replace_labels(labels, ["a", "b"], 2) is labels
+    assert (nothing.changes_hidden, nothing.changes_residuals) == (False, False)
 
 
 def test_all_of_a_party_draw_from_one_source_never_the_same_twice() -> None:
@@ -304,9 +368,9 @@ def test_defences_of_training_are_told_that_an_installed_model_has_none(
 @pytest.mark.parametrize(
     ("role", "stages", "applied"),
     [
-        (Role.ACTIVE, ("features", "parameters"), "residuals, updates, answers"),
-        (Role.ACTIVE, ("scores",), "residuals, updates, answers"),
-        (Role.PASSIVE, ("scores",), "residuals, updates, answers, features, parameters"),
+        (Role.ACTIVE, ("features", "parameters"), "labels, residuals, labelled_residuals, updates, answers"),
+        (Role.ACTIVE, ("scores",), "labels, residuals, labelled_residuals, updates, answers"),
+        (Role.PASSIVE, ("scores",), "residuals, hidden, updates, answers, features, parameters"),
         (Role.COORDINATOR, ("answers",), "scores"),
         (Role.COORDINATOR, ("training",), "scores"),
     ],

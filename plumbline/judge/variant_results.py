@@ -1,4 +1,4 @@
-"""Protocols side by side: what the same tables, split and seeds gave away under each, and what each costs."""
+"""Variants side by side: what the same tables, split and seeds gave away under each, and what each costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,9 @@ from plumbline.judge.federation_part import at
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import NOT_APPLICABLE
+
+# What attacks that are scored against a guess look for.
+LABELS = "labels"
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,15 @@ class AttackTold:
 
 
 @dataclass(frozen=True)
-class ProtocolResult:
-    """What a federation gave away under one protocol.
+class VariantResult:
+    """What a federation gave away as one variant of a request.
 
     Attributes:
-        protocol: its name.
+        variant: what it differs in: ``protocol=shared``, ``learner=network backward=plain``.
         training: what attacks on training told.
         exposed: columns of which a tenth or more is told, beyond chance.
         columns: that are judged.
+        sessions: after how many sessions.
         part: the largest federation's part of a column, at the headline level; None where none was measured.
         accuracy: of the test records.
         auc: likewise.
@@ -49,10 +53,11 @@ class ProtocolResult:
         bytes: of all messages.
     """
 
-    protocol: str
+    variant: str
     training: tuple[AttackTold, ...]
     exposed: int
     columns: int
+    sessions: int
     part: float | None
     accuracy: float
     auc: float
@@ -70,8 +75,10 @@ class ProtocolResult:
         return next((one for one in self.training if (one.attack, one.party) == (attack, party)), None)
 
 
-def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFinding]) -> ProtocolResult:
-    """Sum up a run."""
+def result_of(
+    variant: str, summary: RunSummary, answer: Answer, training: Sequence[TrainingFinding], sessions: int
+) -> VariantResult:
+    """Sum up a run; ``variant``: what it differs in from those beside it."""
     columns = answer.columns
     parts = [part.mean for one in columns if (part := at(one.levels).part) is not None]
     told = []
@@ -83,11 +90,12 @@ def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFi
         guess = None if verdict is None else 1 - verdict.e0
         is_exposed = verdict is not None and verdict.is_exposed
         told.append(AttackTold(one.attack, one.party, one.kind, right, guess, is_exposed, one.reason))
-    return ProtocolResult(
-        protocol=summary.agreement.plan.protocol,
+    return VariantResult(
+        variant=variant,
         training=tuple(told),
         exposed=sum(one.is_exposed() for one in columns),
         columns=len(columns),
+        sessions=sessions,
         part=max(parts, default=None),
         accuracy=summary.accuracy,
         auc=summary.auc,
@@ -96,14 +104,30 @@ def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFi
     )
 
 
-def rows_of(results: Sequence[ProtocolResult]) -> list[tuple[str, ...]]:
-    """A table of results side by side: what a row is of, and a cell for each result."""
-    mounted = dict.fromkeys((one.attack, one.party) for result in results for one in result.training)
-    names = sorted(mounted, key=lambda key: not any((t := r.told(*key)) and t.guess is not None for r in results))
+def headings_of(results: Sequence[VariantResult]) -> list[str]:
+    """What stands above each result's column: with more than two, values alone, for there is little room."""
+    if len(results) < 3:
+        return [one.variant for one in results]
+    return [" ".join(term.partition("=")[2] for term in one.variant.split()) for one in results]
+
+
+def rows_of(results: Sequence[VariantResult]) -> list[tuple[str, ...]]:
+    """A table of results side by side: what a row is of, and a cell for each result.
+
+    An attack has a row where it told something of any of them, or was tried in vain.
+    """
+    kinds = {
+        (one.attack, one.party): one.kind for result in results for one in result.training if one.right is not None
+    }
+    names = sorted(kinds, key=lambda key: kinds[key] != LABELS)
     rows = [
-        (f"{attack} by {party}", *(_told_words(result.told(attack, party)) for result in results))
-        for attack, party in names
+        (f"{kinds[key]}: {key[0]} by {key[1]}", *(_told_words(result.told(*key)) for result in results))
+        for key in names
     ]
+    guesses = [one.best_on_labels for one in results]
+    labels = sum(kind == LABELS for kind in kinds.values())
+    if any(guesses):
+        rows.insert(labels, (f"{LABELS}: by guessing", *(share_of(one.guess if one else None) for one in guesses)))
     return [
         *rows,
         ("columns exposed", *(_exposed_words(one) for one in results)),
@@ -115,27 +139,27 @@ def rows_of(results: Sequence[ProtocolResult]) -> list[tuple[str, ...]]:
     ]
 
 
-def then_how(results: Sequence[ProtocolResult]) -> str:
-    """What another protocol leaves of what the first gave away, and what it costs; empty for a single one."""
+def then_how(results: Sequence[VariantResult]) -> str:
+    """What another variant leaves of what the first gave away, and what it costs; empty for a single one."""
     if len(results) < 2:
         return ""
     first, *others = results
-    return " ".join(_beside(first, other) for other in others)
+    return " ".join(("Then how?", *(_beside(first, other) for other in others)))
 
 
-def _beside(first: ProtocolResult, other: ProtocolResult) -> str:
+def _beside(first: VariantResult, other: VariantResult) -> str:
     before, after = first.best_on_labels, other.best_on_labels
-    sentences = [f"Then how? Under protocol={other.protocol}, with the same tables, split and seeds,"]
+    sentences = [f"Under {other.variant}, with the same tables, split and seeds,"]
     if before is not None:
-        left = "no attack on them can be judged" if after is None else f"{_best_words(after)}"
+        left = "no attack on them can be judged" if after is None else _best_words(after)
         sentences.append(
-            f"of labels {left}, where under protocol={first.protocol} {_best_words(before)} "
+            f"of labels {left}, where under {first.variant} {_best_words(before)} "
             f"({share_of(before.guess)} by guessing)."
         )
     if other.part is None:
         sentences.append(
             f"What its scores tell of columns was not measured: no attack on them could be carried out. "
-            f"Under protocol={first.protocol} {first.exposed} of {first.columns} columns are exposed."
+            f"Under {first.variant} {first.exposed} of {first.columns} columns are exposed."
         )
     else:
         sentences.append(f"{other.exposed} of {other.columns} columns are exposed, where {first.exposed} were.")
@@ -148,11 +172,16 @@ def _beside(first: ProtocolResult, other: ProtocolResult) -> str:
 
 
 def _best_words(told: AttackTold) -> str:
+    if told.right is None or told.guess is None or told.right <= told.guess:
+        return "no attack has more right than a guess"
     return f"{told.attack} by {told.party} has {share_of(told.right)} right"
 
 
-def _exposed_words(result: ProtocolResult) -> str:
-    return "not measured" if result.part is None else f"{result.exposed} of {result.columns}"
+def _exposed_words(result: VariantResult) -> str:
+    if result.part is None:
+        return "not measured"
+    after = f" after {result.sessions} sessions" if result.sessions > 1 else ""
+    return f"{result.exposed} of {result.columns}{after}"
 
 
 def _times(now: float, before: float) -> str:
@@ -164,8 +193,7 @@ def _told_words(told: AttackTold | None) -> str:
         return "not mounted"
     if told.right is None:
         return "can't be mounted" if told.reason else NOT_APPLICABLE
-    guess = "" if told.guess is None else f", {share_of(told.guess)} by guessing"
-    return f"{told.kind}: {share_of(told.right)}{guess}"
+    return share_of(told.right)
 
 
 def share_of(share: float | None) -> str:

@@ -1,13 +1,13 @@
-"""Protocols side by side: what stands in the table, and how "then how?" is answered."""
+"""Variants side by side: what stands in the table, and how "then how?" is answered."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from plumbline.judge.protocols import AttackTold, ProtocolResult, rows_of, then_how
+from plumbline.judge.variant_results import AttackTold, VariantResult, headings_of, rows_of, then_how
 from services.common.run_files import parsed
 
-HU = ProtocolResult(
-    "hu",
+HU = VariantResult(
+    "protocol=hu",
     (
         AttackTold("feature_order", "active", "features", 0.0),
         AttackTold("own_part", "passive", "labels", 0.9, 0.64, is_exposed=True),
@@ -15,6 +15,7 @@ HU = ProtocolResult(
     ),
     exposed=7,
     columns=15,
+    sessions=1,
     part=0.5,
     accuracy=0.95,
     auc=0.99,
@@ -23,7 +24,7 @@ HU = ProtocolResult(
 )
 SHARED = replace(
     HU,
-    protocol="shared",
+    variant="protocol=shared",
     training=(HU.training[1], AttackTold("auxiliary_ciphertext", "passive", reason="replaces messages")),
     accuracy=0.94,
     seconds=5.0,
@@ -31,15 +32,16 @@ SHARED = replace(
 )
 
 
-def test_every_attack_has_a_row_with_a_cell_for_each_protocol() -> None:
+def test_every_attack_has_a_row_with_a_cell_for_each_variant() -> None:
     rows = {row[0]: row[1:] for row in rows_of([HU, SHARED])}
-    assert rows["own_part by passive"] == ("labels: 90 %, 64 % by guessing",) * 2
-    assert rows["auxiliary_ciphertext by passive"] == ("labels: 100 %, 64 % by guessing", "can't be mounted")
-    assert rows["feature_order by active"] == ("features: 0 %", "not mounted")
+    assert rows["labels: own_part by passive"] == ("90 %", "90 %")
+    assert rows["labels: auxiliary_ciphertext by passive"] == ("100 %", "can't be mounted")
+    assert rows["labels: by guessing"] == ("64 %", "64 %")
+    assert rows["features: feature_order by active"] == ("0 %", "not mounted")
     assert rows["columns exposed"] == ("7 of 15", "7 of 15")
     assert rows["on the wire, MB"] == ("3.0", "1.5")
     # Labels come first.
-    assert next(iter(rows)) == "own_part by passive"
+    assert [name.partition(":")[0] for name in list(rows)[:4]] == ["labels"] * 3 + ["features"]
 
 
 def test_then_how_says_what_is_left_and_what_it_costs() -> None:
@@ -49,6 +51,19 @@ def test_then_how_says_what_is_left_and_what_it_costs() -> None:
     assert "1.0 points of accuracy, 2.5 times the time of training and 0.5 times the bytes" in words
     assert then_how([HU]) == then_how([]) == ""
     assert "no attack on them can be judged" in then_how([HU, replace(SHARED, training=())])
+
+
+def test_labels_that_no_attack_tells_better_than_a_guess_are_said_so() -> None:
+    blind = replace(SHARED, training=(replace(HU.training[1], right=0.5),))
+    assert "of labels no attack has more right than a guess, where under protocol=hu" in then_how([HU, blind])
+
+
+def test_many_results_have_short_headings_and_say_after_how_many_sessions() -> None:
+    plain = replace(HU, variant="learner=network backward=plain", sessions=3)
+    assert headings_of([HU, SHARED, plain]) == ["hu", "shared", "network plain"]
+    assert headings_of([HU, SHARED]) == ["protocol=hu", "protocol=shared"]
+    rows = {row[0]: row[3] for row in rows_of([HU, SHARED, plain])}
+    assert rows["columns exposed"] == "7 of 15 after 3 sessions"
 
 
 def test_columns_that_no_attack_was_carried_out_on_are_not_called_safe() -> None:
@@ -63,4 +78,4 @@ def test_columns_that_no_attack_was_carried_out_on_are_not_called_safe() -> None
 
 
 def test_what_is_written_is_read_again() -> None:
-    assert parsed(tuple[ProtocolResult, ...], [asdict(SHARED)], Path(__file__)) == (SHARED,)
+    assert parsed(tuple[VariantResult, ...], [asdict(SHARED)], Path(__file__)) == (SHARED,)

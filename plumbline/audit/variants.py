@@ -1,0 +1,101 @@
+"""Variants of one request, side by side: ``learner=linear,network``, ``backward=plain,shared``, ``protocol=hu,shared``.
+
+A list of a setting asks for a federation for each; lists of several settings for all that go together. Each learner is
+given the settings that it takes.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from services.common.agreement import PROTOCOLS
+from services.common.learner_calls import LearnerCalls, made
+from services.common.setting_texts import listed
+from services.common.settings import OF_LEARNERS, environment_values
+from vfl.crypto import ciphers
+from vfl.learning import registry
+from vfl.learning.linear.regression import LinearRegression
+from vfl.plugin_options import options_of
+
+# What may be a list: settings, of which the last is an option of some learners.
+LISTS = ("learner", "protocol", "backward")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A federation that differs in some settings from others over the same tables, split and seeds.
+
+    Attributes:
+        terms: what it differs in, by name: ``learner``, ``protocol``, ``backward``.
+        settings: of every process, without lists.
+        sets_cipher: whether its learner says which cipher it trains under.
+    """
+
+    terms: Mapping[str, str]
+    settings: Mapping[str, Any]
+    sets_cipher: bool = False
+
+    @property
+    def title(self) -> str:
+        """What it is called: ``learner=network backward=plain``."""
+        return " ".join(f"{name}={value}" for name, value in self.terms.items())
+
+
+def variants_of(settings: Mapping[str, Any]) -> tuple[Variant, ...]:
+    """What settings with lists ask for, the audit's own variant first; nothing where there is no list.
+
+    Raises:
+        ValueError: for a value that is listed twice, an unknown one, and a list that no listed learner has a use for.
+    """
+    said = {name: listed(str(settings[name])) for name in LISTS if settings.get(name)}
+    lists = {name: values for name, values in said.items() if len(values) > 1}
+    if not lists:
+        return ()
+    _check(lists)
+    options = _as_mapping(settings.get("learner_options", {}))
+    found: dict[str, Variant] = {}
+    learners = said.get("learner") or [str(environment_values().get("learner", LinearRegression.name))]
+    for learner in learners:
+        taken = {one.name for one in options_of(registry.REGISTRY.class_of(learner))}
+        # What another learner has no use for is left out.
+        given = {name: value for name, value in settings.items() if name in taken or name not in OF_LEARNERS}
+        own = {name: value for name, value in options.items() if name in taken}
+        for backward in said.get("backward", [""]) if "backward" in taken else [""]:
+            chosen = {"learner": learner} | ({"backward": backward} if backward else {})
+            of_learner = {name: value for name, value in {**given, **chosen}.items() if name in taken}
+            follows = LearnerCalls(made(learner, {**of_learner, **own})).terms()
+            for protocol in [""] if "protocol" in follows else said.get("protocol", [""]):
+                terms = chosen | ({"protocol": protocol} if protocol else {})
+                variant = Variant(
+                    {name: terms[name] for name in lists if name in terms},
+                    _settings({**given, **terms}, own, follows, terms),
+                    sets_cipher="cipher" in follows,
+                )
+                found.setdefault(variant.title, variant)
+    if useless := [name for name in lists if len({one.terms.get(name) for one in found.values()}) < 2]:
+        raise ValueError(f"{useless[0]} is a list that {' and '.join(learners)} can't use.")
+    return tuple(found.values())
+
+
+def _as_mapping(options: Any) -> dict[str, Any]:
+    return dict(json.loads(options) if isinstance(options, str) else options)
+
+
+def _check(lists: Mapping[str, list[str]]) -> None:
+    for name, values in lists.items():
+        if len(set(values)) != len(values):
+            raise ValueError(f"Each {name} once, got {', '.join(values)}.")
+    if unknown := [one for one in lists.get("protocol", ()) if one not in PROTOCOLS]:
+        raise ValueError(f"A protocol is one of {', '.join(PROTOCOLS)}, got {unknown[0]!r}.")
+
+
+def _settings(
+    given: Mapping[str, Any], options: Mapping[str, Any], follows: Mapping[str, str], terms: Mapping[str, str]
+) -> dict[str, Any]:
+    """Of the settings those that go with these terms and with what follows from them."""
+    dropped = {"learner_options", *(name for name in (*LISTS, *follows) if name not in terms)}
+    if not ciphers.spec_of(follows.get("cipher", ciphers.ENCRYPTED)).is_encrypted:
+        dropped.add("key_bits")
+    kept = {name: value for name, value in given.items() if name not in dropped}
+    return {**kept, "learner_options": dict(options)} if options else kept

@@ -1,0 +1,130 @@
+"""What a network that is trained in the federation tells: labels to a passive party, features to the label party.
+
+Networks are trained in one place by the halves that services run, on tables in halves. Labels are also shuffled at
+random: then no model of any columns tells them, and what is right comes from the messages alone.
+
+    python -m scripts.network_attacks --data bank adult
+"""
+
+import argparse
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import attacks
+from attacks.label_completion import own_classifier
+from attacks.network_views import network_view
+from attacks.recovered_labels import UNRESOLVED, EstimatedLabels
+from attacks.recovered_values import EstimatedFeatures
+from attacks.training_views import KnownRecords, TrainingView
+from vfl.arrays import FloatArray, IntArray
+from vfl.data import column_blocks, fit_encoder, load_dataset, snap_to_grid
+from vfl.learning import BatchSchedule, VerticalData
+from vfl.learning.network import Network, train_network
+from vfl.learning.score_quality import area_under_curve
+
+_KNOWN_LABELS, _KNOWN_RECORDS = 40, 100
+
+
+def problem(name: str, data_dir: Path | None, rows: int, seed: int, *, shuffled: bool) -> VerticalData:
+    """The first rows of a shuffled table, in halves; the label party's first, with the constant 1."""
+    table, generator = load_dataset(name, data_dir), np.random.default_rng(seed)
+    names, labels = np.unique(table.labels.astype(str), return_inverse=True)
+    chosen = generator.permutation(len(labels))[:rows]
+    features = snap_to_grid(fit_encoder("minmax", table.features[chosen]).transform(table.features[chosen]))
+    active, passive = column_blocks(features.shape[1], 2)
+    labels = generator.permutation(labels[chosen]) if shuffled else labels[chosen]
+    return VerticalData(
+        [np.column_stack([features[:, active], np.ones(len(labels))]), features[:, passive]], labels, len(names)
+    )
+
+
+def seen(data: VerticalData, party: int, batch: int, epochs: int, seed: int, **options: Any) -> TrainingView:
+    """What a party saw of a training with these options."""
+    learner = Network(**options)
+    schedule = BatchSchedule(np.arange(len(data.labels)), batch, seed, reshuffled=True)
+    generators = [np.random.default_rng([seed, number]) for number in range(2)]
+    run = train_network(learner, data, schedule, epochs=epochs, generators=generators)
+    return network_view(run, learner, data, party, schedule)
+
+
+def area(found: EstimatedLabels, labels: IntArray) -> str:
+    """The area under the curve of what is believed, on the records that it says something of."""
+    rows = found.rows[np.isfinite(found.probabilities[found.rows]).all(axis=1)]
+    return "nothing" if found.reason else f"{area_under_curve(found.probabilities[rows], labels[rows]):.3f}"
+
+
+def known(labels: IntArray, rows: IntArray) -> IntArray:
+    """Labels of these rows, and of no other."""
+    found = np.full(len(labels), UNRESOLVED)
+    found[rows] = labels[rows]
+    return found
+
+
+def print_labels(name: str, given: argparse.Namespace) -> None:
+    """A line for each attack on labels: true labels, and shuffled ones."""
+    for attack, backward, batch, epochs in (
+        ("gradient_direction", "plain", 256, 5),
+        ("batch_inversion", "paillier", 8, 2),
+        ("batch_inversion", "paillier", 64, 10),
+        ("batch_inversion", "paillier", 256, 5),
+        ("batch_inversion", "paillier", 256, 30),
+        ("own_part", "paillier", 256, 30),
+    ):
+        start, areas = time.process_time(), []
+        for shuffled in (False, True):
+            data = problem(name, given.data_dir, given.rows, given.seed, shuffled=shuffled)
+            view = seen(data, 1, batch, epochs, given.seed, backward=backward)
+            count = 1 if attack == "gradient_direction" else _KNOWN_LABELS
+            view = replace(view, known_labels=known(data.labels, np.arange(count)))
+            mounted: Any = attacks.load_training(attack)
+            areas.append(area(mounted.attack(view), data.labels))
+        seconds = time.process_time() - start
+        print(f"{name:8} {attack:20} {backward:9} {batch:5} {epochs:6} {areas[0]:>8} {areas[1]:>9} {seconds:6.1f}")
+    data = problem(name, given.data_dir, given.rows, given.seed, shuffled=False)
+    own = data.blocks[1]
+    for count in (_KNOWN_LABELS, len(own)):
+        classifier = own_classifier().fit(own[:count], data.labels[:count])
+        guess = area_under_curve(classifier.predict_proba(own), data.labels)
+        print(f"{name:8} own classifier, {count} labels: {guess:.3f}")
+
+
+def print_features(name: str, given: argparse.Namespace) -> None:
+    """A line for each width of the layer: what is left of the guess's squared error."""
+    data = problem(name, given.data_dir, given.rows, given.seed, shuffled=False)
+    rows = np.arange(_KNOWN_RECORDS)
+    for hidden, epochs in ((4, 1), (4, 5), (16, 5), (32, 5)):
+        view = seen(data, 0, 256, epochs, given.seed, hidden=hidden)
+        view = replace(view, known_records=KnownRecords(rows, data.blocks[1][rows]))
+        mounted: Any = attacks.load_training("hidden_space")
+        found: EstimatedFeatures = mounted.attack(view)
+        truth = data.blocks[1][found.rows]
+        left = _error(found.values["party-1"], truth) / _error(found.guesses["party-1"], truth)
+        ways = ", ".join(f"{way} {error:.1e}" for way, error in found.errors.items())
+        print(f"{name:8} d {truth.shape[1]:3}  h {hidden:3}  epochs {epochs}  left {left:.1e}  left out: {ways}")
+
+
+def _error(estimate: FloatArray, truth: FloatArray) -> float:
+    return float(((estimate - truth) ** 2).mean())
+
+
+def main() -> None:
+    """Print a table for each data set."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", default=["breast_cancer"], help="data sets, by name")
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("PLUMBLINE_DATA_DIR"), help="raw files")
+    parser.add_argument("--rows", type=int, default=2000, help="records of each table")
+    parser.add_argument("--seed", type=int, default=0, help="of tables, weights and batches")
+    given = parser.parse_args()
+    for name in given.data:
+        print("data     attack               backward  batch epochs      AUC  shuffled  CPU s")
+        print_labels(name, given)
+        print_features(name, given)
+
+
+if __name__ == "__main__":
+    main()
