@@ -74,7 +74,9 @@ class BatchInversion:
         require(self, view)
         check_passive(self.name, view)
         largest = max(len(one.rows) for one in view.equations)
-        if largest <= max(np.linalg.matrix_rank(view.features), int(view.equations[0].matrix.shape[1] == largest)):
+        # In the clear each row is read by itself.
+        reads_rows = all(one.matrix.shape == (len(one.rows), len(one.rows)) for one in view.equations)
+        if reads_rows or largest <= np.linalg.matrix_rank(view.features):
             single = GradientDirection(seed=self.seed).attack(view)
             if not single.reason:
                 return single
