@@ -73,13 +73,9 @@ class BatchInversion:
         """
         require(self, view)
         check_passive(self.name, view)
-        largest = max(len(one.rows) for one in view.equations)
-        # In the clear each row is read by itself.
-        reads_rows = all(one.matrix.shape == (len(one.rows), len(one.rows)) for one in view.equations)
-        if reads_rows or largest <= np.linalg.matrix_rank(view.features):
-            single = GradientDirection(seed=self.seed).attack(view)
-            if not single.reason:
-                return single
+        single = GradientDirection(seed=self.seed).attack(view)
+        if single.details["steps_read"] == len(view.equations):
+            return single
         if view.classes != 2:
             raise ViewError(f"batch_inversion tells two classes apart, and this training has {view.classes}.")
         parts, sizes = _along_one_direction(view)

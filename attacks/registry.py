@@ -39,6 +39,7 @@ _BUILT_IN = {
     "gradient_direction": "attacks.gradient_direction:GradientDirection",
     "batch_inversion": "attacks.batch_inversion:BatchInversion",
     "hidden_space": "attacks.hidden_space:HiddenSpace",
+    "binary_columns": "attacks.binary_columns:BinaryColumns",
     "chosen_share": "attacks.chosen_share:ChosenShare",
     "replacement_backdoor": "attacks.replacement_backdoor:ReplacementBackdoor",
     "averaged_products": "attacks.averaged_products:AveragedProducts",

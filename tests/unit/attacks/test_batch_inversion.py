@@ -26,6 +26,8 @@ def test_small_batches_are_solved_step_by_step() -> None:
     blocks, labels = breast_cancer(rare=True)
     found = BatchInversion().attack(network_run(blocks, labels, batch=8, epochs=2, learning_rate=0.03).passive())
     assert (found.labels == labels).mean() >= 0.97
+    in_the_clear = network_run(blocks, labels, batch=64, epochs=1, backward="plain").passive()
+    assert (BatchInversion().attack(in_the_clear).labels == labels).mean() >= 0.97
 
 
 def test_the_same_batches_in_every_epoch_tell_nothing() -> None:

@@ -39,12 +39,15 @@ def attacked(
         settings=settings,
         active=data_of(own, labels=np.where(is_rare, "yes", "no").tolist(), has_bias=True),
         passive=[table],
-        passive_adversary={name: attacks.load(name) for name in ("gradient_direction", "own_part", *ON_LINEAR)},
+        passive_adversary={
+            name: attacks.load(name) for name in ("gradient_direction", "batch_inversion", "own_part", *ON_LINEAR)
+        },
         active_adversary={"hidden_space": attacks.load("hidden_space"), "chosen_share": attacks.load("chosen_share")},
         known=known,
     ) as home:
         home.train()
     run = RunFolder(folder)
+    assert not [one for one in run.training_outcomes() if one.status == "failed"]
     return {one.attack: one for one in run.training_outcomes()}, run.labels(), run.features("passive").features, run
 
 

@@ -1,0 +1,129 @@
+"""Columns of 0 and 1 from what a network's passive parties forward, with nothing known of any record (ours).
+
+The products Z = X W of one step span the columns of X, where W has at least as many columns as X and full rank. A
+column of 0 and 1 is then a combination of Z's that is 0 or 1 in every record. It is settled by its values in as many
+records as Z has rank: all these 2^rank patterns are tried on the others, and by chance none passes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from attacks.base import AttackSpec, Json, require
+from attacks.training_views import TrainingView
+from vfl.arrays import FloatArray, IntArray
+
+# Of Z's largest direction: products are whole numbers of 2^-32.
+_RANK = 1e-6
+# How far from 0 or 1 rounding may leave a value.
+_NEAR = 1e-3
+# Records that a pattern is tried on at a time, and how many more than the rank there must be for chance to pass none.
+_AT_A_TIME, _MORE = 8, 40
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryValues:
+    """Columns of 0 and 1 that follow, whosever and whatever they are.
+
+    Attributes:
+        rows: (s,) which records, as indices in the common order.
+        values: (s, m), a column each; none of them holds another, or is all but another.
+        rank: of what was forwarded.
+        reason: why there is none; empty when there is one.
+    """
+
+    kind: ClassVar[str] = "binary columns"
+    rows: IntArray
+    values: FloatArray
+    rank: int
+    reason: str = ""
+
+    def facts(self) -> Mapping[str, Json]:
+        """How many columns follow, of how many records, and how often each is 1."""
+        return {
+            "columns": self.values.shape[1],
+            "records": len(self.rows),
+            "ones": self.values.sum(axis=0).astype(int).tolist(),
+            "rank": self.rank,
+            "reason": self.reason,
+        }
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Rows and values."""
+        return {"rows": self.rows, "values": self.values}
+
+
+@dataclass(frozen=True)
+class BinaryColumns:
+    """Finds the columns of 0 and 1 in the largest batch.
+
+    Attributes:
+        most_rank: directions of what was forwarded, at most: beyond it there are too many patterns.
+    """
+
+    most_rank: int = 16
+
+    name: ClassVar[str] = "binary_columns"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="active",
+        phase="training",
+        knowledge="agnostic",
+        needs=("forwarded",),
+        source="ours",
+        learners=("network",),
+        summary="reads columns of 0 and 1 off a network's forwarded first layer, with no record known",
+        cost="a second",
+    )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.most_rank <= 18:
+            raise ValueError(f"Expected most_rank from 1 to 18, got {self.most_rank}.")
+
+    def attack(self, view: TrainingView) -> BinaryValues:
+        """The columns of the batch with most records. Raises ViewError for a passive party's view."""
+        require(self, view)
+        one = max(view.forwarded, key=lambda step: len(step.rows))
+        _, triangle, order = qr(one.products.T, mode="economic", pivoting=True)
+        sizes = np.abs(np.diag(triangle))
+        rank = int((sizes > _RANK * max(float(sizes.max(initial=0.0)), 1e-300)).sum())
+        columns, nothing = sum(view.peer_features.values()), np.zeros((len(one.rows), 0))
+        if view.columns < columns and rank == view.columns:
+            reason = f"Not possible: {view.columns} units for {columns} columns, so that units hide them."
+            return BinaryValues(one.rows, nothing, rank, reason)
+        if rank > self.most_rank or len(one.rows) < rank + _MORE:
+            reason = (
+                f"Not possible: {rank} directions of {len(one.rows)} records; at most {self.most_rank}, and {_MORE} "
+                "records more than directions."
+            )
+            return BinaryValues(one.rows, nothing, rank, reason)
+        # What every record's values are, of values in the first ``rank`` records of the order.
+        settled = one.products @ np.linalg.pinv(one.products[order[:rank]])
+        values = _irreducible(_binary(settled, order[rank:]))
+        reason = "" if values.shape[1] else "Not possible: no column of the passive parties has but 0 and 1."
+        return BinaryValues(one.rows, values, rank, reason)
+
+
+def _binary(settled: FloatArray, others: IntArray) -> FloatArray:
+    """All columns of 0 and 1, (s, m), that the (s, rank) matrix has, but for constants."""
+    rank = settled.shape[1]
+    patterns = (np.arange(1, 1 << rank)[:, None] >> np.arange(rank) & 1).astype(np.float64)
+    for first in range(0, len(others), _AT_A_TIME):
+        told = patterns @ settled[others[first : first + _AT_A_TIME]].T
+        nearest = np.clip(np.rint(told), 0, 1)
+        patterns = patterns[(np.abs(told - nearest) < _NEAR).all(axis=1)]
+    columns = np.abs(np.rint(settled @ patterns.T))
+    varied: FloatArray = columns[:, np.ptp(columns, axis=0) > 0]
+    return varied
+
+
+def _irreducible(columns: FloatArray) -> FloatArray:
+    """Those of (s, m) columns that hold no smaller one, as sums of categories do, and aren't what is left of one."""
+    kept: list[FloatArray] = []
+    for column in columns[:, columns.sum(axis=0).argsort(kind="stable")].T:
+        if not any((one <= column).all() or (one + column == 1).all() for one in kept):
+            kept.append(column)
+    return np.column_stack(kept) if kept else columns[:, :0]
