@@ -68,7 +68,8 @@ def test_signals_in_three_values_tell_labels_by_their_projections() -> None:
 
     def coarse(signals: FloatArray, _: IntArray) -> FloatArray:
         middle, reach = signals.mean(), 2 * signals.std()
-        return middle + np.round(np.clip((signals - middle) / reach, -1, 1)) * reach
+        rounded: FloatArray = middle + np.round(np.clip((signals - middle) / reach, -1, 1)) * reach
+        return rounded
 
     run = network_run(blocks, labels, epochs=10, backward="plain", defended=Defended(backward=coarse))
     found = GradientDirection().attack(knowing(run.passive(), labels, *range(8)))

@@ -72,9 +72,9 @@ def test_answers_are_of_what_the_passive_party_sends_the_same_each_time(tmp_path
                 np.testing.assert_array_equal(scores, again[one])
             answers[name] = np.array(list(first.values()))
             served = [party._models.served for party in home.passive.values()]
-            parts = [home.active._serving.newest, *served]  # type: ignore[attr-defined]
+            parts = [home.active._serving.newest, *served]
             models = [one.model for one in parts if one is not None]
-            rows = np.arange(len(models[0].features))
+            rows = range(len(models[0].features))
             sums = [model.partial_scores(rows) for model in models]
             sent = home.passive["passive"]._context.defences.protect_hidden(sums[1])
             expected = models[0].scores_of(sums[0] + sent, len(rows))
