@@ -1,5 +1,7 @@
 """The ladder of networks trained in the federation, on data that scikit-learn brings."""
 
+from typing import Any
+
 import pytest
 
 from plumbline.cells import SweepOptions
@@ -12,7 +14,7 @@ pytest.importorskip("torch")
 
 def test_each_rung_shows_less_of_labels_and_all_but_the_last_as_much_of_columns() -> None:
     section = ladder(StudyRun(SweepOptions(workers=1), quick=True), Grid(("breast_cancer",), ratios=(0.5,), seeds=1))
-    data = section.data.set_index(["curve", "rung"])
+    data: Any = section.data.set_index(["curve", "rung"])
     assert data.loc[MODEL, "auc"].nunique() == 1
     assert data.loc[MODEL, "auc"].iloc[0] > 0.95
     assert data.loc[("gradient_direction", "plain"), "label_auc"] > 0.99
