@@ -1,6 +1,7 @@
 """The arithmetic of a forecast, from calibrations that are given: what doubles when its work does."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -187,7 +188,7 @@ def test_a_step_on_shared_weights_costs_its_products_and_answers() -> None:
 
 def test_a_step_of_a_shared_first_layer_costs_what_each_party_does_in_turn() -> None:
     """By hand, at 16 units and 2,048 bits: 16 slots of z in an answer, 14 of a gradient."""
-    changes = {"learner": "network", "learner_options": {"backward": "shared"}, "protocol": "shared"}
+    changes: dict[str, Any] = {"learner": "network", "learner_options": {"backward": "shared"}, "protocol": "shared"}
     agreement = terms(**changes)
     pads, answers = 8 + 2 * 100, 100 + 2 * 8
     products = product_cost(8, 100 * 18, 100 * 18) + 2 * product_cost(100, 8 * 18, 8 * 18)
