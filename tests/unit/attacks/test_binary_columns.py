@@ -1,5 +1,7 @@
 """Columns of 0 and 1 that follow from a forwarded layer alone."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from attacks.views import ViewError
 from tests.harness.network_views import NetworkRun, breast_cancer, network_run
 
 
-def mixed(**options: object) -> NetworkRun:
+def mixed(**options: Any) -> NetworkRun:
     """Party 1 has three categories, one-hot, a flag, and four columns of numbers."""
     blocks, labels = breast_cancer(columns=4)
     generator = np.random.default_rng(0)

@@ -37,6 +37,14 @@ from plumbline.recipe import Recipe, shares_of
 from vfl.arrays import FloatArray
 
 SCENARIO = Scenario(passive_features=9)
+ON_NETWORKS = (
+    "gradient_direction",
+    "batch_inversion",
+    "hidden_space",
+    "binary_columns",
+    "chosen_share",
+    "replacement_backdoor",
+)
 
 
 def reasons(scenario: Scenario) -> dict[str, str]:
@@ -55,6 +63,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
         "one_feature": "is for a lone passive feature",
         "randomiser_channel": "is closed: answers carry fresh randomness",
         "opening_code": "reads what protocol=shared opens",
+        **dict.fromkeys(ON_NETWORKS, "is on sessions that train network"),
     }
 
 
