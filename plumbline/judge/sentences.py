@@ -464,6 +464,8 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
             sentences.append(
                 f"{who}. It is no more than fits into opened weights, in bits: {', '.join(opened)}.{validated}"
             )
+        elif case.replacing and plan.family.spec.forwards:
+            sentences.append(f"{who}: name {' or '.join(case.replacing)} (--attacks) to try it.")
         elif case.replacing:
             sentences.append(f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.")
         else:
