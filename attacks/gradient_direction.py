@@ -36,8 +36,8 @@ _SHARPNESS = 5.0
 class GradientDirection:
     """Groups records by the directions of their backward signals, and names the groups by what is known of labels.
 
-    Without a known label, of two classes the one with the longer signals is the rarer (Li et al.'s norm attack), and is
-    taken for class 1; of more classes none is named.
+    Without a known label, of two classes the one with the longer signals is the rarer (Li et al.'s norm attack), or the
+    one with fewer records where noise hides lengths, and is taken for class 1; of more classes none is named.
 
     Attributes:
         tolerance: largest rounding error or contradiction of a signal that sums determine.
@@ -116,12 +116,13 @@ def labels_of_signals(view: TrainingView, signals: Sequence[Signals], reason: st
     visits = votes.sum(axis=1)
     seen = np.flatnonzero(visits)
     # A defence's noise and rounding turn signals round from step to step; summed projections average them away.
-    if votes.max(axis=1).sum() < _STEADY * visits.sum():
+    turns = votes.max(axis=1).sum() < _STEADY * visits.sum()
+    if turns:
         alike = along
     probabilities = np.full((view.n, view.classes), np.nan)
     if len(seen):
         believed = confidence_scores(_SHARPNESS * alike[seen] / visits[seen, None])
-        named = named_classes(believed, view, seen, sizes[seen] / visits[seen])
+        named = named_classes(believed, view, seen, None if turns else sizes[seen] / visits[seen])
         reason = "" if named is not None else UNNAMED
         probabilities[seen] = believed if named is None else named
     else:

@@ -54,7 +54,7 @@ OF_ALL_SESSIONS = "many_sessions"
 # What complete records tell without a score: the judge measures the others against these, the second less its scores.
 FROM_RECORDS, LEARNED = "imputation", "regression"
 # What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
-REPLACING = ("auxiliary_ciphertext", "randomiser_channel")
+REPLACING = ("auxiliary_ciphertext", "randomiser_channel", "replacement_backdoor")
 # Likewise where a first layer is shared.
 CHOOSING = "chosen_share"
 

@@ -20,7 +20,7 @@ from services.adversary.load import labelled, load_attacks
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
 from services.common.learner_calls import LearnerCalls
-from services.common.session_limit import AskedParty, SessionLimit
+from services.common.session_limit import AskedParty, SessionLimit, forms_of_session
 from services.common.settings import environment_values, settings_of
 from services.protocol1.default_batch import with_batch_size
 from vfl.crypto import ciphers
@@ -208,7 +208,7 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     return SessionLimit(
         share=share,
         parties=tuple(
-            AskedParty(party.name, party.feature_count, forms, max(1, forms // agreement.forms_per_session))
+            AskedParty(party.name, party.feature_count, forms, max(1, forms // forms_of_session(agreement)))
             for party, forms in limits
         ),
         reason=_INSTALLED if not spec.trains else _FORWARDS if spec.forwards else None,

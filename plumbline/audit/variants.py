@@ -69,7 +69,7 @@ def variants_of(settings: Mapping[str, Any]) -> tuple[Variant, ...]:
                 terms = chosen | ({"protocol": protocol} if protocol else {})
                 variant = Variant(
                     {name: terms[name] for name in lists if name in terms},
-                    _settings({**given, **terms}, own, follows, terms),
+                    _settings(given, own, follows, terms),
                     sets_cipher="cipher" in follows,
                 )
                 found.setdefault(variant.title, variant)
@@ -95,7 +95,9 @@ def _settings(
 ) -> dict[str, Any]:
     """Of the settings those that go with these terms and with what follows from them."""
     dropped = {"learner_options", *(name for name in (*LISTS, *follows) if name not in terms)}
+    if "learner" not in given:  # the shell's, or the default
+        dropped.add("learner")
     if not ciphers.spec_of(follows.get("cipher", ciphers.ENCRYPTED)).is_encrypted:
         dropped.add("key_bits")
-    kept = {name: value for name, value in given.items() if name not in dropped}
+    kept = {name: value for name, value in {**given, **terms}.items() if name not in dropped}
     return {**kept, "learner_options": dict(options)} if options else kept

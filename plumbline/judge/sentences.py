@@ -37,7 +37,7 @@ from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.agreement import Agreement
 from services.common.run_records import FAILED
-from services.common.session_limit import SessionLimit
+from services.common.session_limit import SessionLimit, forms_of_session
 from services.shared_weights.opening import opened_bits, validation_bits
 from vfl.data.faults import counted
 
@@ -464,6 +464,8 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
             sentences.append(
                 f"{who}. It is no more than fits into opened weights, in bits: {', '.join(opened)}.{validated}"
             )
+        elif case.replacing and plan.family.spec.forwards:
+            sentences.append(f"{who}: name {' or '.join(case.replacing)} (--attacks) to try it.")
         elif case.replacing:
             sentences.append(f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.")
         else:
@@ -525,7 +527,7 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
         return f"The lights of columns are for one session. {limit.reason}"
     kind = "a network" if agreement.plan.family.spec.forwards else f"{agreement.classes} classes"
     share = f"PLUMBLINE_MOST_FORMS={limit.share:g}"
-    each = f"a session of {kind} takes {agreement.forms_per_session} of them"
+    each = f"a session of {kind} takes {forms_of_session(agreement)} of them"
     if limit.sessions == 1:
         return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
     most = f"the most that {share} allows ({_forms(limit)}; {each})"

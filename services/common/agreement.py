@@ -23,7 +23,6 @@ from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
 from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
-from vfl.learning.forms import forms_per_model
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
 from vfl.plugin_options import from_to as _from_to
@@ -435,16 +434,6 @@ class Agreement:
     def outputs(self) -> int:
         """Columns of a share of a record's outputs, as the learner says."""
         return LearnerCalls(self.plan.family).outputs(self.classes)
-
-    @property
-    def forms_per_model(self) -> int:
-        """How many linear forms of a record's features the label party is answered with by one model."""
-        return self.outputs if self.plan.family.spec.forwards else forms_per_model(self.classes)
-
-    @property
-    def forms_per_session(self) -> int:
-        """Likewise in a whole session: where a layer is forwarded, each epoch has a model of its own, and tells it."""
-        return self.forms_per_model * (self.plan.epochs + 1 if self.plan.family.spec.forwards else 1)
 
     @property
     def senders(self) -> frozenset[str]:

@@ -21,6 +21,7 @@ STUDY = Study(
         "auxiliary": f"{_HERE}.shadow_models.auxiliary:auxiliary",
         "structures": f"{_HERE}.shadow_models.structures:structures",
         "trade_offs": f"{_HERE}.with_defences.trade_offs:trade_offs",
+        "ladder": f"{_HERE}.ladder:ladder",
     },
     lead="The active party moves a guess of the passive party's features until the model's scores match those that it "
     "was sent. Table 1 and Figures 5 to 15 on the same data, and beside each published attack the Bayesian adversary "

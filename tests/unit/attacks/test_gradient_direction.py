@@ -76,6 +76,24 @@ def test_signals_in_three_values_tell_labels_by_their_projections() -> None:
     assert area_under_curve(found.probabilities, labels) >= 0.99
 
 
+@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_where_noise_makes_all_signals_equally_long_the_class_with_fewer_records_is_the_rarer(seed: int) -> None:
+    """Noise as of max_norm, drawn anew in every step; lengths would name the classes at random."""
+    blocks, labels = breast_cancer()
+    generator = np.random.default_rng(seed)
+
+    def equally_long(signals: FloatArray, _: IntArray) -> FloatArray:
+        lengths = np.linalg.norm(signals, axis=1, keepdims=True)
+        spread = np.sqrt((lengths.max() / lengths) ** 2 - 1)
+        noisy: FloatArray = signals * (1 + spread * generator.standard_normal(lengths.shape))
+        return noisy
+
+    defended = Defended(backward=equally_long)
+    run = network_run(blocks, labels, epochs=10, backward="plain", learning_rate=0.03, defended=defended)
+    found = GradientDirection().attack(run.passive())
+    assert (found.labels == labels).mean() > 0.75
+
+
 def test_signals_without_labels_in_them_tell_nothing() -> None:
     blocks, labels = breast_cancer(shuffled=True)
     view = network_run(blocks, labels, epochs=2, backward="plain").passive()

@@ -61,7 +61,7 @@ def test_discrete_gradients_known_answer() -> None:
     signals = np.array([[0.4, -0.4], [0.6, -0.6], [1.2, -1.2], [1.4, -1.4]])
     signals /= signals.std()
     rounded = DiscreteGradients(4).protect_residuals(signals, TERMS, NoiseSource(0))
-    np.testing.assert_allclose(rounded, [[0.0, 0.0], [1, -1], [1, -1], [1, -1]], atol=1e-12)
+    np.testing.assert_allclose(rounded, [[0.0, 0.0], [1.0, -1.0], [1.0, -1.0], [1.0, -1.0]], atol=1e-12)
     far = np.array([[100.0], *[[0.0]] * 99])
     assert DiscreteGradients(4).protect_residuals(far, TERMS, NoiseSource(0)).max() == pytest.approx(
         far.mean() + 2 * far.std()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attacks.recovered_values import value_arrays
+from attacks.recovered_values import EstimatedFeatures, value_arrays
+from plumbline.judge.lights import light_of_training
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, AttackStatus, PartyFeatures, TrainingAttackOutcome
@@ -99,6 +100,22 @@ def test_readings_stand_as_columns_travel_and_narrow_ones_count_up_to_their_step
         found = judged(tmp_path, "readings", arrays, active=active)
         shares.append((found.success, found.resolved))
     assert shares == [(1.0, 0.6), (5 / 6, 0.6)]
+
+
+@pytest.mark.parametrize(("factor", "told"), [(0.0, 1.0), (0.5, 0.75), (1.0, 0.0), (2.0, 0.0)])
+def test_estimates_count_by_what_they_take_off_a_guess(tmp_path: Path, factor: float, told: float) -> None:
+    """Of its squared error; one that errs as the guess does, or more, takes nothing off."""
+    rows = np.array([0, 2, 3])
+    truth = np.column_stack([COLUMN, COLUMN * 2])[rows]
+    off = np.array([[0.1, -0.2], [0.3, 0.1], [-0.2, 0.2]])
+    arrays = EstimatedFeatures(rows, {"active": truth + factor * off}, {"active": truth + off}).arrays()
+    found = judged(tmp_path, "estimates", dict(arrays))
+    assert found.success == pytest.approx(told)
+    assert light_of_training(found) == ("red" if told >= 0.5 else "green")
+
+
+def test_an_attack_without_estimates_is_not_scored(tmp_path: Path) -> None:
+    assert not judged(tmp_path, "estimates", {}).is_scored
 
 
 @pytest.mark.parametrize(("error", "told"), [(0.0, 1.0), (0.5, 0.75), (2.0, 0.0)])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plumbline.judge.summary import read_summary
-from plumbline.report.page import LedgerRow, ledger
+from plumbline.report.ledger import LedgerRow, ledger
 from services.common.agreement import Agreement, TrainingPlan
 from services.party.guard import channels_of
 from tests.harness.agreements import UNPACKED, agreed, trained_on, with_truncation

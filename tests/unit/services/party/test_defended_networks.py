@@ -1,5 +1,7 @@
 """Defences of networks in services: on each message of training and every answer, never on a party's own numbers."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +9,14 @@ import numpy as np
 import pytest
 
 from defences import NoiseSource, load
+from defences.label_randomised_response import LabelRandomisedResponse
 from services.common.agreement import TrainingPlan
-from services.common.errors import InvalidMessage
+from services.common.errors import FederationError, InvalidMessage
 from services.party.party_defences import PartyDefences
 from services.party.party_model import rows_of_plan
 from tests.harness.defended import with_defences
 from tests.harness.exchanges import largest_difference, random_problem, run_together, wired
-from tests.harness.parties import house, small_settings
+from tests.harness.parties import active_data, house, small_settings
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import VerticalData
 from vfl.learning.network import Network
@@ -72,9 +75,9 @@ def test_answers_are_of_what_the_passive_party_sends_the_same_each_time(tmp_path
                 np.testing.assert_array_equal(scores, again[one])
             answers[name] = np.array(list(first.values()))
             served = [party._models.served for party in home.passive.values()]
-            parts = [home.active._serving.newest, *served]  # type: ignore[attr-defined]
+            parts = [home.active._serving.newest, *served]
             models = [one.model for one in parts if one is not None]
-            rows = np.arange(len(models[0].features))
+            rows = range(len(models[0].features))
             sums = [model.partial_scores(rows) for model in models]
             sent = home.passive["passive"]._context.defences.protect_hidden(sums[1])
             expected = models[0].scores_of(sums[0] + sent, len(rows))
@@ -90,6 +93,45 @@ def test_a_refusal_of_what_terms_say_reaches_who_opens_the_session() -> None:
         wired(problem, PLAN, defences={"active": with_defences(load("marvell"))}),
     ):
         pass
+
+
+@dataclass(frozen=True)
+class Swap(LabelRandomisedResponse):
+    """The other class in place of every label."""
+
+    def replace_labels(self, labels: IntArray, ids: Sequence[str], classes: int, noise: NoiseSource) -> IntArray:
+        return classes - 1 - labels
+
+
+@pytest.mark.parametrize("backward", ["paillier", "shared"])
+def test_replaced_labels_are_what_every_rung_trains_on(tmp_path: Path, backward: str) -> None:
+    """The other class in place of every label trains what a table with the other labels trains."""
+    options = {"hidden": 3, "backward": backward, "learning_rate": 0.2}
+    settings = small_settings(learner="network", learner_options=options, batch_size=12, patience=0)
+    swapped = active_data(labels=[("yes", "no")[row % 2] for row in range(60)])
+    scores = []
+    for name, table, chosen in (("table", swapped, ()), ("defence", None, (Swap(),)), ("true", None, ())):
+        with house(tmp_path / name, settings=settings, active=table, active_defences=with_defences(*chosen)) as home:
+            home.train()
+            scores.append(home.tested().scores)
+    assert np.abs(scores[0] - scores[1]).max() < 1e-3
+    assert np.abs(scores[0] - scores[2]).max() > 0.02
+
+
+@pytest.mark.parametrize(
+    ("who", "name", "told"),
+    [
+        ("active", "marvell", "active: protocol=shared sends no residuals for marvell to protect"),
+        ("passive", "hidden_noise", "passive: under protocol=shared no party knows what it forwards.*hidden_noise"),
+    ],
+)
+def test_where_weights_are_shared_there_is_nothing_for_them_to_see(
+    tmp_path: Path, who: str, name: str, told: str
+) -> None:
+    settings = small_settings(learner="network", learner_options={"hidden": 3, "backward": "shared"}, patience=0)
+    defended: dict[str, Any] = {f"{who}_defences": with_defences(load(name))}
+    with house(tmp_path, settings=settings, **defended) as home, pytest.raises(FederationError, match=told):
+        home.train()
 
 
 def test_without_a_defence_nothing_is_drawn_and_nothing_changes() -> None:
