@@ -161,6 +161,9 @@ class _PeerInProcess:
     def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
         self._exchange.receive_residuals(self._sender, step, vector.whole())
 
+    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
+        self._exchange.receive_hidden(self._sender, step, vector)
+
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         return self._exchange.answer_sums(self._sender, step, vector)
 

@@ -29,6 +29,7 @@ def test_a_rung_trains_what_one_place_trains_and_answers_after_a_restart(
     with Federation.start(processes) as federation:
         outcome = federation.train()
         agreement = RunFolder(tmp_path / "parties").record("active").agreement
+        assert agreement is not None
         plan, problem = agreement.plan, registered_problem(processes, "wine", agreement.plan)
         assert isinstance(plan.family, Network)
         assert (plan.family.backward, plan.cipher) == (backward, backward)

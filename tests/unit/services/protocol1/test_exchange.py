@@ -323,6 +323,10 @@ class _Repeating:
         self._peer.send_residuals(session_id, step, vector)
         self._again("send_residuals", session_id, step, vector)
 
+    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
+        self._peer.send_hidden(session_id, step, vector)
+        self._again("send_hidden", session_id, step, vector)
+
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         answer = self._peer.decrypt(session_id, step, vector)
         self._again("decrypt", session_id, step, vector)

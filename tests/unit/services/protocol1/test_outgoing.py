@@ -229,6 +229,9 @@ class Late:
             assert self._answered.wait(HANGS)
         self._peer.send_residuals(session_id, step, vector)
 
+    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
+        self._peer.send_hidden(session_id, step, vector)
+
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         answer = self._peer.decrypt(session_id, step, vector)
         if self._sender == "active":
