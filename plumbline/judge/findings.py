@@ -121,7 +121,7 @@ class Findings(Sequence[Finding]):
     @property
     def result(self) -> ProtocolResult:
         """The run in short, to stand beside one under another protocol."""
-        return result_of(self.summary, self.answer, self.training)
+        return result_of(self.summary, self.answer, self.predictions.attacks, self.training)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plumbline.judge.answer import Answer
+from plumbline.judge.answer import Answer, listed
 from plumbline.judge.federation_part import at
+from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
-from services.common.run_records import NOT_APPLICABLE
+from services.common.run_records import DONE, FAILED, AttackStatus
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class AttackTold:
         guess: the share of labels that a guess has right; None of what isn't labels.
         is_exposed: whether a tenth of what was unknown of labels is told, beyond chance.
         reason: why it wasn't done.
+        status: ``done``, ``not applicable`` or ``failed``.
     """
 
     attack: str
@@ -31,6 +33,7 @@ class AttackTold:
     guess: float | None = None
     is_exposed: bool = False
     reason: str = ""
+    status: AttackStatus = DONE
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class ProtocolResult:
         auc: likewise.
         seconds: of all epochs.
         bytes: of all messages.
+        failed: attacks that failed, on training and on predictions: what they would have told is unknown.
     """
 
     protocol: str
@@ -58,6 +62,7 @@ class ProtocolResult:
     auc: float
     seconds: float
     bytes: int
+    failed: tuple[str, ...] = ()
 
     @property
     def best_on_labels(self) -> AttackTold | None:
@@ -70,7 +75,12 @@ class ProtocolResult:
         return next((one for one in self.training if (one.attack, one.party) == (attack, party)), None)
 
 
-def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFinding]) -> ProtocolResult:
+def result_of(
+    summary: RunSummary,
+    answer: Answer,
+    predictions: Sequence[AttackFinding],
+    training: Sequence[TrainingFinding],
+) -> ProtocolResult:
     """Sum up a run."""
     columns = answer.columns
     parts = [part.mean for one in columns if (part := at(one.levels).part) is not None]
@@ -82,7 +92,7 @@ def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFi
             right = 1 - verdict.error
         guess = None if verdict is None else 1 - verdict.e0
         is_exposed = verdict is not None and verdict.is_exposed
-        told.append(AttackTold(one.attack, one.party, one.kind, right, guess, is_exposed, one.reason))
+        told.append(AttackTold(one.attack, one.party, one.kind, right, guess, is_exposed, one.reason, one.status))
     return ProtocolResult(
         protocol=summary.agreement.plan.protocol,
         training=tuple(told),
@@ -93,6 +103,10 @@ def result_of(summary: RunSummary, answer: Answer, training: Sequence[TrainingFi
         auc=summary.auc,
         seconds=sum(epoch.seconds for epoch in summary.epochs),
         bytes=summary.total_bytes,
+        failed=tuple(
+            [one.attack for one in predictions if one.status == FAILED]
+            + [f"{one.attack} by {one.party}" for one in training if one.status == FAILED]
+        ),
     )
 
 
@@ -139,6 +153,8 @@ def _beside(first: ProtocolResult, other: ProtocolResult) -> str:
         )
     else:
         sentences.append(f"{other.exposed} of {other.columns} columns are exposed, where {first.exposed} were.")
+    if other.failed:
+        sentences.append(f"Failed under it, so that what they would have told is unknown: {listed(other.failed)}.")
     lost = 100 * max(0.0, first.accuracy - other.accuracy)
     sentences.append(
         f"It costs {lost:.1f} points of accuracy, {_times(other.seconds, first.seconds)} the time of training and "
@@ -163,7 +179,7 @@ def _told_words(told: AttackTold | None) -> str:
     if told is None:
         return "not mounted"
     if told.right is None:
-        return "can't be mounted" if told.reason else NOT_APPLICABLE
+        return {DONE: "not scored", FAILED: FAILED}.get(told.status, "can't be mounted")
     guess = "" if told.guess is None else f", {share_of(told.guess)} by guessing"
     return f"{told.kind}: {share_of(told.right)}{guess}"
 

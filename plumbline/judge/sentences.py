@@ -88,7 +88,7 @@ class _Case:
         """Names of the parties that could have sent something else, and were never tried as such."""
         if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
             return []
-        tried = {one.party for one in self.training if one.conduct != "listens" and not _has_failed(one)}
+        tried = {one.party for one in self.training if one.conduct != "listens" and one.status != FAILED}
         return [one.name for one in self.summary.parties if one.name not in tried]
 
 
@@ -396,15 +396,15 @@ def _untried_on_labels(case: _Case) -> list[str]:
     judged = {one.party for one in case.labels}
     silent = [case.title(name) for name in case.passive if name not in judged]
     without = [f"What {together(silent)} can tell of them was not measured."] if silent else []
-    failed = [one.attack for one in case.training if one.party in case.passive and _has_failed(one)]
+    failed = [one.attack for one in case.training if one.party in case.passive and one.status == FAILED]
     return [*without, *_untried(case, [name for name in case.honest if name in case.passive], failed)]
 
 
 def _untried_on_columns(case: _Case) -> list[str]:
     """What might have told columns, and was not tried or failed."""
     active = case.summary.agreement.active.name
-    failed = [one.attack for one in case.predictions.attacks if one.sees_scores and _has_failed(one)]
-    failed += [one.attack for one in case.training if one.party == active and _has_failed(one)]
+    failed = [one.attack for one in case.predictions.attacks if one.sees_scores and one.status == FAILED]
+    failed += [one.attack for one in case.training if one.party == active and one.status == FAILED]
     return _untried(case, [name for name in case.honest if name == active], failed)
 
 
@@ -444,16 +444,10 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         else:
             sentences.append(f"{who}: mount {REPLACING[0]} (--attacks), as --adversary both does on either side.")
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
-    failed = [one.attack for one in everything if _has_failed(one)]
+    failed = [one.attack for one in everything if one.status == FAILED]
     if failed:
         sentences.append(f"Failed, so that what they would have told is unknown: {listed(failed)}.")
     return sentences
-
-
-def _has_failed(finding: AttackFinding | TrainingFinding) -> bool:
-    if isinstance(finding, AttackFinding):
-        return finding.status == FAILED
-    return not finding.kind and f"{finding.attack} failed with" in finding.reason
 
 
 def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], party: str = "") -> int:

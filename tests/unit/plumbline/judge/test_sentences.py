@@ -245,7 +245,9 @@ def test_who_was_tried_as_honest_only_leaves_nobody_green(tmp_path: Path) -> Non
         run, "passive", "auxiliary_ciphertext(iota=2)", NOT_APPLICABLE, reason="it can't work with these numbers"
     )
     add_outcome(run, "active", "auxiliary_ciphertext", FAILED, reason="auxiliary_ciphertext failed with KeyError")
-    assert [one.light for one in answer(run).parties] == ["green", "grey"]
+    failed = answer(run)
+    assert [one.light for one in failed.parties] == ["green", "grey"]
+    assert "Failed, so that what they would have told is unknown: auxiliary_ciphertext." in failed.not_measured
 
 
 @pytest.mark.parametrize(("conduct", "light"), [("replaces_messages", "green"), ("listens", "grey"), (None, "grey")])
