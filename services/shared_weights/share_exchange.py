@@ -44,7 +44,8 @@ from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.validation import Validation
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
+from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, keygen, to_bytes
+from vfl.crypto.keys import MINIMUM_SECURE_BITS
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
 
@@ -77,6 +78,11 @@ class _Received:
     values: tuple[int, ...]
 
 
+def made_key(bits: int) -> PrivateKey:
+    """A new key pair. That a plan has so short keys was consented to."""
+    return keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
+
+
 class ShareExchange:
     """Keeps one party's messages in order, for its own loop and for its peers' threads at once.
 
@@ -94,7 +100,6 @@ class ShareExchange:
         timeout: float,
         state: State | None = None,
         ledger: OpeningLedger | None = None,
-        validation_key: PrivateKey | None = None,
     ) -> None:
         """Make a session's exchange of the party ``name``.
 
@@ -106,7 +111,6 @@ class ShareExchange:
             timeout: seconds to wait for a peer's message.
             state: where it keeps what it has opened.
             ledger: counts what others are opened about this party's records.
-            validation_key: for pads and nothing else; None where this party hides nothing.
         """
         self._terms, self._name, self._holder, self._timeout = terms, name, holder, timeout
         self._sizes = MessageSizes(terms)
@@ -120,7 +124,9 @@ class ShareExchange:
         self._serving_key: PrivateKey | None = None
         self._frozen: list[Outgoing] = []
         self._shown_to_validate: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
-        self._validation = Validation(terms, validation_key, holder.engine)
+        hides = self._sizes.is_sent(Kind.PADS, name, terms.agreement.active.name)
+        pads_key = made_key(terms.agreement.plan.key_bits) if hides else None
+        self._validation = Validation(terms, pads_key, holder.engine)
         self._received: dict[tuple[Kind, str, int], _Received] = {}
         self._condition = threading.Condition()
         # Held while others' features are used: they are forgotten at the end, and not before.

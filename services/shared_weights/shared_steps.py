@@ -14,15 +14,14 @@ from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.common.state_folder import State, StateInMemory
 from services.shared_weights.opening_ledger import OpeningLedger
-from services.shared_weights.share_exchange import Outgoing, ShareExchange
+from services.shared_weights.share_exchange import Outgoing, ShareExchange, made_key
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_half import begin_half
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import Engine, PackingImpossible, PrivateKey, keygen
-from vfl.crypto.keys import MINIMUM_SECURE_BITS
+from vfl.crypto import Engine, PackingImpossible
 from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Half, OwnData, Send
@@ -105,16 +104,8 @@ class SharedSteps:
                 holder = ShareHolder(terms, name, others.forward, key, engine, backward=others.backward)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        hides = agreement.validates_on_shares and name != agreement.active.name
         exchange = ShareExchange(
-            terms,
-            name,
-            key,
-            holder,
-            timeout=means.timeout,
-            state=means.state,
-            ledger=means.ledger,
-            validation_key=made_key(agreement.plan.key_bits) if hides else None,
+            terms, name, key, holder, timeout=means.timeout, state=means.state, ledger=means.ledger
         )
         return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
 
@@ -243,11 +234,6 @@ class SharedSteps:
             )
             for one in messages
         ]
-
-
-def made_key(bits: int) -> PrivateKey:
-    """A new key pair. That a plan has so short keys was consented to."""
-    return keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
 
 
 def _all_done(sending: Iterable[Future[None]]) -> None:
