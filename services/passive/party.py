@@ -303,7 +303,7 @@ class PassiveParty:
         _log.info("Contributing to the scores of %d records.", len(rows))
         answer, products = b"", None
         if model.stays_shared:
-            content = tuple(rows), hashlib.sha256(masked).digest()
+            content = [hashlib.sha256(one).digest() for one in (np.array(rows, dtype=np.int64).tobytes(), masked)]
             request = session_id, request_id
             answer, products = self._asked(request, content, lambda: self._on_shares(model, rows, masked))
         share = replace(model.share_of(rows, products), submissions_seen=self._submissions.of_session(session_id))

@@ -32,6 +32,8 @@ from vfl.learning import Learner, LinearPart
 _MASKED_BYTES = 3 << 20
 # Twice as many as an active party has on their way.
 _REMEMBERED_REQUESTS = 128
+# As much as the coordinator keeps of shares that wait for their sum: answers without theirs are of no use.
+_REMEMBERED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +199,6 @@ class AskedOnce:
         answer: Future[tuple[bytes, Residues]] = Future()
         with self._lock:
             known, found = self._answers.setdefault(request, (content, answer))
-            while len(self._answers) > _REMEMBERED_REQUESTS:
-                del self._answers[next(iter(self._answers))]
         if known != content:
             raise OutOfOrder(f"Request {request[1]} was for other records; ask again under another number.")
         if found is answer:
@@ -208,4 +208,20 @@ class AskedOnce:
                 with self._lock:
                     self._answers.pop(request, None)
                 answer.set_exception(error)
+            self._forget_oldest()
         return found.result()
+
+    def _forget_oldest(self) -> None:
+        """Forget what is beyond the bounds; the newest stays, whatever it holds."""
+        with self._lock:
+            held = sum(_bytes_of(one) for _, one in self._answers.values())
+            while len(self._answers) > _REMEMBERED_REQUESTS or (held > _REMEMBERED_BYTES and len(self._answers) > 1):
+                held -= _bytes_of(self._answers.pop(next(iter(self._answers)))[1])
+
+
+def _bytes_of(answer: Future[tuple[bytes, Residues]]) -> int:
+    """What an answer holds; one that is being drawn holds nothing yet."""
+    if not answer.done():
+        return 0
+    masked, residues = answer.result()
+    return len(masked) + residues.nbytes

@@ -16,7 +16,7 @@ from services.party.model_file import KeptModel, packed, unpacked
 from services.party.party_model import PartyModel
 from services.shared_weights.share_exchange import made_key
 from services.shared_weights.share_messages import Kind
-from services.shared_weights.shared_serving import SharedPart, records_at_once
+from services.shared_weights.shared_serving import AskedOnce, SharedPart, records_at_once
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.parties import ACTIVE, House, active_data, house, party_data, small_settings
@@ -164,6 +164,29 @@ def test_nothing_depends_on_what_a_message_holds(served: House) -> None:
         for owner in strangers:
             with pytest.raises(NotAllowed):
                 model.on_shares(Engine()).keep(owner, answer, len(rows))
+
+
+@pytest.mark.parametrize(("size", "count", "kept"), [(3 << 20, 40, 21), (1_000, 200, 128), (65 << 20, 2, 1)])
+def test_answers_that_are_kept_are_bounded_in_number_and_in_bytes(size: int, count: int, kept: int) -> None:
+    """The largest messages fill 64 MiB long before 128 requests do."""
+    asked, drawn = AskedOnce(), list[int]()
+
+    def ask(request: int) -> bytes:
+        def draw() -> tuple[bytes, Any]:
+            drawn.append(request)
+            return bytes(size), np.zeros((1, 1), dtype=np.uint64)
+
+        return asked(("session", request), request, draw)[0]
+
+    for request in range(count):
+        assert len(ask(request)) == size
+        ask(request)
+    assert drawn == list(range(count))
+    for request in range(count - kept, count):
+        ask(request)
+    assert len(drawn) == count
+    ask(count - kept - 1)
+    assert drawn[count:] == [count - kept - 1]
 
 
 def test_numbers_are_no_answer_where_weights_stay_shared(served: House) -> None:
