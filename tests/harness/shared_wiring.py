@@ -3,18 +3,24 @@
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import grpc
 import numpy as np
 
+from protos.v1 import shared_weights_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.protocol1.vectors import PublicKeyShown, WireVector
+from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
+from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from vfl.arrays import FloatArray
 from vfl.learning import OwnData
@@ -44,6 +50,33 @@ class DirectSharePeer:
 
 def direct(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
     return DirectSharePeer(sender, lambda _: exchanges[receiver])
+
+
+@contextmanager
+def over_mutual_tls(certificates: Path) -> Iterator[MakePeer]:
+    """Peers that a server of their own serves, each with its certificate."""
+    with ExitStack() as stack:
+        addresses: dict[str, str] = {}
+
+        def linked(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
+            if receiver not in addresses:
+                addresses[receiver] = _serve(stack, certificates, receiver, lambda _: exchanges[receiver])
+            return ShareLink(receiver, transport_of(certificates, sender).dial(addresses[receiver], receiver), 20.0)
+
+        yield linked
+
+
+def _serve(stack: ExitStack, certificates: Path, name: str, exchange_of: Callable[[str], ShareExchange]) -> str:
+    servicer = shared_servicer.SharedWeightsServicer(exchange_of)
+
+    def register(server: grpc.Server) -> None:
+        shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(servicer, server)
+
+    server, port = transport_of(certificates, name).serve(
+        "127.0.0.1:0", [register], shared_servicer.PERMISSIONS, [shared_servicer.SERVICE_NAME]
+    )
+    stack.callback(lambda: server.stop(None).wait())
+    return f"127.0.0.1:{port}"
 
 
 @contextmanager

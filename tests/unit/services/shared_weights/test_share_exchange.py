@@ -1,30 +1,24 @@
 """The exchange with a thread for each party, over real mTLS as well, and what it refuses."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 
-from protos.v1 import shared_weights_pb2_grpc
 from services.common.certificates import create_federation_certificates
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, role_of
 from services.protocol1.vectors import PublicKeyShown, WireVector
-from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import Outgoing, ShareExchange
-from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
-from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import (
     SHARED_PLAN,
     SharedProblem,
@@ -32,7 +26,7 @@ from tests.harness.shared_sessions import (
     largest_error,
     trained_in_float64,
 )
-from tests.harness.shared_wiring import DirectSharePeer, Exchanges, as_session, run_all, wired_shares
+from tests.harness.shared_wiring import DirectSharePeer, as_session, over_mutual_tls, run_all, wired_shares
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.shares import Shares
 
@@ -77,32 +71,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_three_parties_train_over_mutual_tls(certificates: Path) -> None:
     problem = SharedProblem.random(columns=(3, 2, 1))
-    with ExitStack() as stack:
-        addresses: dict[str, str] = {}
-
-        def linked(sender: str, receiver: str, exchanges: Exchanges) -> ShareLink:
-            if receiver not in addresses:
-                addresses[receiver] = _serve(stack, certificates, receiver, lambda _: exchanges[receiver])
-            return ShareLink(receiver, transport_of(certificates, sender).dial(addresses[receiver], receiver), 20.0)
-
-        parties = stack.enter_context(wired_shares(problem, peer=linked))
+    with over_mutual_tls(certificates) as linked, wired_shares(problem, peer=linked) as parties:
         session = as_session(problem, SHARED_PLAN, parties)
         first = session.joined()
         run_all(parties, session.terms)
         assert largest_error(session, trained_in_float64(session, first)) < 1e-9
-
-
-def _serve(stack: ExitStack, certificates: Path, name: str, exchange_of: Callable[[str], ShareExchange]) -> str:
-    servicer = shared_servicer.SharedWeightsServicer(exchange_of)
-
-    def register(server: grpc.Server) -> None:
-        shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(servicer, server)
-
-    server, port = transport_of(certificates, name).serve(
-        "127.0.0.1:0", [register], shared_servicer.PERMISSIONS, [shared_servicer.SERVICE_NAME]
-    )
-    stack.callback(lambda: server.stop(None).wait())
-    return f"127.0.0.1:{port}"
 
 
 # --- one party, whose peer is the test ---
