@@ -19,7 +19,6 @@ from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 from services.protocol1.vectors import WireVector
 from services.shared_weights.opening import stays_shared
-from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
@@ -36,7 +35,7 @@ ONE_EPOCH = SHARED_PLAN.changed(protocol="shared", epochs=1)
 PLANS = {2: ONE_EPOCH.changed(validation_fraction=0.4, patience=1), 3: ONE_EPOCH}
 OF_VALIDATION = {Kind.VALIDATION, Kind.PADS, Kind.DIFFERENCES, Kind.CROSSED, Kind.WORD}
 # Of any session, whatever becomes of its weights; in an order that all workers have.
-OF_STEPS = {
+OF_STEPS: dict[int, list[Kind]] = {
     2: [kind for kind in Kind if kind is not Kind.HANDED],
     3: [kind for kind in Kind if kind not in OF_VALIDATION],
 }
@@ -80,7 +79,6 @@ class Session:
 
             def peer(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
                 link: Any = linked(sender, receiver, exchanges)
-                assert isinstance(link, ShareLink)
                 send = link.send_values
 
                 def instead(session_id: str, kind: Kind, step: int, vector: WireVector) -> None:

@@ -1,7 +1,7 @@
 """Models whose weights stay shared: what is frozen, once, and what a request tells whom."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attacks.bayes.method_of_moments import MethodOfMoments
 from defences import load
+from services.adversary.knowledge import own_class_rows
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.party.model_file import KeptModel, packed, unpacked
 from services.party.party_model import PartyModel
@@ -79,6 +81,40 @@ def test_scores_are_those_of_the_weights_that_nobody_has(served: House) -> None:
     # Whatever the masks, and whatever else is asked for with it.
     assert np.array_equal(first.scores, again.scores[::-1])
     assert all(0.01 < np.abs(one).max() < 4 for one in weights.values())
+
+
+def test_a_label_party_with_chosen_columns_reads_its_own_class_rows_off_scores(served: House) -> None:
+    """In one request more, about one record, than it has columns, its bias included."""
+    newest, asked = served.active._serving.newest, list[int]()
+    assert newest is not None
+
+    def score(model: PartyModel, rows: Sequence[int]) -> FloatArray:
+        asked.append(len(rows))
+        return served.active._scoring.scores(model, rows)
+
+    found = own_class_rows(newest.model, score)
+    truth = joined(models_of(served))["active"].T
+    assert found is not None
+    assert np.abs(found - (truth - truth[0])).max() < 1e-9
+    assert asked == [1] * (newest.model.features.shape[1] + 1)
+    defended = replace(newest.model.agreement, score_defences=("score_rounding",))
+    assert own_class_rows(replace(newest.model, agreement=defended), score) is None
+
+
+@pytest.mark.parametrize("opening", ["always", "guarded"])
+def test_an_adversary_is_given_its_own_class_rows_where_nothing_is_opened(tmp_path: Path, opening: str) -> None:
+    with house(tmp_path, settings=small_settings(protocol="shared", opening=opening, batch_size=19, epochs=1)) as home:
+        home.train()
+        newest = home.active._serving.newest
+        assert newest is not None
+        known = home.active._knowledge_of(newest)
+        tests = newest.model.rows.test
+        view = known.view(tests, home.active._scoring.scores(newest.model, tests.tolist()))
+    assert (known.own_rows is None) == (opening == "always")
+    assert view.weights_active is not None
+    assert view.bias is not None
+    assert view.weights_passive is None
+    assert np.isfinite(MethodOfMoments().reconstruct(view)).all()
 
 
 def test_no_share_is_written_beside_another(served: House) -> None:
