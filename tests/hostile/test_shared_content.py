@@ -78,7 +78,7 @@ class Session:
             patch.setattr(Engine, "product", counted)
 
             def peer(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
-                link: Any = linked(sender, receiver, exchanges)
+                link = linked(sender, receiver, exchanges)
                 send = link.send_values
 
                 def instead(session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
@@ -88,7 +88,7 @@ class Session:
                         vector = replace(vector, data=content(key, vector))
                     send(session_id, kind, step, vector)
 
-                link.send_values = instead
+                vars(link)["send_values"] = instead
                 return link
 
             with wired_shares(problem, plan, peer=peer) as wired, ThreadPoolExecutor(len(columns)) as threads:
