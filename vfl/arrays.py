@@ -12,6 +12,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+# What reading a damaged .npz file, or a header within, raises: zipfile has a RuntimeError for a flipped flag.
+BROKEN_ARRAYS = (ValueError, KeyError, EOFError, OSError, TypeError, RuntimeError, zipfile.BadZipFile)
+
 
 def write_arrays(file: Path | BinaryIO, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays as an .npz file that ``numpy.load`` reads, to a path or to an open file.

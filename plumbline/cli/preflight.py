@@ -14,6 +14,7 @@ from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 from services.common.agreement import TrainingPlan
 from services.common.settings import environment_values, settings_of
+from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data.faults import bounded, counted
 from vfl.data.typed_tables import TypedTable
 from vfl.learning.forms import most_forms
@@ -97,7 +98,8 @@ class Preflight:
             f"sends other messages than the protocol's reads no more there than is opened: this one {opened:,} bits, "
             f"where {self.rows:,} labels of {self.classes} classes have {labels:,.0f} at most; the active party "
             f"{columns * plan.opening_bits} bits for each of its columns, where a record of this table has "
-            f"{self.features * plan.feature_fraction_bits:,}."
+            f"{self.features * plan.feature_fraction_bits:,}. With a patience, each epoch that is validated tells the "
+            f"active party {WORD_BITS} bits more, and which one is kept tells this one a few."
         )
 
     @property

@@ -148,4 +148,7 @@ def _answered_lines(answered: list[dict[str, Any]]) -> Iterator[str]:
 
 def _opened_lines(opened: dict[str, int]) -> Iterator[str]:
     for owner, bits in opened.items():
-        yield f"{owner} was opened weights that could carry {bits:,} bits about a record's labels or columns"
+        yield (
+            f"{owner} was told, by opened weights or by validations on shares, what could carry {bits:,} bits about a "
+            "record's labels or columns"
+        )

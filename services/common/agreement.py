@@ -431,7 +431,7 @@ class Agreement:
     @property
     def validated_epochs(self) -> int:
         """In how many epochs every passive party helps to validate: the last one of shared weights without patience."""
-        if self.plan.shares_weights and not self.plan.patience:
+        if self.plan.shares_weights and not self.validates_on_shares:
             return 1
         return min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
 
@@ -443,7 +443,7 @@ class Agreement:
     @property
     def validates_on_shares(self) -> bool:
         """Whether the label party is shown a validation loss of weights that are shared, after epochs."""
-        return self.plan.shares_weights and self.plan.patience > 0
+        return self.plan.shares_weights and self.plan.patience > 0 and self.row_counts.validation > 0
 
     @property
     def total_features(self) -> int:

@@ -131,7 +131,12 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         ]
     if not agreement.plan.rerandomise:
         warnings.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
-    if agreement.plan.patience and agreement.validated_epochs < agreement.plan.epochs:
+    if agreement.plan.patience and not agreement.row_counts.validation:
+        warnings.append(
+            f"patience stops nothing: {agreement.plan.validation_fraction:g} of {agreement.active.aligned_rows} "
+            "records is less than one to validate with. Set a larger validation_fraction, or patience to 0."
+        )
+    elif agreement.plan.patience and agreement.validated_epochs < agreement.plan.epochs:
         warnings.append(
             f"Early stopping chooses among {agreement.validated_epochs} of {agreement.plan.epochs} epochs: no more are "
             "validated, since every validation is one more answer about the same records (PLUMBLINE_MOST_FORMS of the "

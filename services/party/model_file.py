@@ -7,7 +7,6 @@ hash of the table and that of the features, so that a model is never used with o
 import io
 import json
 import logging
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -27,7 +26,7 @@ from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
 from services.shared_weights.opening import stays_shared
 from services.shared_weights.shared_serving import SharedPart
-from vfl.arrays import FloatArray, IntArray, write_arrays
+from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.learning import Part
 from vfl.learning.score_quality import ScoreQuality
 
@@ -213,7 +212,7 @@ def _read(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = dict(archive)
         return arrays, dict(json.loads(arrays[_HEADER].tobytes()))
-    except (ValueError, KeyError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
+    except BROKEN_ARRAYS as error:
         raise broken(_WHAT, error) from error
 
 

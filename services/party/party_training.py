@@ -21,7 +21,6 @@ from services.common.learner_calls import LearnerCalls
 from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
-from services.common.state_folder import State, StateInMemory
 from services.network.deadlines import carrying_the_deadline
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
@@ -43,6 +42,9 @@ from vfl.learning import Ask, BatchSchedule, BlockSchedule, Forward, OwnData, Pa
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
+
+# Of a share of a weight, an integer of some 100 bits, and its place.
+_SHARE_BYTES = 64
 
 E = TypeVar("E", GradientExchange, ShareExchange)
 
@@ -68,8 +70,7 @@ class TrainingMeans:
         defences: what the party applies to residuals and parameters.
         share_peers: the other ends of training on shared weights, by name.
         engine: computes what is shared.
-        state: where the party keeps what it has opened.
-        ledger: counts what others are opened about the party's records, over all sessions.
+        ledger: counts what others are opened about the party's records, over all sessions, and keeps it.
         others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
     """
 
@@ -82,8 +83,7 @@ class TrainingMeans:
     defences: PartyDefences = field(default_factory=PartyDefences)
     share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
-    state: State = field(default_factory=StateInMemory)
-    ledger: OpeningLedger | None = None
+    ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
     others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None
 
 
@@ -98,6 +98,7 @@ class PartyTraining:
         gridded: (aligned rows, d) features on the grids of their columns; private to this party.
         half: the party's half of the learner that the plan names.
         exchange: the party's messages, under the plan's protocol.
+        shared_loss: of the epoch that was validated last, at the label party, where weights are shared; NaN for none.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class PartyTraining:
         self._frozen: SharedPart | None = None
         # Shares after every epoch that may be kept, until one is.
         self._shares_after_epoch: dict[int, FloatArray] = {}
-        self._shared_loss = math.nan
+        self.shared_loss = math.nan
         self._kept_epoch: int | None = None
         self._epoch_runs = False
         self._token_key = secrets.token_bytes(32)
@@ -203,7 +204,6 @@ class PartyTraining:
             means.engine,
             means.timeout,
             means.executor,
-            means.state,
             means.ledger,
             means.others(self.agreement, self.name, self._features),
             means.observer,
@@ -263,13 +263,8 @@ class PartyTraining:
                 self._end_sharing(shared)
         elif self.agreement.validates(epoch):
             loss = shared.validate((epoch + 1) * self.schedule.steps_per_epoch)
-            self._shared_loss = math.nan if loss is None else loss
+            self.shared_loss = math.nan if loss is None else loss
             self._shares_after_epoch[epoch] = self.half.weights
-
-    @property
-    def shared_loss(self) -> float:
-        """Of the epoch that was validated last, at the label party, where weights are shared; NaN for none."""
-        return self._shared_loss
 
     def _end_sharing(self, shared: SharedSteps) -> None:
         """Open the weights, or freeze them as they are shared; then nothing is left of the shares of earlier epochs."""
@@ -318,7 +313,6 @@ class PartyTraining:
             self.exchange.end(f"{self.name} stopped at the opening: {told(error)}")
             raise
         self._shares_after_epoch.clear()
-        self._parts_after_epoch = [self._part for _ in self._parts_after_epoch]
 
     @property
     def model(self) -> PartyModel:
@@ -475,9 +469,11 @@ class PartyTraining:
 
 def _check_kept_weights(agreement: Agreement, features: int) -> None:
     """Each epoch's weights are kept until training ends; raises InvalidMessage where they would fill the memory."""
-    size = agreement.plan.epochs * features * agreement.residual_columns * 8
+    plan = agreement.plan
+    of_epoch = agreement.total_features * _SHARE_BYTES if plan.shares_weights else features * 8
+    size = plan.epochs * of_epoch * agreement.residual_columns
     if size > limits.KEPT_WEIGHTS_BYTES:
         raise InvalidMessage(
-            f"The weights of {agreement.plan.epochs} epochs take {size >> 20} MiB, at most "
+            f"The weights of {plan.epochs} epochs take {size >> 20} MiB, at most "
             f"{limits.KEPT_WEIGHTS_BYTES >> 20} can be kept: choose fewer epochs."
         )

@@ -74,7 +74,7 @@ class PartySession:
         agreement, aligned = joined.agreement, joined.aligned
         settings, defences = context.settings, context.defences
         check_consent(agreement, settings, joined.described)
-        ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else None
+        ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else OpeningLedger.in_memory()
         training = _training_of(context, joined, labels, ledger)
         channels = channels_of(agreement, context.name)
         session = cls(
@@ -138,7 +138,7 @@ def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
 
 
 def _training_of(
-    context: PartyContext, joined: Joined, labels: IntArray | None, ledger: OpeningLedger | None
+    context: PartyContext, joined: Joined, labels: IntArray | None, ledger: OpeningLedger
 ) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
     plan, peers = agreement.plan, agreement.peers_of(context.name)
@@ -154,7 +154,6 @@ def _training_of(
         defences=context.defences,
         share_peers={peer.name: context.share_peers[peer.name] for peer in peers} if plan.shares_weights else {},
         engine=context.engine,
-        state=context.state,
         ledger=ledger,
         others=context.adversary.other_features,
     )

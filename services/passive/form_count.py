@@ -11,7 +11,6 @@ import io
 import json
 import logging
 import threading
-import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,7 +24,7 @@ from services.common.state_folder import State, StateError, StateInMemory, secre
 from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features, keys_of_records
-from vfl.arrays import FloatArray, IntArray, write_arrays
+from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
 from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
 
@@ -266,7 +265,7 @@ def _unpacked(content: bytes) -> dict[str, _Account]:
                 )
                 for number, one in enumerate(header["accounts"])
             }
-    except (ValueError, KeyError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
+    except BROKEN_ARRAYS as error:
         # Not an empty count: who can break the file could ask without end.
         raise StateError(
             f"{FORMS} of this party's state is broken: put the folder back from a copy. Deleting it forgets what every "

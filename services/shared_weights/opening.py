@@ -131,7 +131,7 @@ def _refused_by(agreement: Agreement, party: PartyDescription, bits: Mapping[str
 
 
 def guard_opening(
-    agreement: Agreement, name: str, labels: IntArray | None, mode: str, ledger: OpeningLedger | None = None
+    agreement: Agreement, name: str, labels: IntArray | None, mode: str, ledger: OpeningLedger
 ) -> list[str]:
     """Warn of what this party's data may tell those who are opened their weights, or say why nobody is.
 
@@ -143,7 +143,7 @@ def guard_opening(
         name: the party's.
         labels: class indices of the aligned records; the label party's only.
         mode: warn, refuse (raises instead) or off. Of an opening, nothing is raised where weights stay shared.
-        ledger: of what earlier sessions opened about the same records; None for nothing.
+        ledger: of what earlier sessions opened about the same records.
 
     Raises:
         OutOfOrder: in any mode where this opening and earlier ones are together what the owner refuses;
@@ -162,7 +162,7 @@ def guard_opening(
         ]
     if not plan.shares_weights:
         return []
-    bits = {owner: of + (ledger.before(owner) if ledger else 0) for owner, of in _told(agreement, name).items()}
+    bits = {owner: of + ledger.before(owner) for owner, of in _told(agreement, name).items()}
     for threat in _refused_by(agreement, agreement.party(name), bits):
         raise OutOfOrder(
             f"{threat.sentence}. To train again, set PLUMBLINE_SERVING=shared, or PLUMBLINE_OPENING=always at {name}."
@@ -211,10 +211,10 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
             yield _Threat(name, _reader(agreement, active, bits, "features", name), f", where a record has {record}")
 
 
-def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger | None) -> Iterator[str]:
+def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger) -> Iterator[str]:
     """At a passive party, whose shares a validation is of: its label party chooses what it multiplies them with."""
     active, record = agreement.active.name, _record_bits(agreement, name)
-    shown, earlier = validation_bits(agreement), ledger.before(agreement.active.name) if ledger else 0
+    shown, earlier = validation_bits(agreement), ledger.before(agreement.active.name)
     if shown and shown + earlier > _TOLERATED * record:
         before = " of this session and what earlier ones opened" if earlier else ""
         yield (
@@ -225,14 +225,19 @@ def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger | 
 
 
 def _told(agreement: Agreement, name: str) -> dict[str, int]:
-    """What a session opens that could be about a party's records, and what its validations show, in bits."""
-    shown = 0 if name == agreement.active.name else validation_bits(agreement)
+    """What a session opens that could be about a party's records, and what its validations tell, in bits."""
+    shown = kept_epoch_bits(agreement) if name == agreement.active.name else validation_bits(agreement)
     return {owner: bits + shown for owner, bits in opened_to(agreement, name).items()}
 
 
 def validation_bits(agreement: Agreement) -> int:
     """How many bits the label party is shown by validations of weights that are shared, at most."""
     return WORD_BITS * agreement.validated_epochs if agreement.validates_on_shares else 0
+
+
+def kept_epoch_bits(agreement: Agreement) -> int:
+    """How many bits about labels the other party is told by the epoch that is kept after such validations."""
+    return (agreement.validated_epochs - 1).bit_length() if agreement.validates_on_shares else 0
 
 
 def _record_bits(agreement: Agreement, name: str) -> int:
@@ -244,7 +249,8 @@ def _record_bits(agreement: Agreement, name: str) -> int:
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:
     """Who could read what, and how many bits."""
     earlier = " of this session and earlier ones" if bits > _told(agreement, of)[owner] else ""
-    shown = " and validation losses" if _told(agreement, of) != opened_to(agreement, of) else ""
+    told = "the epoch that is kept" if of == agreement.active.name else "validation losses"
+    shown = f" and {told}" if _told(agreement, of) != opened_to(agreement, of) else ""
     return (
         f"{owner} could read {what} of {of} from its opened weights{shown}{earlier}, if it encrypts other columns than "
         f"its own: up to {bits} bits"

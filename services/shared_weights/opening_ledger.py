@@ -6,7 +6,6 @@ for every record that took part. What can't be written is not opened.
 
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.errors import OutOfOrder
-from services.common.state_folder import State, StateError
-from vfl.arrays import write_arrays
+from services.common.state_folder import State, StateError, StateInMemory
+from vfl.arrays import BROKEN_ARRAYS, write_arrays
 
 LEDGER = "openings.npz"
 _HEADER, _VERSION = "header", 1
@@ -28,6 +27,14 @@ class _Account:
 
     records: NDArray[np.uint64]
     bits: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what `count` never wrote."""
+        records, bits = self.records, self.bits
+        if records.dtype != np.uint64 or bits.dtype != np.int64 or records.ndim != 1 or records.shape != bits.shape:
+            raise ValueError("an account has a number for each record")
+        if (records[1:] <= records[:-1]).any() or (bits < 0).any():
+            raise ValueError("an account has records in order, and bits about them")
 
     def of(self, records: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The bits about these records; 0 for one that isn't known."""
@@ -46,11 +53,20 @@ _NOTHING = _Account(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
 
 class OpeningLedger:
-    """Counts what a session adds to what others were opened about its records."""
+    """Counts what a session adds to what others were opened about its records.
+
+    Attributes:
+        state: of the party, where it counts, and keeps what it has opened.
+    """
 
     def __init__(self, state: State, records: NDArray[np.uint64]) -> None:
         """Count in ``state`` for a session of these records: keys that stand for them in every session."""
-        self._state, self._records = state, records
+        self.state, self._records = state, records
+
+    @classmethod
+    def in_memory(cls) -> "OpeningLedger":
+        """One of no record, for a party that keeps nothing."""
+        return cls(StateInMemory(), _NOTHING.records)
 
     def before(self, owner: str) -> int:
         """Bits that a party was opened in earlier sessions about the record that most was about.
@@ -61,29 +77,29 @@ class OpeningLedger:
         accounts = self._read()[1]
         return int(accounts.get(owner, _NOTHING).of(self._records).max(initial=0))
 
-    def count(self, session_id: str, bits: Mapping[str, int]) -> None:
-        """Count what a session opens, by owner, on disk when this returns. The same session again adds nothing.
+    def count(self, occasion: str, bits: Mapping[str, int]) -> None:
+        """Count what is told, by owner, on disk when this returns. The same occasion again adds nothing.
 
         Raises:
             OutOfOrder: for a broken ledger.
             StateNotKept: where it can't be written.
         """
         last, accounts = self._read()
-        if last == session_id:
+        if last == occasion:
             return
         for owner, added in bits.items():
             accounts[owner] = accounts.get(owner, _NOTHING).opened(self._records, added)
-        header = {"version": _VERSION, "session": session_id, "owners": list(accounts)}
+        header = {"version": _VERSION, "session": occasion, "owners": list(accounts)}
         arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
         for number, account in enumerate(accounts.values()):
             arrays |= {f"{number}_records": account.records, f"{number}_bits": account.bits}
         file = io.BytesIO()
         write_arrays(file, arrays)
-        self._state.write(LEDGER, file.getvalue())
+        self.state.write(LEDGER, file.getvalue())
 
     def _read(self) -> tuple[str, dict[str, _Account]]:
         try:
-            return _unpacked(self._state.read(LEDGER))
+            return _unpacked(self.state.read(LEDGER))
         except StateError as error:
             raise OutOfOrder(str(error)) from error
 
@@ -102,11 +118,11 @@ def _unpacked(content: bytes | None) -> tuple[str, dict[str, _Account]]:
             header = json.loads(archive[_HEADER].tobytes())
             if header["version"] != _VERSION:
                 raise ValueError(f"version {header['version']}")
-            return header["session"], {
+            return str(header["session"]), {
                 str(owner): _Account(archive[f"{number}_records"], archive[f"{number}_bits"])
                 for number, owner in enumerate(header["owners"])
             }
-    except (ValueError, KeyError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
+    except BROKEN_ARRAYS as error:
         # Not an empty ledger: who can break the file could open without end.
         raise StateError(
             f"{LEDGER} of this party's state is broken: put the folder back from a copy. Deleting it forgets what "

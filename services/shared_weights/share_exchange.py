@@ -8,8 +8,7 @@
     sums(step)                   waits for them
     complete_step(step)
     after some epochs, where they are validated; a step is then how many are taken
-    validation(step)          ── send ──>                receive(validation)
-    validation_products(step)    waits for them
+    forward(step), products(step) of validation rows, and then
     hide(step)                ── send ──>                receive(pads, differences), after receive_validation_key
     cross(step)                  waits, ── send ──>      receive(crossed)
     show(step)                   waits, ── send ──>      receive(word)
@@ -26,7 +25,8 @@ What arrives is checked as ciphertexts only, never as what they decrypt to.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
@@ -34,23 +34,21 @@ from typing import TypeVar
 import numpy as np
 
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
-from services.common.state_folder import State, StateInMemory
 from services.protocol1.shown_keys import checked_key, shown_key
 from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
-from services.shared_weights.opening import kept_words, opened, opened_to, word_of
+from services.shared_weights.opening import kept_epoch_bits, kept_words, opened, opened_to, word_of
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_holder import Ciphertexts, ShareHolder
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.validation import Validation
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, keygen, to_bytes
-from vfl.crypto.keys import MINIMUM_SECURE_BITS
+from vfl.crypto import InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
 
 T = TypeVar("T")
-_SERVING, _VALIDATION = " serving", " validation"
+_OPENING, _SERVING, _VALIDATION = " opening", " serving", " validation"
 
 
 @dataclass(frozen=True)
@@ -78,11 +76,6 @@ class _Received:
     values: tuple[int, ...]
 
 
-def made_key(bits: int) -> PrivateKey:
-    """A new key pair. That a plan has so short keys was consented to."""
-    return keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
-
-
 class ShareExchange:
     """Keeps one party's messages in order, for its own loop and for its peers' threads at once.
 
@@ -98,8 +91,8 @@ class ShareExchange:
         holder: ShareHolder,
         *,
         timeout: float,
-        state: State | None = None,
-        ledger: OpeningLedger | None = None,
+        ledger: OpeningLedger,
+        validation_key: PrivateKey | None = None,
     ) -> None:
         """Make a session's exchange of the party ``name``.
 
@@ -109,8 +102,8 @@ class ShareExchange:
             private_key: the session's.
             holder: of the party's shares.
             timeout: seconds to wait for a peer's message.
-            state: where it keeps what it has opened.
-            ledger: counts what others are opened about this party's records.
+            ledger: counts what others are opened about this party's records, and has the state where that is kept.
+            validation_key: for pads and nothing else; None where this party hides nothing.
         """
         self._terms, self._name, self._holder, self._timeout = terms, name, holder, timeout
         self._sizes = MessageSizes(terms)
@@ -124,16 +117,14 @@ class ShareExchange:
         self._serving_key: PrivateKey | None = None
         self._frozen: list[Outgoing] = []
         self._shown_to_validate: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
-        hides = self._sizes.is_sent(Kind.PADS, name, terms.agreement.active.name)
-        pads_key = made_key(terms.agreement.plan.key_bits) if hides else None
-        self._validation = Validation(terms, pads_key, holder.engine)
+        self._validation = Validation(terms, validation_key, holder.engine)
         self._received: dict[tuple[Kind, str, int], _Received] = {}
         self._condition = threading.Condition()
         # Held while others' features are used: they are forgotten at the end, and not before.
         self._computing = threading.Lock()
         self._steps = terms.schedule.steps_per_epoch * terms.agreement.plan.epochs
         self._opening_bits = terms.agreement.plan.opening_bits
-        self._state, self._ledger = state or StateInMemory(), ledger
+        self._ledger = ledger
         self._step = 0
         self._is_open = False
         self._ended: str | None = None
@@ -155,35 +146,32 @@ class ShareExchange:
         """Take the key under which a peer freezes its share of this party's weights.
 
         Raises:
-            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or was trained under.
+            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or serves for something else.
             OutOfOrder: for a second, different one, or before the key of the training.
             NotAllowed: from a peer that freezes nothing for this party.
         """
-        with self._condition:
-            self._check_peer(peer)
-            if not self._sizes.is_sent(Kind.FROZEN, peer, self._name):
-                raise NotAllowed(f"{peer} has no serving key to show to {self._name}.")
-            if peer not in self._shown:
-                raise OutOfOrder(f"{peer} must show its public key before its serving key.")
-            if self._shown[peer][0].key_id == key.key_id:
-                raise InvalidMessage(f"{peer}'s serving key is the one that its features are under: make another.")
-            self._taken(self._shown_to_serve, peer, key, _SERVING)
+        self._take_another(self._shown_to_serve, peer, key, Kind.FROZEN, _SERVING)
 
     def receive_validation_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take the key that a peer's pads are under.
+        """Take the key that a peer's pads are under; raises as ``receive_serving_key`` does."""
+        self._take_another(self._shown_to_validate, peer, key, Kind.PADS, _VALIDATION)
 
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or is trained under.
-            OutOfOrder: for a second, different one.
-            NotAllowed: from a peer that hides nothing for this party.
-        """
+    def _take_another(
+        self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, kind: Kind, what: str
+    ) -> None:
+        """Take a key that is for messages of one kind and nothing else, features above all."""
         with self._condition:
             self._check_peer(peer)
-            if not self._sizes.is_sent(Kind.PADS, peer, self._name):
-                raise NotAllowed(f"{peer} has no validation key to show to {self._name}.")
-            if peer in self._shown and self._shown[peer][0].key_id == key.key_id:
-                raise InvalidMessage(f"{peer}'s validation key is the one that its features are under: make another.")
-            self._taken(self._shown_to_validate, peer, key, _VALIDATION)
+            if not self._sizes.is_sent(kind, peer, self._name):
+                raise NotAllowed(f"{peer} has no{what} key to show to {self._name}.")
+            if peer not in self._shown:
+                raise OutOfOrder(f"{peer} must show its public key before its{what} key.")
+            for other in (self._shown, self._shown_to_serve, self._shown_to_validate):
+                if other is not shown and peer in other and other[peer][0].key_id == key.key_id:
+                    raise InvalidMessage(
+                        f"{peer}'s{what} key is one that it has shown for something else: make another."
+                    )
+            self._taken(shown, peer, key, what)
 
     def _taken(
         self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
@@ -269,26 +257,30 @@ class ShareExchange:
                             digest = self._received[kind, peer, part].digest
                             self._received[kind, peer, part] = _Received(digest, ())
 
-    def forward(self, step: int, batch: IntArray, weights: Shares) -> list[Outgoing]:
-        """Masked products for the parties whose V this one holds; the same again for the same step."""
-        with self._computing:
-            self._refuse_if_ended()
+    def forward(self, step: int, batch: IntArray, weights: Shares, kind: Kind = Kind.FORWARD) -> list[Outgoing]:
+        """Masked products for the parties whose V this one holds; the same again for the same step.
+
+        Args:
+            step: from 0; of a validation, how many are taken.
+            batch: numbers of blocks.
+            weights: this party's shares.
+            kind: FORWARD, or VALIDATION.
+        """
+        with self._going_on():
             if self._is_open:
                 raise OutOfOrder("Training is over: no further step is taken.")
-            answers = self._holder.forward(step, batch, weights)
-        return [self._outgoing(peer, Kind.FORWARD, step, answer) for peer, answer in answers.items()]
+            answers = self._holder.forward(step, batch, weights, kind)
+        return [self._outgoing(peer, kind, step, answer) for peer, answer in answers.items()]
 
-    def products(self, step: int, batch: IntArray, weights: Shares) -> Shares:
+    def products(self, step: int, batch: IntArray, weights: Shares, kind: Kind = Kind.FORWARD) -> Shares:
         """This party's share of z, (s, k); raises PeerVanished without the answer of its V's holder."""
-        answer = self._await(Kind.FORWARD, self._terms.holder(self._name), step)
-        with self._computing:
-            self._refuse_if_ended()
-            return self._holder.products(step, batch, weights, answer)
+        answer = self._await(kind, self._terms.holder(self._name), step)
+        with self._going_on():
+            return self._holder.products(step, batch, weights, answer, kind)
 
     def backward(self, step: int, batch: IntArray, residual: Shares) -> list[Outgoing]:
         """Masked products for every peer, and what is handed on; the same again for the same step."""
-        with self._computing:
-            self._refuse_if_ended()
+        with self._going_on():
             answers, handed = self._holder.backward(step, batch, residual)
         return [
             *(self._outgoing(peer, Kind.BACKWARD, step, answer) for peer, answer in answers.items()),
@@ -303,21 +295,8 @@ class ShareExchange:
             for peer in self._peers
             if self._sizes.is_sent(Kind.HANDED, peer, self._name)
         }
-        with self._computing:
-            self._refuse_if_ended()
+        with self._going_on():
             return self._holder.sums(step, batch, residual, answers, handed)
-
-    def validation(self, step: int, weights: Shares) -> list[Outgoing]:
-        """Masked products of validation rows for the parties whose V this one holds; the same again for a step."""
-        with self._computing:
-            self._refuse_if_ended()
-            answers = self._holder.forward(step, self._terms.validation, weights, Kind.VALIDATION)
-        return [self._outgoing(peer, Kind.VALIDATION, step, answer) for peer, answer in answers.items()]
-
-    def validation_products(self, step: int, weights: Shares) -> Shares:
-        """This party's share of z of validation rows; raises PeerVanished without the answer of its V's holder."""
-        answer = self._await(Kind.VALIDATION, self._terms.holder(self._name), step)
-        return self._holder.products(step, self._terms.validation, weights, answer, Kind.VALIDATION)
 
     @property
     def validation_key(self) -> PublicKeyShown | None:
@@ -338,8 +317,7 @@ class ShareExchange:
         (peer,) = self._peers
         pads, differences = (self._await(kind, peer, step) for kind in (Kind.PADS, Kind.DIFFERENCES))
         key = self._shown_to_validate[peer][1]
-        with self._computing:
-            self._refuse_if_ended()
+        with self._going_on():
             crossed = self._validation.cross(step, residual, pads, differences, key)
         return [self._outgoing(peer, Kind.CROSSED, step, (crossed.ciphertext,))]
 
@@ -353,16 +331,23 @@ class ShareExchange:
         agreement = self._terms.agreement
         active = agreement.active.name
         (answer,) = self._await(Kind.CROSSED, active, step)
-        word = self._validation.show(step, answer)
-        if self._ledger is not None:
-            self._ledger.count(f"{agreement.session_id}{_VALIDATION} {step}", {active: WORD_BITS})
+        with self._going_on():
+            word = self._validation.show(step, answer)
+        self._count(f"{_VALIDATION} {step}", {active: WORD_BITS})
         return [self._outgoing(active, Kind.WORD, step, (word,))]
 
     def mean_square(self, step: int) -> float:
-        """Of validation rows' residuals, at the label party; raises PeerVanished without the other's word."""
+        """Of validation rows' residuals, at the label party, which counts what the epoch tells that it keeps for it.
+
+        Raises:
+            PeerVanished: without the other's word.
+            StateNotKept: where it couldn't be counted.
+        """
         (peer,) = self._peers
         (word,) = self._await(Kind.WORD, peer, step)
-        return self._validation.mean_square(step, word)
+        self._count(_VALIDATION, {peer: kept_epoch_bits(self._terms.agreement)})
+        with self._going_on():
+            return self._validation.mean_square(step, word)
 
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can send again."""
@@ -376,16 +361,17 @@ class ShareExchange:
         """What owners are sent of their weights, once; the same again whatever the weights are then.
 
         Raises:
+            OutOfOrder: when the session has ended.
             StateNotKept: where it couldn't be remembered. Nothing is opened then.
         """
+        self._refuse_if_ended()
         self._is_open = True
         places = self._terms.places(self._name)
         held = self._terms.held_by(self._name)
         words = {owner: word_of(weights[places[owner]], self._opening_bits) for owner in held}
         agreement = self._terms.agreement
-        if self._ledger is not None:
-            self._ledger.count(agreement.session_id, opened_to(agreement, self._name))
-        kept = kept_words(self._state, agreement.session_id, words)
+        self._count(_OPENING, opened_to(agreement, self._name))
+        kept = kept_words(self._ledger.state, agreement.session_id, words)
         return [self._outgoing(owner, Kind.OPENED, self._steps, word.ravel().tolist()) for owner, word in kept.items()]
 
     def opened(self, weights: Shares) -> FloatArray:
@@ -399,7 +385,11 @@ class ShareExchange:
         return shown_key(self._terms.agreement, self._name, key, _SERVING)
 
     def freeze(self, weights: Shares, key: PrivateKey) -> list[Outgoing]:
-        """This party's shares of others' weights under its serving key, once; the same again whatever they are then."""
+        """This party's shares of others' weights under its serving key, once; the same again whatever they are then.
+
+        Raises OutOfOrder when the session has ended.
+        """
+        self._refuse_if_ended()
         self._is_open = True
         places, served = self._terms.places(self._name), self._terms.scores
         if not self._frozen:
@@ -424,8 +414,20 @@ class ShareExchange:
             self._condition.notify_all()
         with self._computing:
             self._holder.forget_features()
+            self._validation.forget()
 
-    # -- inner checks ----------------------------------------------------------------------------------------------
+    # -- inner -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """While something is computed for the session. Raises OutOfOrder when it has ended; it doesn't end inside."""
+        with self._computing:
+            self._refuse_if_ended()
+            yield
+
+    def _count(self, what: str, bits: Mapping[str, int]) -> None:
+        """Count what is told, once, before it is; its name is of a key made here: nobody else can give it again."""
+        self._ledger.count(f"{self.public_key.key_id}{what}", bits)
 
     def _await(self, kind: Kind, peer: str, step: int) -> Ciphertexts:
         with self._condition:
@@ -448,8 +450,9 @@ class ShareExchange:
             if not 0 <= step < (parts := self._sizes.parts(kind, peer)):
                 raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
         elif kind in (Kind.OPENED, Kind.FROZEN):
-            # Where epochs are validated, the label party may stop after any.
-            over = 1 if self._terms.agreement.validates_on_shares else self._steps - 1
+            # Where epochs are validated, the label party may stop after any, once it is over.
+            stops = self._terms.agreement.validates_on_shares
+            over = self._terms.schedule.steps_per_epoch if stops else self._steps - 1
             if step != self._steps or self._step < over:
                 raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
         elif kind.is_of_validation:

@@ -12,16 +12,17 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
-from services.common.state_folder import State, StateInMemory
 from services.shared_weights.opening_ledger import OpeningLedger
-from services.shared_weights.share_exchange import Outgoing, ShareExchange, made_key
+from services.shared_weights.share_exchange import Outgoing, ShareExchange
 from services.shared_weights.share_holder import ShareHolder
+from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_half import begin_half
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import Engine, PackingImpossible
+from vfl.crypto import Engine, PackingImpossible, PrivateKey, keygen
+from vfl.crypto.keys import MINIMUM_SECURE_BITS
 from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Half, OwnData, Send
@@ -43,8 +44,7 @@ class SharedMeans:
         engine: what computes.
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
-        state: where it is kept what was opened.
-        ledger: counts what others are opened about this party's records, over all sessions.
+        ledger: counts what others are opened about this party's records, over all sessions, and keeps it.
         others: what the party encrypts in place of its features, an adversary's; None for an honest one.
         observer: is told what this party decrypts; None where nobody looks.
     """
@@ -53,8 +53,7 @@ class SharedMeans:
     engine: Engine
     timeout: float
     executor: Executor
-    state: State = field(default_factory=StateInMemory)
-    ledger: OpeningLedger | None = None
+    ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
     others: OtherFeatures | None = None
     observer: SharedObserver | None = None
 
@@ -95,6 +94,7 @@ class SharedSteps:
             LearnerFailed: when the learner can't work with this data.
         """
         terms = SharedTerms(agreement)
+        hides = agreement.validates_on_shares and name != agreement.active.name
         try:
             key = made_key(agreement.plan.key_bits)
             engine = PooledEngine.of(means.engine)
@@ -102,11 +102,17 @@ class SharedSteps:
                 holder = ShareHolder(terms, name, features, key, engine)
             else:
                 holder = ShareHolder(terms, name, others.forward, key, engine, backward=others.backward)
+            exchange = ShareExchange(
+                terms,
+                name,
+                key,
+                holder,
+                timeout=means.timeout,
+                ledger=means.ledger,
+                validation_key=made_key(agreement.plan.key_bits) if hides else None,
+            )
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        exchange = ShareExchange(
-            terms, name, key, holder, timeout=means.timeout, state=means.state, ledger=means.ledger
-        )
         return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
 
     def show_public_key(self) -> None:
@@ -175,8 +181,8 @@ class SharedSteps:
                 shares = self._checked(weights)
             case _:
                 raise self._calls.refused("begins a step with something else than Forward")
-        sending = self._sending(exchange.validation(step, shares))
-        products: Any = exchange.validation_products(step, shares)
+        sending = self._sending(exchange.forward(step, terms.validation, shares, Kind.VALIDATION))
+        products: Any = exchange.products(step, terms.validation, shares, Kind.VALIDATION)
         match self._calls.next_request(program, products):
             case Send(values):
                 residual = self._checked(values)
@@ -234,6 +240,11 @@ class SharedSteps:
             )
             for one in messages
         ]
+
+
+def made_key(bits: int) -> PrivateKey:
+    """A new key pair. That a plan has so short keys was consented to."""
+    return keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
 
 
 def _all_done(sending: Iterable[Future[None]]) -> None:

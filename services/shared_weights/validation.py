@@ -71,6 +71,10 @@ class Validation:
         squares = self._terms.squares
         return squares.joined((squares.word(self._crossed[1].share), word))
 
+    def forget(self) -> None:
+        """Forget what was drawn: the session is over."""
+        self._hidden = self._crossed = None
+
     @property
     def _own_key(self) -> PrivateKey:
         if self.key is None:

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from plumbline.cli import app
+from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data import fit_encoder
 from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds
 
@@ -76,6 +77,7 @@ def test_what_shared_weights_open_is_told_beforehand(tmp_path: Path) -> None:
     opening = str(facts(path, "--classes", "2", "--id", "client")["opening"])
     assert f"this one {24 * columns:,} bits, where {rows:,} labels of 2 classes have {rows:,} at most" in opening
     assert f"24 bits for each of its columns, where a record of this table has {16 * columns:,}." in opening
+    assert f"each epoch that is validated tells the active party {WORD_BITS} bits more" in opening
     # Three classes have three columns of weights, and labels of log2 3 bits.
     assert f"{72 * columns:,} bits" in str(facts(path, "--classes", "3", "--id", "client")["opening"])
 

@@ -1,6 +1,8 @@
 """What sessions open adds up, by record and by who is opened it."""
 
-from contextlib import AbstractContextManager
+import io
+import json
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,42 @@ def test_what_cannot_be_counted_is_not_opened() -> None:
             refused()
 
 
+def test_a_damaged_ledger_is_refused_or_has_its_numbers() -> None:
+    state, generator = StateInMemory(), np.random.default_rng(3)
+    OpeningLedger(state, keys(1, 2, 3)).count("a", {"passive": 72, "other": 5})
+    whole = state.read(LEDGER)
+    assert whole is not None
+    found = []
+    for _ in range(1500):
+        content = bytearray(whole)
+        content[generator.integers(len(whole))] = generator.integers(256)
+        state.write(LEDGER, bytes(content))
+        with suppress(OutOfOrder):
+            found.append(OpeningLedger(state, keys(2)).before("passive"))
+    assert set(found) == {72}
+
+
+@pytest.mark.parametrize(
+    ("records", "bits"),
+    [
+        (keys(1, 2), np.array([7])),
+        (keys(2, 1), np.array([7, 8])),
+        (keys(1, 1), np.array([7, 8])),
+        (keys(1, 2), np.array([-7, -8])),
+        (keys(1, 2), np.array([7.0, np.nan])),
+        (keys(1, 2)[None], np.array([[7, 8]])),
+    ],
+)
+def test_accounts_that_were_never_written_so_are_refused(records: Any, bits: Any) -> None:
+    state = StateInMemory()
+    header = np.frombuffer(json.dumps({"version": 1, "session": "a", "owners": ["passive"]}).encode(), dtype=np.uint8)
+    file = io.BytesIO()
+    np.savez(file, **{"header": header, "0_records": records, "0_bits": bits})
+    state.write(LEDGER, file.getvalue())
+    with pytest.raises(OutOfOrder, match=r"openings\.npz of this party's state is broken"):
+        OpeningLedger(state, keys(1)).before("passive")
+
+
 @pytest.mark.parametrize("guard", ["off", "warn"])
 def test_a_retraining_is_not_opened_where_the_first_was(tmp_path: Path, guard: str) -> None:
     """One column opens 24 bits of 588 that 588 records have: within 5 %, and twice that isn't, whatever the guard."""
@@ -91,4 +129,4 @@ def test_the_owner_is_shown_what_was_opened(tmp_path: Path) -> None:
     OpeningLedger(state, keys(1)).count("a", {"passive": 1080})
     state.close()
     shown = CliRunner().invoke(app, ["state", "show", "--dir", str(tmp_path / "state")])
-    assert "passive was opened weights that could carry 1,080 bits" in " ".join(shown.output.split())
+    assert "by validations on shares, what could carry 1,080 bits about a record's" in " ".join(shown.output.split())

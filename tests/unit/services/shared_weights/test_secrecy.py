@@ -285,7 +285,7 @@ def _opened_by_the_label_party(problem: SharedProblem, state: State) -> bytes:
     with wired_shares(problem, SHARED_PLAN.changed(epochs=1)) as parties:
         run_all(parties, problem.terms(SHARED_PLAN.changed(epochs=1)))
         exchange = parties["active"].exchange
-        exchange._state = state
+        exchange._ledger.state = state
         (message,) = exchange.open(parties["active"].half.weights)  # type: ignore[arg-type]
         return message.vector.data
 

@@ -14,6 +14,7 @@ from services.common.settings import SettingsError
 from services.party.consent import check_plan
 from services.party.party_defences import PartyDefences
 from services.shared_weights.opening import guard_opening, stays_shared
+from services.shared_weights.opening_ledger import OpeningLedger
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SharedProblem
 
@@ -101,22 +102,22 @@ def test_the_guard_counts_what_is_opened(tmp_path: Path) -> None:
     )
     even = np.arange(1000) % 2
     assert not stays_shared(agreement)
-    (warning,) = guard_opening(agreement, "active", even, "warn")
+    (warning,) = guard_opening(agreement, "active", even, "warn", OpeningLedger.in_memory())
     assert "up to 72 bits of the 700 that 700 records have" in warning
     assert "train on 1440 records or more" in warning
-    (warning,) = guard_opening(agreement, "passive-1", None, "warn")
+    (warning,) = guard_opening(agreement, "passive-1", None, "warn", OpeningLedger.in_memory())
     assert "up to 72 bits, where a record has 51" in warning
     with pytest.raises(OutOfOrder, match="PLUMBLINE_GUARD=refuse") as refused:
-        guard_opening(agreement, "active", even, "refuse")
+        guard_opening(agreement, "active", even, "refuse", OpeningLedger.in_memory())
     # Peers are told it: nothing in it follows from labels.
     with pytest.raises(OutOfOrder) as of_others:
-        guard_opening(agreement, "active", np.arange(1000) % 7 == 0, "refuse")
+        guard_opening(agreement, "active", np.arange(1000) % 7 == 0, "refuse", OpeningLedger.in_memory())
     assert str(of_others.value) == str(refused.value)
-    assert guard_opening(agreement, "active", even, "off") == []
+    assert guard_opening(agreement, "active", even, "off", OpeningLedger.in_memory()) == []
     many = letting_all_open(SharedProblem.random(rows=2100, columns=(2, 3)).agreement(TrainingPlan(protocol="shared")))
-    assert guard_opening(many, "active", np.arange(2100) % 2, "warn") == []
+    assert guard_opening(many, "active", np.arange(2100) % 2, "warn", OpeningLedger.in_memory()) == []
     hu = SharedProblem.random(rows=100).agreement(TrainingPlan())
-    assert guard_opening(hu, "active", even, "refuse") == []
+    assert guard_opening(hu, "active", even, "refuse", OpeningLedger.in_memory()) == []
     refusing = small_settings(protocol="shared", guard="refuse", opening="always")
     with house(tmp_path, settings=refusing) as one, pytest.raises(FederationError, match="could read"):
         one.train()
@@ -130,7 +131,7 @@ def test_weights_stay_shared_where_their_opening_could_tell_too_much(rows: int, 
     assert stays_shared(agreement)
     for name, labels in (("active", np.arange(rows) % 2), ("active", np.zeros(rows, dtype=int)), ("passive-1", None)):
         # Whatever the labels are, and whatever the mode: the session goes on.
-        sentences = guard_opening(agreement, name, labels, "refuse")
+        sentences = guard_opening(agreement, name, labels, "refuse", OpeningLedger.in_memory())
         assert {one for one in ("active", "passive-1") if f"PLUMBLINE_OPENING=always at {one}" in " ".join(sentences)}
         assert len(sentences) == len(refusing)
         assert all(any(f"always at {one}" in sentence for sentence in sentences) for one in refusing)
@@ -138,7 +139,7 @@ def test_weights_stay_shared_where_their_opening_could_tell_too_much(rows: int, 
     assert not stays_shared(replace(agreement, parties=letting))
     chosen = problem.agreement(TrainingPlan(protocol="shared", serving="shared"))
     assert stays_shared(letting_all_open(chosen))
-    assert guard_opening(chosen, "active", np.arange(rows) % 2, "warn") == []
+    assert guard_opening(chosen, "active", np.arange(rows) % 2, "warn", OpeningLedger.in_memory()) == []
     assert not stays_shared(problem.agreement(TrainingPlan()))
 
 

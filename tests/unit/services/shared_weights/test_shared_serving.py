@@ -16,10 +16,9 @@ from services.adversary.knowledge import own_class_rows
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.party.model_file import KeptModel, packed, unpacked
 from services.party.party_model import PartyModel
-from services.shared_weights.share_exchange import made_key
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.shared_serving import AskedOnce, SharedPart, records_at_once
-from services.shared_weights.shared_steps import SharedSteps
+from services.shared_weights.shared_steps import SharedSteps, made_key
 from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.parties import ACTIVE, House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession

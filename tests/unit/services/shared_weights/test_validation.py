@@ -1,7 +1,10 @@
 """Validations on shares: the loss of float64 to a word's last bit, and nothing else for anybody."""
 
+import gc
 import secrets
-from collections.abc import Mapping
+import threading
+import weakref
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +21,9 @@ from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
-from tests.harness.parties import Watcher, house, party_data, small_settings
+from tests.harness.parties import Watcher, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, WatchedEngine
-from tests.harness.shared_wiring import as_session, wired_shares
+from tests.harness.shared_wiring import as_session, run_all, wired_shares
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 
@@ -196,6 +199,166 @@ def test_a_word_is_counted_before_it_is_told() -> None:
             passive.show(step)
 
 
+def test_words_of_a_session_that_is_named_like_another_are_counted_as_well() -> None:
+    """Who names sessions doesn't choose what is counted: a word is of a key that was made for it."""
+    problem, state, own = SharedProblem.random(columns=(3, 2)), StateInMemory(), StateInMemory()
+    records = np.arange(37, dtype=np.uint64)
+    for trained in (1, 2):
+        with wired_shares(problem, PLAN) as parties:
+            parties[PASSIVE].exchange._ledger = OpeningLedger(state, records)
+            parties["active"].exchange._ledger = OpeningLedger(own, records)
+            train(parties, problem.terms(PLAN), epochs=1)
+        assert opened_in(state.read(LEDGER) or b"") == {"active": trained * WORD_BITS}
+        # Which of three epochs is kept takes two bits, however many of them are validated.
+        assert opened_in(own.read(LEDGER) or b"") == {PASSIVE: trained * 2}
+
+
+def test_which_epoch_is_kept_is_counted_once_and_before_it_is_chosen() -> None:
+    problem, state = SharedProblem.random(columns=(3, 2)), StateInMemory()
+    records = np.arange(37, dtype=np.uint64)
+
+    class Full(StateInMemory):
+        def write(self, name: str, content: bytes) -> None:
+            raise StateNotKept("no room")
+
+    with wired_shares(problem, PLAN) as parties:
+        active = parties["active"].exchange
+        active._ledger = OpeningLedger(state, records)
+        train(parties, problem.terms(PLAN))
+        assert opened_in(state.read(LEDGER) or b"") == {PASSIVE: 2}
+        active._ledger = OpeningLedger(Full(), records)
+        with pytest.raises(StateNotKept):
+            active.mean_square(3 * problem.terms(PLAN).schedule.steps_per_epoch)
+
+
+def test_a_session_that_ends_while_it_validates_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = SharedProblem.random(columns=(3, 2))
+    terms = problem.terms(PLAN)
+    step = terms.schedule.steps_per_epoch
+    uses: dict[str, tuple[str, Callable[[ShareExchange, Any], Any]]] = {
+        "products": (PASSIVE, lambda one, weights: one.products(step, terms.validation, weights, Kind.VALIDATION)),
+        "cross": ("active", lambda one, weights: one.cross(step, weights)),
+        "show": (PASSIVE, lambda one, weights: one.show(step)),
+        "mean_square": ("active", lambda one, weights: one.mean_square(step)),
+    }
+    for name, use in uses.values():
+        with wired_shares(problem, PLAN) as parties:
+            train(parties, terms, epochs=1)
+            exchange = parties[name].exchange
+            awaited = exchange._await
+
+            def ending(*message: Any, one: ShareExchange = exchange, wait: Any = awaited) -> Any:
+                values = wait(*message)
+                threading.Thread(target=one.end, args=("it was stopped.",)).start()
+                while one._ended is None:
+                    pass
+                return values
+
+            monkeypatch.setattr(exchange, "_await", ending)
+            with pytest.raises(OutOfOrder, match="it was stopped"):
+                use(exchange, parties[name].half.weights)
+
+
+def test_the_end_forgets_what_was_drawn_for_a_validation() -> None:
+    problem = SharedProblem.random(columns=(3, 2))
+    with wired_shares(problem, PLAN) as parties:
+        train(parties, problem.terms(PLAN), epochs=1)
+        drawn = [parties[name].exchange._validation for name in ("active", PASSIVE)]
+        assert drawn[0]._crossed is not None
+        assert drawn[1]._hidden is not None
+        for one in parties.values():
+            one.exchange.end("training is complete.")
+        assert all(one._crossed is None and one._hidden is None for one in drawn)
+
+
+def test_nothing_is_validated_once_weights_are_open_and_none_are_opened_within_an_epoch() -> None:
+    problem = SharedProblem.random(columns=(3, 2))
+    terms = problem.terms(PLAN)
+    with wired_shares(problem, PLAN, timeout=1.0) as parties:
+        run_all(parties, terms, steps=1)
+        active, passive = parties["active"].exchange, parties[PASSIVE].exchange
+        (message,) = active.open(parties["active"].half.weights)  # type: ignore[arg-type]
+        assert terms.schedule.steps_per_epoch > 2
+        with pytest.raises(OutOfOrder, match="Weights are opened when"):
+            passive.receive("active", Kind.OPENED, message.step, message.vector)
+        with pytest.raises(OutOfOrder, match="Training is over"):
+            active.forward(1, terms.validation, parties["active"].half.weights, Kind.VALIDATION)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("serving", ["opened", "shared"])
+def test_nothing_is_opened_in_a_session_that_has_ended(serving: str) -> None:
+    """Else whoever fails one opening asks for that of another epoch."""
+    problem, plan, state = SharedProblem.random(columns=(3, 2)), PLAN.changed(serving=serving), StateInMemory()
+    with wired_shares(problem, plan) as parties:
+        train(parties, problem.terms(plan), epochs=1)
+        passive = parties[PASSIVE]
+        passive.exchange._ledger = OpeningLedger(state, np.arange(37, dtype=np.uint64))
+        passive.exchange.end("its opening failed.")
+        with pytest.raises(OutOfOrder, match="its opening failed"):
+            passive.open() if serving == "opened" else passive.freeze()
+        assert state.read(LEDGER) is None
+
+
+def test_a_key_serves_for_one_thing() -> None:
+    problem, plan = SharedProblem.random(columns=(3, 2)), PLAN.changed(serving="shared")
+    with wired_shares(problem, plan) as parties:
+        active, passive = parties["active"].exchange, parties[PASSIVE].exchange
+        pads, key = passive.validation_key, passive._validation.key
+        assert pads is not None
+        assert key is not None
+        with pytest.raises(OutOfOrder, match="its public key before its validation key"):
+            active.receive_validation_key(PASSIVE, pads)
+        for one in parties.values():
+            one.show_public_key()
+        with pytest.raises(InvalidMessage, match="has shown for something else: make another"):
+            active.receive_serving_key(PASSIVE, passive.serving_key(key))
+
+
+def test_nothing_is_left_of_the_shares_of_any_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of earlier epochs above all: once a party has its weights, its old shares tell those of the other."""
+    seen: list[weakref.ref[Any]] = []
+    validate = SharedSteps.validate
+
+    def watched(self: SharedSteps, step: int) -> float | None:
+        seen.append(weakref.ref(self.half.weights))
+        return validate(self, step)
+
+    monkeypatch.setattr(SharedSteps, "validate", watched)
+    terms: dict[str, Any] = {"protocol": "shared", "opening": "always", "patience": 2}
+    with house(tmp_path, settings=small_settings(**terms), passive_settings=small_settings(**terms)) as one:
+        one.train()
+        gc.collect()
+        assert len(seen) == 4
+        assert not any(ref() for ref in seen)
+
+
+def test_without_a_validation_record_epochs_are_fixed(tmp_path: Path) -> None:
+    terms: dict[str, Any] = {"protocol": "shared", "patience": 2, "validation_fraction": 0.02}
+    with house(
+        tmp_path,
+        active=active_data(rows=range(12)),
+        passive=[party_data(rows=range(12))],
+        settings=small_settings(**terms),
+        passive_settings=small_settings(**terms, guard="refuse"),
+    ) as one:
+        one.train()
+        record = one.record("active")
+        assert all(np.isnan(epoch["validation_loss"]) for epoch in record["epochs"])
+        assert record["kept_epoch"] == len(record["epochs"]) - 1
+        (warning,) = [line for line in record["warnings"] if "patience" in line]
+        assert warning.startswith("patience stops nothing: 0.02 of 12 records is less than one to validate with.")
+
+
+def test_a_key_without_room_for_a_sum_of_squares_is_refused_in_words(tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {"key_bits": 256, "residual_fraction_bits": 48, "residual_integer_bits": 4}
+    terms: dict[str, Any] = {"protocol": "shared", "patience": 2, **numbers}
+    with (
+        house(tmp_path, settings=small_settings(**terms), passive_settings=small_settings(**terms)) as one,
+        pytest.raises(FederationError, match="choose a longer key"),
+    ):
+        one.train()
+
+
 def test_validations_are_refused_out_of_order_and_from_who_has_none_to_send() -> None:
     problem = SharedProblem.random(columns=(3, 2))
     terms = problem.terms(PLAN)
@@ -203,7 +366,7 @@ def test_validations_are_refused_out_of_order_and_from_who_has_none_to_send() ->
         train(parties, terms, epochs=1)
         active, passive, steps = parties["active"].exchange, parties[PASSIVE].exchange, terms.schedule.steps_per_epoch
         step_of = parties["active"].half.weights
-        (message,) = active.validation(steps, step_of)  # type: ignore[arg-type]
+        (message,) = active.forward(steps, terms.validation, step_of, Kind.VALIDATION)  # type: ignore[arg-type]
         passive.receive("active", Kind.VALIDATION, steps, message.vector)
         with pytest.raises(InvalidMessage, match="No epoch is validated"):
             passive.receive("active", Kind.VALIDATION, steps + 1, message.vector)
@@ -254,6 +417,12 @@ def test_the_guard_counts_words_and_refuses_where_it_is_told_to(tmp_path: Path, 
         assert "patience to 0" in warning
         shown, opened = 2 * WORD_BITS, (0 if serving == "shared" else 3 * 24)
         assert f"up to {shown + opened} bits" in warning
+        # The other party is told which of two epochs is kept.
+        labels = [line for line in one.record("active")["guard"] if "labels of active" in line]
+        assert [
+            f"and the epoch that is kept, if it encrypts other columns than its own: up to {opened + 1} bits" in line
+            for line in labels
+        ] == ([True] if opened else [])
     with (
         house(
             tmp_path / "strict",
