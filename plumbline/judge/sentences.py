@@ -37,7 +37,7 @@ from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import FAILED
 from services.common.session_limit import SessionLimit
-from services.shared_weights.opening import opened_bits, validation_bits
+from services.shared_weights.opening import opened_bits, stays_shared, validation_bits
 from vfl.data.faults import counted
 
 # What a sentence calls parties that nobody gave a title.
@@ -438,9 +438,10 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
             opened = (f"{case.title(one)} {opened_bits(case.summary.agreement, one):,}" for one in case.honest)
             shown = validation_bits(case.summary.agreement)
             validated = f" Validation losses have {shown:,} more at most." if shown else ""
-            sentences.append(
-                f"{who}. It is no more than fits into opened weights, in bits: {', '.join(opened)}.{validated}"
-            )
+            most = f"fits into opened weights, in bits: {', '.join(opened)}"
+            if stays_shared(case.summary.agreement):
+                most = "scores tell of weights that it chose, for none are opened"
+            sentences.append(f"{who}. It is no more than {most}.{validated}")
         else:
             sentences.append(f"{who}: mount {REPLACING[0]} (--attacks), as --adversary both does on either side.")
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
