@@ -89,6 +89,7 @@ class Scenario:
         packing: whether values share a plaintext.
         rerandomise: whether answers carry fresh randomness.
         protocol: that it trains by: hu or shared.
+        stays_shared: whether nobody is told its weights after training, and scores are computed on shares.
         options: names of the attacks that were given options.
     """
 
@@ -103,6 +104,7 @@ class Scenario:
     packing: bool = True
     rerandomise: bool = True
     protocol: str = "hu"
+    stays_shared: bool = False
     options: frozenset[str] = frozenset()
 
 

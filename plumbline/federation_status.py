@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from plumbline.judge.summary import narrow_words
 from plumbline.terminal import shown
 from protos.v1 import active_pb2
-from services.common.agreement import TrainingPlan
+from services.common.agreement import SHARED, TrainingPlan
 from vfl.learning.score_quality import ScoreQuality
 
 
@@ -75,6 +75,8 @@ class FederationStatus:
         class_names: in the order of scores.
         warnings: what is left unprotected or could not be written.
         own_plan: what the active party's own settings propose.
+        protocol: of the session at work, or else of the model's; empty without either.
+        serving: what becomes of its weights after training, ``opened`` or ``shared``; likewise.
     """
 
     stage: str
@@ -88,6 +90,8 @@ class FederationStatus:
     class_names: tuple[str, ...]
     warnings: tuple[str, ...]
     own_plan: TrainingPlan
+    protocol: str = ""
+    serving: str = ""
 
     @classmethod
     def from_message(cls, message: active_pb2.StatusReply) -> FederationStatus:
@@ -104,6 +108,8 @@ class FederationStatus:
             class_names=tuple(message.class_names),
             warnings=tuple(message.warnings),
             own_plan=TrainingPlan.from_message(message.own_plan),
+            protocol=message.protocol,
+            serving=message.serving,
         )
 
     def content(self) -> dict[str, Any]:
@@ -129,6 +135,8 @@ def status_lines(status: FederationStatus) -> list[str]:
     lines = [_stage_line(status)]
     if status.aligned_rows:
         lines.append(f"{status.aligned_rows:,} records are aligned.")
+    if status.protocol:
+        lines.append(_protocol_line(status))
     width = max((len(shown(party.name)) for party in status.parties), default=0)
     lines += [_party_line(party, width) for party in status.parties]
     if (test := status.test) is not None:
@@ -151,6 +159,14 @@ def trouble_lines(status: FederationStatus) -> list[str]:
 def _stage_line(status: FederationStatus) -> str:
     facts = _job_facts(status.stage, status.job) if status.job is not None else []
     return shown(status.stage + (f": {', '.join(facts)}" if facts else ""))
+
+
+def _protocol_line(status: FederationStatus) -> str:
+    becomes = "are opened to their owners after training"
+    if status.serving == SHARED:
+        becomes = "stay shared, and scores are computed on shares"
+    weights = f"; weights {becomes}" if status.protocol == SHARED else ""
+    return shown(f"Protocol: {status.protocol}{weights}.")
 
 
 def _job_facts(stage: str, job: JobStatus) -> list[str]:

@@ -212,7 +212,7 @@ def not_applicable(findings: Findings) -> list[str]:
         if one.mse is None and one.status == NOT_APPLICABLE:
             reasons.setdefault(_reason(one.attack, one.reason), []).append(one.attack)
     for other in findings.training:
-        if not other.kind and other.reason:
+        if other.status == NOT_APPLICABLE:
             reasons.setdefault(_reason(other.attack, other.reason), []).append(f"{other.attack} by {other.party}")
     return [f"Not applicable: {', '.join(names)}" + (f": {why}" if why else ".") for why, names in reasons.items()]
 

@@ -347,7 +347,8 @@ def sharing_stage(agreement: Agreement, calibration: Calibration) -> StageForeca
     seconds = _shared_out([one * calibration.cipher.encryption for one in made], calibration.cores, calibration.workers)
     kept = {name: sizes.kept_bytes(name) for name in names}
     most = max(kept, key=lambda name: kept[name])
-    amount = f"{sum(made):,} ciphertexts; {most} keeps {kept[most] / 1e6:,.0f} MB of them in memory"
+    megabytes = math.ceil(kept[most] / 1e6)
+    amount = f"{sum(made):,} ciphertexts; {most} keeps {megabytes:,} MB of them in memory, nothing on disk"
     return StageForecast("encrypting features", seconds, amount)
 
 

@@ -18,7 +18,7 @@ import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
 from defences import NoiseSource, ScoreDefence
 from plumbline.audit.folder import AuditFolder
-from plumbline.audit.plan import AuditPlan, labels_of
+from plumbline.audit.plan import SHARED_SCORES, AuditPlan, labels_of
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import RunProgress
 from services.adversary.knowledge import Knowledge
@@ -53,7 +53,6 @@ from vfl.learning import (
 MOST_RECORDS, _BATCH_SIZE = 2_000, 32
 # Of the active party's start weights, beside those that a plan's initialisation draws.
 _LARGE = 10.0
-_SHARED = "Attacks over several sessions need to know what a score is a sum of, and weights stay shared."
 
 
 class ClearSessions:
@@ -209,7 +208,7 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
     if limit is None or agreement is None or not any(one.batch == 0 for one in outcomes):
         return
     if stays_shared(agreement):
-        limit = replace(limit, reason=_SHARED)
+        limit = replace(limit, reason=SHARED_SCORES)
     elif mounted := labels_of(plan.request.adversary.attacks, plan.request.adversary.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))

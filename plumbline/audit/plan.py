@@ -23,6 +23,7 @@ from services.common.learner_calls import LearnerCalls
 from services.common.session_limit import AskedParty, SessionLimit, forms_of_session
 from services.common.settings import environment_values, settings_of
 from services.protocol1.default_batch import with_batch_size
+from services.shared_weights.opening import stays_shared
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 from vfl.installed_plugins import error_line
@@ -163,7 +164,8 @@ def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -
     if "auxiliary" in needs and not scenario.has_records:
         yield LeftOut(name, "needs complete records: --auxiliary N")
     if not scenario.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
-        yield LeftOut(name, "needs parameters, and this is a black box")
+        why = "weights stay shared: nobody has them" if scenario.stays_shared else "this is a black box"
+        yield LeftOut(name, f"needs parameters, and {why}")
     if not spec.is_on(scenario.model):
         yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
 
@@ -189,6 +191,7 @@ def _without_ciphertexts(name: str) -> LeftOut:
     return LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False)
 
 
+SHARED_SCORES = "Attacks over several sessions need to know what a score is a sum of, and weights stay shared."
 _INSTALLED = "The model is installed and the same in every session, so that no further session tells more."
 _FORWARDS = "What further sessions of a network tell was not measured."
 
@@ -205,13 +208,14 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     """
     limits = [(party, most_forms(share, party.feature_count)) for party in agreement.parties[1:]]
     spec = agreement.plan.family.spec
+    reason = _INSTALLED if not spec.trains else _FORWARDS if spec.forwards else None
     return SessionLimit(
         share=share,
         parties=tuple(
             AskedParty(party.name, party.feature_count, forms, max(1, forms // forms_of_session(agreement)))
             for party, forms in limits
         ),
-        reason=_INSTALLED if not spec.trains else _FORWARDS if spec.forwards else None,
+        reason=SHARED_SCORES if stays_shared(agreement) else reason,
     )
 
 
@@ -445,6 +449,7 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
     return replace(
         described,
         feature_count=described.feature_count + has_bias,
+        opens_always=settings.opening == "always",
         binary_features=described.binary_features + (has_bias and not settings.pad_widths),
     )
 
@@ -454,10 +459,10 @@ def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool)
 
     Whatever answers with sums of features is a linear model to attacks on predictions.
     """
-    plan, spec = agreement.plan, agreement.plan.family.spec
+    plan, spec, is_shared = agreement.plan, agreement.plan.family.spec, stays_shared(agreement)
     return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
-        is_white_box=is_white_box,
+        is_white_box=is_white_box and not is_shared,
         model="linear" if spec.part in (LinearPart, DenseNetwork) or spec.forwards else plan.learner,
         learner=plan.learner,
         is_trained=spec.trains,
@@ -466,6 +471,7 @@ def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool)
         packing=plan.packing,
         rerandomise=plan.rerandomise,
         protocol=plan.protocol,
+        stays_shared=is_shared,
     )
 
 

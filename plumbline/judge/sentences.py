@@ -38,7 +38,7 @@ from plumbline.judge.training import TrainingFinding
 from services.common.agreement import Agreement
 from services.common.run_records import FAILED
 from services.common.session_limit import SessionLimit, forms_of_session
-from services.shared_weights.opening import opened_bits, validation_bits
+from services.shared_weights.opening import opened_bits, stays_shared, validation_bits
 from vfl.data.faults import counted
 
 # What a sentence calls parties that nobody gave a title.
@@ -94,7 +94,7 @@ class _Case:
         """Names of the parties that could have sent something else, and were never tried as such."""
         if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
             return []
-        tried = {one.party for one in self.training if one.conduct != "listens" and not _has_failed(one)}
+        tried = {one.party for one in self.training if one.conduct != "listens" and one.status != FAILED}
         return [one.name for one in self.summary.parties if one.name not in tried]
 
 
@@ -413,15 +413,15 @@ def _untried_on_labels(case: _Case) -> list[str]:
     judged = {one.party for one in case.labels}
     silent = [case.title(name) for name in case.passive if name not in judged]
     without = [f"What {together(silent)} can tell of them was not measured."] if silent else []
-    failed = [one.attack for one in case.training if one.party in case.passive and _has_failed(one)]
+    failed = [one.attack for one in case.training if one.party in case.passive and one.status == FAILED]
     return [*without, *_untried(case, [name for name in case.honest if name in case.passive], failed)]
 
 
 def _untried_on_columns(case: _Case) -> list[str]:
     """What might have told columns, and was not tried or failed."""
     active = case.summary.agreement.active.name
-    failed = [one.attack for one in case.predictions.attacks if one.sees_scores and _has_failed(one)]
-    failed += [one.attack for one in case.training if one.party == active and _has_failed(one)]
+    failed = [one.attack for one in case.predictions.attacks if one.sees_scores and one.status == FAILED]
+    failed += [one.attack for one in case.training if one.party == active and one.status == FAILED]
     return _untried(case, [name for name in case.honest if name == active], failed)
 
 
@@ -461,9 +461,10 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
             opened = (f"{case.title(one)} {opened_bits(case.summary.agreement, one):,}" for one in case.honest)
             shown = validation_bits(case.summary.agreement)
             validated = f" Validation losses have {shown:,} more at most." if shown else ""
-            sentences.append(
-                f"{who}. It is no more than fits into opened weights, in bits: {', '.join(opened)}.{validated}"
-            )
+            most = f"fits into opened weights, in bits: {', '.join(opened)}"
+            if stays_shared(case.summary.agreement):
+                most = "scores tell of weights that it chose, for none are opened"
+            sentences.append(f"{who}. It is no more than {most}.{validated}")
         elif case.replacing and plan.family.spec.forwards:
             sentences.append(f"{who}: name {' or '.join(case.replacing)} (--attacks) to try it.")
         elif case.replacing:
@@ -471,16 +472,10 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         else:
             sentences.append(f"{who}: no attack of that kind is on learner={plan.learner}.")
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
-    failed = [one.attack for one in everything if _has_failed(one)]
+    failed = [one.attack for one in everything if one.status == FAILED]
     if failed:
         sentences.append(f"Failed, so that what they would have told is unknown: {listed(failed)}.")
     return sentences
-
-
-def _has_failed(finding: AttackFinding | TrainingFinding) -> bool:
-    if isinstance(finding, AttackFinding):
-        return finding.status == FAILED
-    return not finding.kind and f"{finding.attack} failed with" in finding.reason
 
 
 def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], party: str = "") -> int:

@@ -18,7 +18,7 @@ from plumbline.judge.federation_part import LEAST_PART, Comparison, LevelVerdict
 from plumbline.judge.label_control import LabelControl, label_control
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
-from services.common.run_records import FoundLabels, PartyFeatures, TrainingAttackOutcome
+from services.common.run_records import DONE, AttackStatus, FoundLabels, PartyFeatures, TrainingAttackOutcome
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.grids import WIDTHS
 from vfl.learning.score_quality import area_under_curve
@@ -91,6 +91,7 @@ class TrainingFinding:
         conduct: whether its party only listened, or replaced messages by its own.
         rarest: how well it finds the rarest class, where it says how likely each class is.
         control: what the messages tell and what any model of the columns tells, likewise.
+        status: ``done``, ``not applicable`` or ``failed``.
     """
 
     attack: str
@@ -108,6 +109,7 @@ class TrainingFinding:
     conduct: Conduct = "listens"
     rarest: RarestLabel | None = None
     control: LabelControl | None = None
+    status: AttackStatus = DONE
 
     @property
     def is_scored(self) -> bool:
@@ -137,7 +139,9 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
 def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFinding:
     # Older runs say it by the attack's name only.
     conduct = outcome.conduct or ("replaces_messages" if outcome.attack.partition("(")[0] in REPLACING else "listens")
-    finding = TrainingFinding(outcome.attack, outcome.party, outcome.reason or "", outcome.seconds, conduct=conduct)
+    finding = TrainingFinding(
+        outcome.attack, outcome.party, outcome.reason or "", outcome.seconds, conduct=conduct, status=outcome.status
+    )
     if not outcome.is_done:
         return finding
     kind = outcome.kind or ""

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plumbline.judge.answer import Answer
+from plumbline.judge.answer import Answer, listed
 from plumbline.judge.federation_part import at
+from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
-from services.common.run_records import NOT_APPLICABLE
+from services.common.run_records import DONE, FAILED, AttackStatus
 
 # What attacks that are scored against a guess look for.
 LABELS = "labels"
@@ -25,6 +26,7 @@ class AttackTold:
         guess: the share of labels that a guess has right; None of what isn't labels.
         is_exposed: whether a tenth of what was unknown of labels is told, beyond chance.
         reason: why it wasn't done.
+        status: ``done``, ``not applicable`` or ``failed``.
     """
 
     attack: str
@@ -34,6 +36,7 @@ class AttackTold:
     guess: float | None = None
     is_exposed: bool = False
     reason: str = ""
+    status: AttackStatus = DONE
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class VariantResult:
         auc: likewise.
         seconds: of all epochs.
         bytes: of all messages.
+        failed: attacks that failed, on training and on predictions: what they would have told is unknown.
     """
 
     variant: str
@@ -63,6 +67,7 @@ class VariantResult:
     auc: float
     seconds: float
     bytes: int
+    failed: tuple[str, ...] = ()
 
     @property
     def best_on_labels(self) -> AttackTold | None:
@@ -76,7 +81,12 @@ class VariantResult:
 
 
 def result_of(
-    variant: str, summary: RunSummary, answer: Answer, training: Sequence[TrainingFinding], sessions: int
+    variant: str,
+    summary: RunSummary,
+    answer: Answer,
+    predictions: Sequence[AttackFinding],
+    training: Sequence[TrainingFinding],
+    sessions: int,
 ) -> VariantResult:
     """Sum up a run; ``variant``: what it differs in from those beside it."""
     columns = answer.columns
@@ -89,7 +99,7 @@ def result_of(
             right = 1 - verdict.error
         guess = None if verdict is None else 1 - verdict.e0
         is_exposed = verdict is not None and verdict.is_exposed
-        told.append(AttackTold(one.attack, one.party, one.kind, right, guess, is_exposed, one.reason))
+        told.append(AttackTold(one.attack, one.party, one.kind, right, guess, is_exposed, one.reason, one.status))
     return VariantResult(
         variant=variant,
         training=tuple(told),
@@ -101,6 +111,10 @@ def result_of(
         auc=summary.auc,
         seconds=sum(epoch.seconds for epoch in summary.epochs),
         bytes=summary.total_bytes,
+        failed=tuple(
+            [one.attack for one in predictions if one.status == FAILED]
+            + [f"{one.attack} by {one.party}" for one in training if one.status == FAILED]
+        ),
     )
 
 
@@ -163,6 +177,8 @@ def _beside(first: VariantResult, other: VariantResult) -> str:
         )
     else:
         sentences.append(f"{other.exposed} of {other.columns} columns are exposed, where {first.exposed} were.")
+    if other.failed:
+        sentences.append(f"Failed under it, so that what they would have told is unknown: {listed(other.failed)}.")
     lost = 100 * max(0.0, first.accuracy - other.accuracy)
     sentences.append(
         f"It costs {lost:.1f} points of accuracy, {_times(other.seconds, first.seconds)} the time of training and "
@@ -192,7 +208,7 @@ def _told_words(told: AttackTold | None) -> str:
     if told is None:
         return "not mounted"
     if told.right is None:
-        return "can't be mounted" if told.reason else NOT_APPLICABLE
+        return {DONE: "not scored", FAILED: FAILED}.get(told.status, "can't be mounted")
     return share_of(told.right)
 
 

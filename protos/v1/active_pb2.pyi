@@ -309,6 +309,8 @@ class StatusReply(_message.Message):
     ALIGNED_ROWS_FIELD_NUMBER: _builtins.int
     JOB_FIELD_NUMBER: _builtins.int
     TEST_FIELD_NUMBER: _builtins.int
+    PROTOCOL_FIELD_NUMBER: _builtins.int
+    SERVING_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     """idle, aligning, agreeing, training, testing, serving or failed."""
     failure: _builtins.str
@@ -318,6 +320,10 @@ class StatusReply(_message.Message):
     """Why a prediction would be refused now, and what to do; empty when it would be answered."""
     aligned_rows: _builtins.int
     """Records that all parties hold, of the session at work or else the model's; 0 before they are counted."""
+    protocol: _builtins.str
+    """Of the session at work, or else of the model's; empty without either."""
+    serving: _builtins.str
+    """What becomes of its weights after training, opened or shared: as the parties agreed, whatever the plan proposed."""
     @_builtins.property
     def class_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -352,10 +358,12 @@ class StatusReply(_message.Message):
         aligned_rows: _builtins.int = ...,
         job: Global___JobStatus | None = ...,
         test: Global___TestResult | None = ...,
+        protocol: _builtins.str = ...,
+        serving: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "own_plan", b"own_plan", "test", b"test"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "class_names", b"class_names", "failure", b"failure", "job", b"job", "obstacle", b"obstacle", "own_plan", b"own_plan", "parties", b"parties", "session_id", b"session_id", "stage", b"stage", "test", b"test", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "class_names", b"class_names", "failure", b"failure", "job", b"job", "obstacle", b"obstacle", "own_plan", b"own_plan", "parties", b"parties", "protocol", b"protocol", "serving", b"serving", "session_id", b"session_id", "stage", b"stage", "test", b"test", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,7 +13,7 @@ from services.active.job import Job, Labels
 from services.active.progress import JobProgress, ProgressMeter, Reachability
 from services.active.scoring import Predictions, Scoring
 from services.active.serving import Serving, TrainedModel
-from services.adversary.knowledge import Knowledge, PriorKnowledge, disclosed_parts
+from services.adversary.knowledge import Knowledge, PriorKnowledge, disclosed_parts, own_class_rows
 from services.adversary.predictions import AttackHost, spread
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
@@ -256,6 +256,7 @@ class ActiveParty:
             disclosed_parts(shown, model.model.agreement),
             moments=self._beforehand.moments,
             order=model.kept.order,
+            own_rows=own_class_rows(model.model, self._scoring.scores),
         )
         _log.info("White box." if known.disclosed is not None else "Black box: nothing is disclosed.")
         if self._beforehand.records is None:

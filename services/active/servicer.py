@@ -10,11 +10,12 @@ from protos.v1 import active_pb2, active_pb2_grpc, common_pb2
 from services.active.interfaces import EpochOutcome
 from services.active.party import UNKNOWN_RECORD, ActiveParty
 from services.active.scoring import Predictions
-from services.common.agreement import TrainingPlan
+from services.common.agreement import OPENED, SHARED, Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
 from services.common.limits import ID_BYTES, PREDICTION_ROWS
 from services.network.transport import Permissions
+from services.shared_weights.opening import stays_shared
 from vfl.learning.score_quality import ScoreQuality
 
 _SERVICE = active_pb2.DESCRIPTOR.services_by_name["Active"]
@@ -92,6 +93,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
             aligned_rows=party.aligned_rows,
             job=_job(party),
             test=_test(party.test),
+            **_protocol(party.agreement),
         )
 
     def Cancel(self, request: active_pb2.CancelRequest, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
@@ -168,6 +170,13 @@ def _job(party: ActiveParty) -> active_pb2.JobStatus | None:
     if progress is None:
         return None
     return active_pb2.JobStatus(epochs_planned=agreement.plan.epochs if agreement else 0, **vars(progress))
+
+
+def _protocol(agreement: Agreement | None) -> dict[str, str]:
+    """The protocol of the session at work or of the model, and what becomes of the weights; nothing without either."""
+    if agreement is None:
+        return {}
+    return {"protocol": agreement.plan.protocol, "serving": SHARED if stays_shared(agreement) else OPENED}
 
 
 def _test(result: ScoreQuality | None) -> active_pb2.TestResult | None:

@@ -1,6 +1,6 @@
 """What an active party's adversary knows of one session: views of predictions are made of this and of nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -49,6 +49,8 @@ class Knowledge:
         auxiliary_rows: which records these are, as rows of the common order, (t,); None for none.
         moments: what it knows beforehand of the passive columns.
         order: which rows of its own table the common order's are; None where no other order is ever met.
+        own_rows: (k, d + 1) its own class rows up to a constant, the bias last, where training left it a share of them
+            and ``own_class_rows`` found them; else None.
     """
 
     model: PartyModel
@@ -57,6 +59,7 @@ class Knowledge:
     auxiliary_rows: IntArray | None = None
     moments: attacks.PassiveMoments | None = None
     order: IntArray | None = None
+    own_rows: FloatArray | None = None
 
     @cached_property
     def channel(self) -> tuple[ScoreChannel, ...]:
@@ -138,6 +141,8 @@ class Knowledge:
         rows = own.class_rows
         if isinstance(own, LinearPart):
             pieces["weights_active"], pieces["bias"] = own.class_rows[:, :-1], own.class_rows[:, -1]
+        elif self.own_rows is not None:
+            pieces["weights_active"], pieces["bias"] = self.own_rows[:, :-1], self.own_rows[:, -1]
         elif rows is not None:
             pieces["weights_active"] = rows
         elif isinstance(own, DenseNetwork):
@@ -158,6 +163,31 @@ class Knowledge:
         elif isinstance(own, DenseNetwork) and len(others) == 1 and isinstance(others[0], DenseNetwork):
             pieces["network"] = VerticalNetwork(own, others[0])
         return pieces
+
+
+def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]], FloatArray]) -> FloatArray | None:
+    """Learn the own class rows of a model whose weights stay shared, from scores of one record with chosen own columns.
+
+    The record's scores with none of them, and with each alone, differ by that column's weights: d + 2 requests.
+
+    Args:
+        model: the active party's own.
+        score: asks for the (n, classes) scores of some rows by such a model.
+
+    Returns:
+        (k, d + 1), the first row 0, the bias last; None where they are known, scores are defended, or one is 0.
+    """
+    if not model.stays_shared or model.agreement.score_defences:
+        return None
+    columns = model.features.shape[1]
+    chosen = np.vstack([np.zeros(columns), np.eye(columns)])
+    asked = [replace(model, features=np.broadcast_to(row, model.features.shape)) for row in chosen]
+    scores = np.vstack([score(one, [0]) for one in asked])
+    if not scores.all():
+        return None
+    logits = np.log(scores / scores[:, :1])
+    rows: FloatArray = (logits[1:] - logits[0]).T
+    return rows
 
 
 def disclosed_parts(

@@ -35,7 +35,7 @@ STEPS = 1_000_000
 KEPT_WEIGHTS_BYTES = 256 << 20
 # One step's ciphertexts from one party to another; a party holds up to four such vectors per peer.
 VECTOR_BYTES = 256 << 20
-# On shared weights, of all others' features, until the session ends: 100,000 records x 100 columns are some 650 MB.
+# On shared weights, of all others' features, until the session ends: 100,000 records x 100 columns are some 735 MB.
 FEATURE_CIPHERTEXT_BYTES = 1 << 30
 # Each waits for every other one in every step.
 PASSIVE_PARTIES = 32

@@ -305,7 +305,7 @@ class PassiveParty:
         _log.info("Contributing to the scores of %d records.", len(rows))
         answer, products = b"", None
         if model.stays_shared:
-            content = tuple(rows), hashlib.sha256(masked).digest()
+            content = [hashlib.sha256(one).digest() for one in (np.array(rows, dtype=np.int64).tobytes(), masked)]
             request = session_id, request_id
             answer, products = self._asked(request, content, lambda: self._on_shares(model, rows, masked))
         share = model.share_of(rows, self._context.defences, products)

@@ -148,7 +148,8 @@ class MessageSizes:
         peers = [peer.name for peer in self.terms.agreement.peers_of(name)]
         kept = sum(self.features(Kind.ROWS, peer) for peer in peers)
         kept += sum(self.features(Kind.BLOCKS, peer) for peer in self.terms.held_by(name))
-        return kept * self.width(Kind.ROWS)
+        # As integers of Python: 30 bits in each 4 bytes, and 32 bytes more with their place in a list.
+        return kept * (-(-8 * self.width(Kind.ROWS) // 30) * 4 + 32)
 
     def features(self, kind: Kind, sender: str) -> int:
         """Ciphertexts of a party's features."""

@@ -41,6 +41,10 @@ def _bytes_of(values: Sequence[int], width: int) -> NDArray[np.uint8]:
     return np.frombuffer(to_bytes(values, width), dtype=np.uint8)
 
 
+# As much as the coordinator keeps of shares that wait for their sum: answers without theirs are of no use.
+_REMEMBERED_BYTES = 64 << 20
+
+
 @dataclass(frozen=True, eq=False)
 class SharedPart:
     """A party's part of a model whose weights stay shared. Without every party's it tells nothing, and answers nothing.
@@ -230,8 +234,6 @@ class AskedOnce:
         answer: Future[tuple[bytes, Residues]] = Future()
         with self._lock:
             known, found = self._answers.setdefault(request, (content, answer))
-            while len(self._answers) > _REMEMBERED_REQUESTS:
-                del self._answers[next(iter(self._answers))]
         if known != content:
             raise OutOfOrder(f"Request {request[1]} was for other records; ask again under another number.")
         if found is answer:
@@ -241,4 +243,20 @@ class AskedOnce:
                 with self._lock:
                     self._answers.pop(request, None)
                 answer.set_exception(error)
+            self._forget_oldest()
         return found.result()
+
+    def _forget_oldest(self) -> None:
+        """Forget what is beyond the bounds; the newest stays, whatever it holds."""
+        with self._lock:
+            held = sum(_size_of(one) for _, one in self._answers.values())
+            while len(self._answers) > _REMEMBERED_REQUESTS or (held > _REMEMBERED_BYTES and len(self._answers) > 1):
+                held -= _size_of(self._answers.pop(next(iter(self._answers)))[1])
+
+
+def _size_of(answer: Future[tuple[bytes, Residues]]) -> int:
+    """What an answer holds; one that is being drawn holds nothing yet."""
+    if not answer.done():
+        return 0
+    masked, residues = answer.result()
+    return len(masked) + residues.nbytes

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from studies.catalogue import STUDIES, load_study
+from studies.claims.statement import Verdict
 from tests.harness.pages import CHROMIUM, LOOKS, problems_of
 
 # Read before the tests' own environment is made. Without it, studies skip what they have no data for, and say so.
@@ -16,7 +18,7 @@ DATA = os.environ.get("PLUMBLINE_DATA_DIR")
 MOST_BYTES = 3_000_000
 # One look of each width: the elements have been looked at in all of them.
 WIDE, NARROW = (next(look for look in LOOKS if look.width == width) for width in (1400, 400))
-VERDICTS = {"reproduced", "in part", "differs", "not measured"}
+VERDICTS = set(get_args(Verdict))
 
 pytestmark = [pytest.mark.studies, pytest.mark.timeout(900)]
 

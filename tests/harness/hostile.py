@@ -14,7 +14,7 @@ from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2
 from services.common.certificates import CertificateFiles
-from services.common.identity import Identity, role_of
+from services.common.identity import Identity, Role, role_of
 from tests.harness.processes import QUICK, local_processes, weights_of
 from vfl.arrays import FloatArray
 
@@ -47,7 +47,13 @@ def assert_sound(processes: LocalProcesses) -> None:
 def trained(federation: Federation, **changes: Any) -> list[FloatArray]:
     """Train, and what each party wrote of its weights."""
     federation.train(**changes)
-    return weights_of(parties_folder(federation.processes), PARTIES)
+    return written_weights(federation)
+
+
+def written_weights(federation: Federation) -> list[FloatArray]:
+    """What each party wrote of its weights."""
+    parties = [name for name in federation.processes.settings if role_of(name) is not Role.COORDINATOR]
+    return weights_of(parties_folder(federation.processes), parties)
 
 
 def parties_folder(processes: LocalProcesses) -> Path:
@@ -121,7 +127,7 @@ class HonestJob:
     def _run(self) -> None:
         try:
             self._federation.train(watch=self._watch, **self._changes)
-            self.weights = weights_of(parties_folder(self._federation.processes), PARTIES)
+            self.weights = written_weights(self._federation)
         except FederationFailed as error:
             self.failure = error
         finally:

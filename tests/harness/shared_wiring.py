@@ -15,6 +15,7 @@ from services.common.agreement import TrainingPlan
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.share_exchange import ShareExchange
+from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
@@ -50,6 +51,33 @@ class DirectSharePeer:
 
 def direct(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
     return DirectSharePeer(sender, lambda _: exchanges[receiver])
+
+
+@contextmanager
+def over_mutual_tls(certificates: Path) -> Iterator[MakePeer]:
+    """Peers that a server of their own serves, each with its certificate."""
+    with ExitStack() as stack:
+        addresses: dict[str, str] = {}
+
+        def linked(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
+            if receiver not in addresses:
+                addresses[receiver] = _serve(stack, certificates, receiver, lambda _: exchanges[receiver])
+            return ShareLink(receiver, transport_of(certificates, sender).dial(addresses[receiver], receiver), 20.0)
+
+        yield linked
+
+
+def _serve(stack: ExitStack, certificates: Path, name: str, exchange_of: Callable[[str], ShareExchange]) -> str:
+    servicer = shared_servicer.SharedWeightsServicer(exchange_of)
+
+    def register(server: grpc.Server) -> None:
+        shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(servicer, server)
+
+    server, port = transport_of(certificates, name).serve(
+        "127.0.0.1:0", [register], shared_servicer.PERMISSIONS, [shared_servicer.SERVICE_NAME]
+    )
+    stack.callback(lambda: server.stop(None).wait())
+    return f"127.0.0.1:{port}"
 
 
 @contextmanager

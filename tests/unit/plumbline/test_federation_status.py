@@ -105,6 +105,19 @@ def test_each_stage_counts_what_it_is_made_of() -> None:
     assert status_lines(replace(aligning, job=JobStatus()))[0] == "aligning"
 
 
+def test_a_session_says_its_protocol_and_what_becomes_of_its_weights() -> None:
+    assert not any("Protocol" in line for line in status_lines(TRAINING))
+    told = [
+        status_lines(replace(TRAINING, protocol=protocol, serving=serving))[2]
+        for protocol, serving in [("hu", "opened"), ("shared", "opened"), ("shared", "shared")]
+    ]
+    assert told == [
+        "Protocol: hu.",
+        "Protocol: shared; weights are opened to their owners after training.",
+        "Protocol: shared; weights stay shared, and scores are computed on shares.",
+    ]
+
+
 def test_a_model_says_what_it_is_worth() -> None:
     assert status_lines(SERVING)[0] == "serving"
     assert status_lines(SERVING)[-1] == "The model that answers: accuracy 0.9302, AUC 0.9711 on 107 test records."

@@ -341,6 +341,23 @@ def test_shared_weights_without_ciphertexts_or_with_defences_of_answers_are_refu
         planned(monkeypatch, FAST, settings={"protocol": "shared", "kernel": "phe", "packing": False})
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"opening": "always"}, {}, {"opening": "always", "serving": "shared"}],
+    ids=["opened", "guarded", "asked"],
+)
+def test_weights_that_stay_shared_are_attacked_as_a_black_box(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    """Nobody has parameters to disclose, so attacks that take them aren't mounted, and those of scores alone are."""
+    plan = planned(monkeypatch, FAST, settings={"protocol": "shared", **settings})
+    is_opened = settings == {"opening": "always"}
+    assert ("half_star" in plan.request.adversary.attacks) == is_opened
+    assert "method_of_moments" in plan.request.adversary.attacks
+    words = {one.attack: one.reason for one in plan.left_out}.get("half_star")
+    assert words == (None if is_opened else "needs parameters, and weights stay shared: nobody has them")
+
+
 def test_a_cipher_of_the_environment_counts_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLUMBLINE_CIPHER", "plain")
     plan = planned(monkeypatch, FAST)

@@ -182,6 +182,7 @@ def test_estimates_that_are_no_numbers_count_as_a_failed_attack(tmp_path: Path) 
     assert findings.predictions.attacks[0].status == FAILED
     assert all(headline(one.levels).attack == "ls" for one in findings.answer.columns)
     assert "Failed, so that what they would have told is unknown: gia." in findings.answer.not_measured
+    assert findings.in_short("").failed == ("gia",)
 
 
 def test_estimates_of_another_shape_are_refused_by_name(tmp_path: Path) -> None:

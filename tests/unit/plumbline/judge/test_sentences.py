@@ -221,6 +221,24 @@ def test_who_finds_the_rarest_class_is_not_green_where_names_are_no_better_than_
     assert "Of the 12 it holds likeliest to be of the rarest class, 50 % are (12 % of all)" in words.labels[0]
 
 
+@pytest.mark.parametrize(("is_opened", "words"), [(True, "in bits: bank 48, fintech 48"), (False, "none are opened")])
+def test_what_nobody_tried_on_shared_weights_is_bounded_by_what_is_opened(
+    tmp_path: Path, is_opened: bool, words: str
+) -> None:
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
+    record = run.record("active")
+    assert record.agreement is not None
+    agreement = replace(
+        record.agreement,
+        plan=record.agreement.plan.changed(protocol="shared"),
+        parties=tuple(replace(one, opens_always=is_opened) for one in record.agreement.parties),
+    )
+    run.write_record("active", replace(record, agreement=agreement))
+    (said,) = [one for one in answer(run).not_measured if "by replacing messages was not measured" in one]
+    assert words in said
+    assert ("bits" in said) == is_opened
+
+
 def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> None:
     found = attacked(tmp_path, 0, 0, 0, cipher="plain", wrong=SAFELY)
     assert found.sentence.endswith(" Training was not encrypted (INSECURE).")
@@ -245,7 +263,9 @@ def test_who_was_tried_as_honest_only_leaves_nobody_green(tmp_path: Path) -> Non
         run, "passive", "auxiliary_ciphertext(iota=2)", NOT_APPLICABLE, reason="it can't work with these numbers"
     )
     add_outcome(run, "active", "auxiliary_ciphertext", FAILED, reason="auxiliary_ciphertext failed with KeyError")
-    assert [one.light for one in answer(run).parties] == ["green", "grey"]
+    failed = answer(run)
+    assert [one.light for one in failed.parties] == ["green", "grey"]
+    assert "Failed, so that what they would have told is unknown: auxiliary_ciphertext." in failed.not_measured
 
 
 @pytest.mark.parametrize(("conduct", "light"), [("replaces_messages", "green"), ("listens", "grey"), (None, "grey")])

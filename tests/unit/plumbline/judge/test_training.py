@@ -143,6 +143,7 @@ def test_what_cannot_be_scored_has_no_number(
 ) -> None:
     found = judged(tmp_path, kind, {"labels": np.array([0])}, status, reason)
     assert not found.is_scored
+    assert found.status == status
     assert found.reason.startswith(words)
     assert found.kind == (kind or "")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from plumbline.judge.variant_results import AttackTold, VariantResult, headings_of, rows_of, then_how
 from services.common.run_files import parsed
+from services.common.run_records import FAILED, NOT_APPLICABLE
 
 HU = VariantResult(
     "protocol=hu",
@@ -25,7 +26,10 @@ HU = VariantResult(
 SHARED = replace(
     HU,
     variant="protocol=shared",
-    training=(HU.training[1], AttackTold("auxiliary_ciphertext", "passive", reason="replaces messages")),
+    training=(
+        HU.training[1],
+        AttackTold("auxiliary_ciphertext", "passive", reason="it has no messages", status=NOT_APPLICABLE),
+    ),
     accuracy=0.94,
     seconds=5.0,
     bytes=1_500_000,
@@ -75,6 +79,16 @@ def test_columns_that_no_attack_was_carried_out_on_are_not_called_safe() -> None
     assert "0 of 15" not in words
     rows = {row[0]: row[1:] for row in rows_of([HU, unmeasured])}
     assert rows["columns exposed"] == ("7 of 15", "not measured")
+
+
+def test_an_attack_that_failed_is_told_from_one_that_cannot_be_mounted() -> None:
+    told = AttackTold("auxiliary_ciphertext", "passive", reason="it failed with KeyError", status=FAILED)
+    failed = replace(SHARED, training=(told,), failed=("gia", "auxiliary_ciphertext by passive"))
+    rows = {row[0]: row[1:] for row in rows_of([SHARED, failed])}
+    assert rows["auxiliary_ciphertext by passive"] == ("can't be mounted", "failed")
+    unknown = "so that what they would have told is unknown: gia, auxiliary_ciphertext by passive."
+    assert unknown in then_how([HU, failed])
+    assert "unknown" not in then_how([HU, SHARED])
 
 
 def test_what_is_written_is_read_again() -> None:

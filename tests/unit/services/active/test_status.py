@@ -65,13 +65,14 @@ def test_a_job_is_told_stage_by_stage(tmp_path: Path) -> None:
         assert (agreeing.aligned_rows, agreeing.job.steps_planned) == (55, 0)
         training = watcher.at("stage training")
         assert [party.feature_count for party in training.parties] == [3, 3, 0]
+        assert (before.protocol, aligning.protocol, training.protocol, training.serving) == ("", "", "hu", "opened")
         assert (training.job.epochs_done, training.job.epochs_planned) == (0, 2)
         assert not training.job.HasField("seconds_left")
         half = watcher.at("epoch 0")
         assert half.job.steps_done * 2 == half.job.steps_planned
         assert half.job.epochs_done == 1
         assert half.job.validation_loss > 0
-        assert half.job.seconds_left > 0
+        assert half.job.HasField("seconds_left")
         # The model of this job answers nobody yet.
         assert not watcher.at("stage testing").HasField("test")
 
@@ -83,6 +84,18 @@ def test_a_job_is_told_stage_by_stage(tmp_path: Path) -> None:
         accuracy = right.mean()
         assert after.test.accuracy == pytest.approx(accuracy)
         assert after.test.test_rows == len(right)
+
+
+@pytest.mark.parametrize(("opening", "serving"), [("always", "opened"), ("guarded", "shared")])
+def test_what_becomes_of_shared_weights_is_told_as_the_parties_agreed(
+    tmp_path: Path, opening: str, serving: str
+) -> None:
+    """The plan proposes to open them, and is overruled where that could tell too much."""
+    settings = small_settings(protocol="shared", opening=opening, epochs=1)
+    with house(tmp_path, settings=settings) as home:
+        home.train()
+        reply = asking(home)()
+    assert (reply.own_plan.serving, reply.protocol, reply.serving) == ("opened", "shared", serving)
 
 
 def test_while_another_job_runs_the_model_that_answers_is_the_one_that_was_tested(tmp_path: Path) -> None:
@@ -108,7 +121,8 @@ def test_a_failed_job_says_why_and_is_no_job_any_more(tmp_path: Path) -> None:
 def test_nothing_of_another_partys_table_is_told(tmp_path: Path) -> None:
     """Field by field: who adds one thinks of what it tells."""
     told = {
-        "StatusReply": "stage failure session_id class_names warnings obstacle own_plan parties aligned_rows job test",
+        "StatusReply": "stage failure session_id class_names warnings obstacle own_plan parties aligned_rows job test "
+        "protocol serving",
         "PartyStatus": "name feature_count answers binary_features byte_features",
         "JobStatus": "steps_done steps_planned epochs_done epochs_planned validation_loss seconds_left at_work",
         "TestResult": "test_rows accuracy auc",

@@ -31,16 +31,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
+import attacks
 import services
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.run_folder import RunFolder
 from services.common.state_folder import State, StateInMemory
 from services.protocol1.vectors import WireVector
 from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind
-from tests.harness.parties import house, small_settings
+from tests.harness.parties import active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession
 from tests.harness.shared_wiring import as_session, run_all, wired_shares
 from vfl.arrays import FloatArray, IntArray
@@ -171,6 +173,59 @@ def test_the_opening_says_of_training_records_what_it_says_of_unseen_ones() -> N
         differences.append(correct[seen].mean() - correct[~seen].mean())
     # One record is .05; without any difference the mean of ten is within .2 but for once in ten thousand.
     assert abs(np.mean(differences)) < 0.2
+
+
+ON_LABELS = ("own_part", "label_recovery", "trajectory_labels")
+# One opened weight, and the labels that it could be about.
+OPENED_BITS, RECORDS = 18, 70
+
+
+def told_of_drawn_labels(folder: Path, seed: int, protocol: str) -> dict[str, int]:
+    """Of labels that are drawn, how many each attack has right once weights are opened; a record a step."""
+    rows = range(100)
+    labels = [("no", "yes")[one % 2] for one in np.random.default_rng(seed).permutation(rows)]
+    settings = small_settings(
+        protocol=protocol,
+        opening="always",
+        opening_bits=OPENED_BITS,
+        epochs=1,
+        batch_size=1,
+        batches="fixed",
+        patience=0,
+    )
+    data = {"active": active_data(rows=rows, labels=labels), "passive": [party_data(rows=rows, columns=1, seed=seed)]}
+    mounted = {name: attacks.load_training(name) for name in ON_LABELS}
+    folder.mkdir()
+    with house(folder, settings=settings, passive_adversary=mounted, **data) as home:  # type: ignore[arg-type]
+        home.train()
+        newest = home.active._serving.newest
+        assert newest is not None
+        truth = newest.model.labels_of(np.arange(len(rows)))
+    run = RunFolder(folder)
+    found = {one.attack: run.found_labels("passive", one.attack) for one in run.training_outcomes() if one.is_done}
+    judged = np.unique(found["own_part"].step_rows)
+    assert len(judged) == RECORDS
+    # An attack that finds nothing to go by guesses.
+    guessed = dict.fromkeys(ON_LABELS, RECORDS // 2)
+    return guessed | {name: int((one.labels[judged] == truth[judged]).sum()) for name, one in found.items()}
+
+
+def test_of_drawn_labels_no_attack_has_more_right_after_the_opening_than_its_bits_allow(tmp_path: Path) -> None:
+    """Of n even labels b bits tell none but n (1 - h(e)) <= b: at most 1 - e of them are right on average.
+
+    Attacks that only listen have half right, at 1e-6; the own weights follow the labels a little. Under Protocol 1 the
+    same attacks have all.
+    """
+    e = np.linspace(1e-6, 0.5, 100_000)
+    entropy = -e * np.log2(e) - (1 - e) * np.log2(1 - e)
+    most = 1 - e[np.argmax(RECORDS * (1 - entropy) <= OPENED_BITS)]
+    assert 0.78 < most < 0.79
+    told = [told_of_drawn_labels(tmp_path / f"{seed}", seed, "shared") for seed in range(1, 11)]
+    total = {name: sum(one[name] for one in told) for name in ON_LABELS}
+    assert max(total.values()) <= most * 10 * RECORDS
+    assert max(total["label_recovery"], total["trajectory_labels"]) < 5 * RECORDS + 63
+    before = told_of_drawn_labels(tmp_path / "hu", 1, "hu")
+    assert before["label_recovery"] == before["trajectory_labels"] == RECORDS
 
 
 # --- the opening ---

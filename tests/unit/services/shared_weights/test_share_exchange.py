@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,10 @@ from services.common.identity import Identity, role_of
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import ShareExchange
-from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
-from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import (
     SHARED_PLAN,
     SharedProblem,
@@ -30,14 +27,7 @@ from tests.harness.shared_sessions import (
     largest_error,
     trained_in_float64,
 )
-from tests.harness.shared_wiring import (
-    DirectSharePeer,
-    Exchanges,
-    as_session,
-    run_all,
-    serve_shares,
-    wired_shares,
-)
+from tests.harness.shared_wiring import DirectSharePeer, as_session, over_mutual_tls, run_all, wired_shares
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.shares import Shares
 
@@ -82,15 +72,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_three_parties_train_over_mutual_tls(certificates: Path) -> None:
     problem = SharedProblem.random(columns=(3, 2, 1))
-    with ExitStack() as stack:
-        addresses: dict[str, str] = {}
-
-        def linked(sender: str, receiver: str, exchanges: Exchanges) -> ShareLink:
-            if receiver not in addresses:
-                addresses[receiver] = serve_shares(stack, certificates, receiver, lambda _: exchanges[receiver])
-            return ShareLink(receiver, transport_of(certificates, sender).dial(addresses[receiver], receiver), 20.0)
-
-        parties = stack.enter_context(wired_shares(problem, peer=linked))
+    with over_mutual_tls(certificates) as linked, wired_shares(problem, peer=linked) as parties:
         session = as_session(problem, SHARED_PLAN, parties)
         first = session.joined()
         run_all(parties, session.terms)

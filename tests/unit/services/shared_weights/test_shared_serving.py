@@ -1,7 +1,7 @@
 """Models whose weights stay shared: what is frozen, once, and what a request tells whom."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attacks.bayes.method_of_moments import MethodOfMoments
 from defences import load
+from services.adversary.knowledge import own_class_rows
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.party.model_file import KeptModel, packed, unpacked
 from services.party.party_model import PartyModel
 from services.shared_weights.share_messages import Kind
-from services.shared_weights.shared_serving import SharedPart, records_at_once
+from services.shared_weights.shared_serving import AskedOnce, SharedPart, records_at_once
 from services.shared_weights.shared_steps import SharedSteps, made_key
 from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.parties import ACTIVE, House, active_data, house, party_data, small_settings
@@ -78,6 +80,40 @@ def test_scores_are_those_of_the_weights_that_nobody_has(served: House) -> None:
     # Whatever the masks, and whatever else is asked for with it.
     assert np.array_equal(first.scores, again.scores[::-1])
     assert all(0.01 < np.abs(one).max() < 4 for one in weights.values())
+
+
+def test_a_label_party_with_chosen_columns_reads_its_own_class_rows_off_scores(served: House) -> None:
+    """In one request more, about one record, than it has columns, its bias included."""
+    newest, asked = served.active._serving.newest, list[int]()
+    assert newest is not None
+
+    def score(model: PartyModel, rows: Sequence[int]) -> FloatArray:
+        asked.append(len(rows))
+        return served.active._scoring.scores(model, rows)
+
+    found = own_class_rows(newest.model, score)
+    truth = joined(models_of(served))["active"].T
+    assert found is not None
+    assert np.abs(found - (truth - truth[0])).max() < 1e-9
+    assert asked == [1] * (newest.model.features.shape[1] + 1)
+    defended = replace(newest.model.agreement, score_defences=("score_rounding",))
+    assert own_class_rows(replace(newest.model, agreement=defended), score) is None
+
+
+@pytest.mark.parametrize("opening", ["always", "guarded"])
+def test_an_adversary_is_given_its_own_class_rows_where_nothing_is_opened(tmp_path: Path, opening: str) -> None:
+    with house(tmp_path, settings=small_settings(protocol="shared", opening=opening, batch_size=19, epochs=1)) as home:
+        home.train()
+        newest = home.active._serving.newest
+        assert newest is not None
+        known = home.active._knowledge_of(newest)
+        tests = newest.model.rows.test
+        view = known.view(tests, home.active._scoring.scores(newest.model, tests.tolist()))
+    assert (known.own_rows is None) == (opening == "always")
+    assert view.weights_active is not None
+    assert view.bias is not None
+    assert view.weights_passive is None
+    assert np.isfinite(MethodOfMoments().reconstruct(view)).all()
 
 
 def test_no_share_is_written_beside_another(served: House) -> None:
@@ -163,6 +199,29 @@ def test_nothing_depends_on_what_a_message_holds(served: House) -> None:
         for owner in strangers:
             with pytest.raises(NotAllowed):
                 model.on_shares(Engine()).keep(owner, answer, len(rows))
+
+
+@pytest.mark.parametrize(("size", "count", "kept"), [(3 << 20, 40, 21), (1_000, 200, 128), (65 << 20, 2, 1)])
+def test_answers_that_are_kept_are_bounded_in_number_and_in_bytes(size: int, count: int, kept: int) -> None:
+    """The largest messages fill 64 MiB long before 128 requests do."""
+    asked, drawn = AskedOnce(), list[int]()
+
+    def ask(request: int) -> bytes:
+        def draw() -> tuple[bytes, Any]:
+            drawn.append(request)
+            return bytes(size), np.zeros((1, 1), dtype=np.uint64)
+
+        return asked(("session", request), request, draw)[0]
+
+    for request in range(count):
+        assert len(ask(request)) == size
+        ask(request)
+    assert drawn == list(range(count))
+    for request in range(count - kept, count):
+        ask(request)
+    assert len(drawn) == count
+    ask(count - kept - 1)
+    assert drawn[count:] == [count - kept - 1]
 
 
 def test_numbers_are_no_answer_where_weights_stay_shared(served: House) -> None:
