@@ -128,10 +128,13 @@ def headings_of(results: Sequence[VariantResult]) -> list[str]:
 def rows_of(results: Sequence[VariantResult]) -> list[tuple[str, ...]]:
     """A table of results side by side: what a row is of, and a cell for each result.
 
-    An attack has a row where it told something of any of them, or was tried in vain.
+    An attack has a row where it told something of any of them, or failed.
     """
     kinds = {
-        (one.attack, one.party): one.kind for result in results for one in result.training if one.right is not None
+        (one.attack, one.party): one.kind
+        for result in results
+        for one in sorted(result.training, key=lambda one: one.right is not None)
+        if one.right is not None or one.status == FAILED
     }
     names = sorted(kinds, key=lambda key: kinds[key] != LABELS)
     rows = [

@@ -56,7 +56,7 @@ def test_what_another_protocol_leaves_stands_beside_the_run(tmp_path: Path) -> N
     assert results["then_how"] in " ".join(output.getvalue().split())
     assert [one["variant"] for one in results["variants"]] == ["protocol=hu", "protocol=shared"]
     rows = {row[0]: row[1:] for row in rows_of(findings.variants)}
-    assert rows["auxiliary_ciphertext by passive"][1] == "can't be mounted"
+    assert rows["labels: auxiliary_ciphertext by passive"][1] == "can't be mounted"
     assert all(row[0] in run.report.read_text() for row in rows_of(findings.variants))
     # Of the federation beside, only what it gave away is kept.
     assert read_beside(run, findings) == (hu, shared)

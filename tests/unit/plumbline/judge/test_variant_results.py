@@ -82,10 +82,10 @@ def test_columns_that_no_attack_was_carried_out_on_are_not_called_safe() -> None
 
 
 def test_an_attack_that_failed_is_told_from_one_that_cannot_be_mounted() -> None:
-    told = AttackTold("auxiliary_ciphertext", "passive", reason="it failed with KeyError", status=FAILED)
+    told = AttackTold("auxiliary_ciphertext", "passive", "labels", reason="it failed", status=FAILED)
     failed = replace(SHARED, training=(told,), failed=("gia", "auxiliary_ciphertext by passive"))
     rows = {row[0]: row[1:] for row in rows_of([SHARED, failed])}
-    assert rows["auxiliary_ciphertext by passive"] == ("can't be mounted", "failed")
+    assert rows["labels: auxiliary_ciphertext by passive"] == ("can't be mounted", "failed")
     unknown = "so that what they would have told is unknown: gia, auxiliary_ciphertext by passive."
     assert unknown in then_how([HU, failed])
     assert "unknown" not in then_how([HU, SHARED])
