@@ -87,8 +87,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_what_is_stands_on_standard_output_and_what_is_unprotected_on_standard_error(served: Served) -> None:
     code, lines, errors = served.run()
     assert (code, lines[0], lines[1]) == (0, "serving", "55 records are aligned.")
-    assert [line.split()[:2] for line in lines[2:5]] == [["active", "3"], ["passive", "3"], ["coordinator"]]
-    assert lines[5].startswith("The model that answers: accuracy ")
+    assert lines[2] == "Protocol: hu."
+    assert [line.split()[:2] for line in lines[3:6]] == [["active", "3"], ["passive", "3"], ["coordinator"]]
+    assert lines[6].startswith("The model that answers: accuracy ")
     assert "INSECURE" in errors
 
 
