@@ -137,6 +137,7 @@ def test_three_terminals_train_and_answer(tmp_path: Path) -> None:
             assert (tmp_path / "federation" / party / "run" / "report.html").exists()
 
 
+@pytest.mark.timeout(900)
 def test_the_sweep_runs_and_is_known_the_next_time(tmp_path: Path) -> None:
     others = {name: value for name, value in os.environ.items() if not name.startswith("PLUMBLINE_")}
 
@@ -147,7 +148,7 @@ def test_the_sweep_runs_and_is_known_the_next_time(tmp_path: Path) -> None:
             env=others | {"PYTHONPATH": str(EXAMPLES.parent)},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=True,
         ).stdout
 
