@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import datasets, reports, state
+from plumbline.cli import audit_logs, datasets, reports, state
 from plumbline.cli.audits import audit
 from plumbline.cli.examples import lay_out_examples
 from plumbline.cli.operators import cancel, predict, train
@@ -55,6 +55,7 @@ for command in (certs, preflight, audit, train, cancel, predict, status, attacks
     app.command()(command)
 app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")
+app.add_typer(audit_logs.app, name="log")
 app.add_typer(datasets.app, name="datasets")
 lay_out_examples(app)
 

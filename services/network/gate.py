@@ -29,6 +29,7 @@ from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
 from services.network.occupancy import Occupancy
 from services.network.statuses import abort_with
+from services.watching.tally import Tally
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ _Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 
 def gatekeeper(
-    permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
+    permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy, tally: Tally
 ) -> grpc.ServerInterceptor:
     """Guards every handler of one server.
 
@@ -46,20 +47,27 @@ def gatekeeper(
         open_methods: methods that anybody with a certificate of the authority may call, without an identity too.
         step_timeout: seconds that this party waits for a message.
         occupancy: which process of each party may act here.
+        tally: counts what is refused.
     """
-    return _GateInterceptor(permissions, open_methods, step_timeout, occupancy)
+    return _GateInterceptor(permissions, open_methods, step_timeout, occupancy, tally)
 
 
 class _GateInterceptor(grpc.ServerInterceptor):
     """Puts a gate before every method."""
 
     def __init__(
-        self, permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
+        self,
+        permissions: Permissions,
+        open_methods: frozenset[str],
+        step_timeout: float,
+        occupancy: Occupancy,
+        tally: Tally,
     ) -> None:
         self._permissions = permissions
         self._open_methods = open_methods
         self._step_timeout = step_timeout
         self._occupancy = occupancy
+        self._tally = tally
         self._admission = Admission()
         self._log_quota = LogQuota()
         self._pools = {
@@ -88,7 +96,7 @@ class _GateInterceptor(grpc.ServerInterceptor):
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         limits = limits_of(method, self._step_timeout)
         allowed = None if method in self._open_methods else self._permissions.get(method, frozenset())
-        gate = _MethodGate(method, allowed, limits, self._admission, self._log_quota, self._occupancy)
+        gate = _MethodGate(method, allowed, limits, self._admission, self._log_quota, self._occupancy, self._tally)
         return gate.before(handler, self._pools[limits.pool])
 
 
@@ -103,6 +111,7 @@ class _MethodGate:
         admission: Admission,
         log_quota: LogQuota,
         occupancy: Occupancy,
+        tally: Tally,
     ) -> None:
         self._method = method
         self._allowed = allowed
@@ -110,6 +119,7 @@ class _MethodGate:
         self._admission = admission
         self._log_quota = log_quota
         self._occupancy = occupancy
+        self._tally = tally
 
     def before(
         self, handler: grpc.RpcMethodHandler[Any, Any], pool: ThreadPoolExecutor
@@ -155,9 +165,12 @@ class _MethodGate:
                 yield call
         except CallCut as cut:
             # Said and logged when it was done.
+            self._tally.refused(caller, HoldsTooMuch())
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(cut))
         except (Exception, SystemExit) as error:  # another package's code may ask to exit
             is_logged = self._admits_line(caller, type(error).__name__)
+            if context.is_active():
+                self._tally.refused(caller, error)
             abort_with(context, error, self._described(caller), is_logged=is_logged)
 
     @contextmanager

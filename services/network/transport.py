@@ -18,6 +18,7 @@ from services.common.certificates import CertificateError, CertificateFiles
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.network.call_limits import CALLS_PER_CALLER
+from services.network.call_meter import CallMeterInterceptor
 from services.network.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.network.credentials import Credentials, RenewedCredentials
 from services.network.dialing import CHANNEL_OPTIONS, KEEPALIVE, RenewingChannel, dial, intercepted
@@ -25,6 +26,7 @@ from services.network.gate import Permissions, gatekeeper
 from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
 from services.network.occupancy import Occupancy
+from services.watching.tally import Tally
 
 _SERVER_OPTIONS = [
     *KEEPALIVE,
@@ -47,13 +49,14 @@ REFLECTION_PERMISSIONS: Permissions = {
 }
 
 
-def make_server(permissions: Permissions, step_timeout: float, occupancy: Occupancy) -> grpc.Server:
+def make_server(permissions: Permissions, step_timeout: float, occupancy: Occupancy, tally: Tally) -> grpc.Server:
     """A server, not started, every handler of which stands behind the gate."""
+    meters = [CallMeterInterceptor(tally.calls)] if tally.calls is not None else []
     return grpc.server(
         # The gate's pools have the threads.
         ThreadPoolExecutor(1, thread_name_prefix="rpc"),
         options=_SERVER_OPTIONS,
-        interceptors=[gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy)],
+        interceptors=[*meters, gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, tally)],
     )
 
 
@@ -150,12 +153,14 @@ class Transport:
         certificates: what mTLS needs; None is INSECURE.
         meter: counts the bytes of the calls that this party makes.
         instance: which process of this party it is, as every call tells.
+        tally: counts what this party answers and refuses.
     """
 
     identity: Identity
     certificates: CertificateFiles | None
     meter: TrafficMeter
     instance: str = field(default_factory=lambda: secrets.token_hex(16))
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def is_insecure(self) -> bool:
@@ -172,7 +177,7 @@ class Transport:
         else:
             host_name = Identity(role_of(peer), peer).host_name
             channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
-        return intercepted(channel, self._said(), self.meter)
+        return intercepted(channel, self._said(), self.meter.of_peer(peer))
 
     @cached_property
     def _credentials(self) -> RenewedCredentials | None:
@@ -215,7 +220,8 @@ class Transport:
             CertificateError: for certificates or a key that can't be used.
         """
         occupancy = Occupancy(self.identity.name)
-        server = make_server({**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}, step_timeout, occupancy)
+        granted = {**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}
+        server = make_server(granted, step_timeout, occupancy, self.tally)
         for add in register:
             add(server)
         HealthServicer(service_names, held, occupancy).add_to(server)
