@@ -92,11 +92,11 @@ def _is_loopback(host: str) -> bool:
 
 def _type_of(method: str) -> str:
     """Which of the four kinds of RPC a method is, as gRPC's metrics have it."""
-    found = descriptor_pool.Default().FindMethodByName(method.lstrip("/").replace("/", "."))
-    kinds = {
-        (False, False): "unary",
-        (True, False): "client_stream",
-        (False, True): "server_stream",
-        (True, True): "bidi_stream",
-    }
-    return kinds[found.client_streaming, found.server_streaming]
+    try:
+        found = descriptor_pool.Default().FindMethodByName(method.lstrip("/").replace("/", "."))
+    except KeyError:
+        # Of another package's service. Metrics must not end a call.
+        return "unknown"
+    if found.client_streaming:
+        return "bidi_stream" if found.server_streaming else "client_stream"
+    return "server_stream" if found.server_streaming else "unary"
