@@ -55,8 +55,9 @@ def assert_private(processes: LocalProcesses) -> None:
     for name in processes.settings:
         folder = processes.state(name)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()}
+        modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.rglob("*") if one.is_file()}
         assert set(modes.values()) == {0o600}, modes
+        assert {stat.S_IMODE(one.stat().st_mode) for one in folder.rglob("*") if one.is_dir()} == {0o700}
         assert not published & set(modes)
 
 
