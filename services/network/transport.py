@@ -25,6 +25,7 @@ from services.network.gate import Permissions, gatekeeper
 from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
 from services.network.occupancy import Occupancy
+from services.network.versions import WIRE_KEY, WIRE_VERSION
 
 _SERVER_OPTIONS = [
     *KEEPALIVE,
@@ -182,6 +183,7 @@ class Transport:
         """What this party says of itself with every call."""
         return [
             (INSTANCE_KEY, self.instance),
+            (WIRE_KEY, str(WIRE_VERSION)),
             *([(INSECURE_IDENTITY_KEY, self.identity.uri)] if self.is_insecure else []),
         ]
 
