@@ -110,6 +110,12 @@ def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials
         ) from error
 
 
+def check_listen(address: str) -> None:
+    """Raises OSError with what to do where no server could be bound to ``address`` now."""
+    _check_form(address)
+    _check_address(address)
+
+
 def _check_form(address: str) -> None:
     """Raises OSError for what is no HOST:PORT. gRPC takes some of it, and listens on a port that nobody named."""
     host, _, port = address.rpartition(":")
