@@ -39,7 +39,7 @@ from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
-from services.shared_weights.opening import fraction_bits
+from services.shared_weights.opening import fraction_bits, stays_shared
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
@@ -296,6 +296,7 @@ class TrainingAdversary:
             earlier=() if records is None else tuple(self._earlier),
             forwarded=tuple(self._of_forwarded(agreement)),
             known_records=None if ids is None else self._known_records(ids),
+            stays_shared=stays_shared(agreement),
         )
 
     def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
