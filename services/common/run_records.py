@@ -284,6 +284,7 @@ class PartyFeatures:
         scales: (d,) float64; NaN where a feature has no unit; likewise.
         widths: (d,) how many digits each has in encrypted products: ``binary``, ``byte`` or ``full``; likewise.
         steps: (d,) float64: each feature is a whole number times its step; likewise.
+        dropped: (k,) names of the table's columns that became no feature; likewise.
     """
 
     features: Annotated[FloatArray, ArraySpec("n d", most=2.0**limits.FEATURE_INTEGER_BITS)]
@@ -295,6 +296,7 @@ class PartyFeatures:
     scales: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
     widths: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=WIDTHS)] | None = None
     steps: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
+    dropped: Annotated[NDArray[np.str_], ArraySpec("k", "U")] | None = None
 
 
 @dataclass(frozen=True, eq=False)
