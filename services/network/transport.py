@@ -26,6 +26,8 @@ from services.network.gate import Permissions, gatekeeper
 from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
 from services.network.occupancy import Occupancy
+from services.network.revocation import PeerLook, Revoked
+from services.network.versions import WIRE_KEY, WIRE_VERSION
 from services.watching.tally import Tally
 
 _SERVER_OPTIONS = [
@@ -49,14 +51,16 @@ REFLECTION_PERMISSIONS: Permissions = {
 }
 
 
-def make_server(permissions: Permissions, step_timeout: float, occupancy: Occupancy, tally: Tally) -> grpc.Server:
+def make_server(
+    permissions: Permissions, step_timeout: float, occupancy: Occupancy, revoked: Callable[[], Revoked], tally: Tally
+) -> grpc.Server:
     """A server, not started, every handler of which stands behind the gate."""
     meters = [CallMeterInterceptor(tally.calls)] if tally.calls is not None else []
     return grpc.server(
         # The gate's pools have the threads.
         ThreadPoolExecutor(1, thread_name_prefix="rpc"),
         options=_SERVER_OPTIONS,
-        interceptors=[*meters, gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, tally)],
+        interceptors=[*meters, gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, revoked, tally)],
     )
 
 
@@ -110,6 +114,12 @@ def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials
             f"TLS can't be set up with this party's certificate and key, though {address} is free. "
             "Run `plumbline certs` again."
         ) from error
+
+
+def check_listen(address: str) -> None:
+    """Raises OSError with what to do where no server could be bound to ``address`` now."""
+    _check_form(address)
+    _check_address(address)
 
 
 def _check_form(address: str) -> None:
@@ -173,20 +183,23 @@ class Transport:
         It refuses who can't show that party's certificate.
         """
         if self._credentials is None:
-            channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
-        else:
-            host_name = Identity(role_of(peer), peer).host_name
-            channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
-        return intercepted(channel, self._said(), self.meter.of_peer(peer))
+            return intercepted(grpc.insecure_channel(address, CHANNEL_OPTIONS), self._said(), self.meter.of_peer(peer))
+        host_name, look = Identity(role_of(peer), peer).host_name, PeerLook(address, self._credentials.present)
+        channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
+        return intercepted(channel, self._said(), self.meter.of_peer(peer), look.check)
 
     @cached_property
     def _credentials(self) -> RenewedCredentials | None:
         return RenewedCredentials(self.certificates, self.identity) if self.certificates else None
 
+    def _revoked(self) -> Revoked:
+        return frozenset() if self._credentials is None else self._credentials.present().revoked
+
     def _said(self) -> list[tuple[str, str]]:
         """What this party says of itself with every call."""
         return [
             (INSTANCE_KEY, self.instance),
+            (WIRE_KEY, str(WIRE_VERSION)),
             *([(INSECURE_IDENTITY_KEY, self.identity.uri)] if self.is_insecure else []),
         ]
 
@@ -220,8 +233,8 @@ class Transport:
             CertificateError: for certificates or a key that can't be used.
         """
         occupancy = Occupancy(self.identity.name)
-        granted = {**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}
-        server = make_server(granted, step_timeout, occupancy, self.tally)
+        allowed = {**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}
+        server = make_server(allowed, step_timeout, occupancy, self._revoked, self.tally)
         for add in register:
             add(server)
         HealthServicer(service_names, held, occupancy).add_to(server)
