@@ -231,7 +231,8 @@ class TrainingPlan:
             raise InvalidMessage("protocol=shared rerandomises every answer: set rerandomise=on, or protocol=hu.")
         if self.family.spec.senders != "all" and not self.family.spec.forwards:
             raise InvalidMessage(f"The learner {self.learner} doesn't train on shared weights: set protocol=hu.")
-        if self.patience and LearnerCalls(self.family).quadratic_loss(0.0, 2) is None:
+        is_told = self.family.spec.forwards or LearnerCalls(self.family).quadratic_loss(0.0, 2) is not None
+        if self.patience and not is_told:
             raise InvalidMessage(
                 f"The learner {self.learner} has no loss that protocol=shared could validate: set patience to 0."
             )
@@ -570,8 +571,11 @@ class ProposedTerms:
 
 
 def check_validation(plan: TrainingPlan, parties: int) -> None:
-    """Raises InvalidMessage for early stopping on shares of more than two parties: no pair has all of a record's."""
-    if plan.shares_weights and plan.patience and parties > 2:
+    """Raises InvalidMessage for early stopping on shares of more than two parties: no pair has all of a record's.
+
+    But where a layer is forwarded: its sum over all parties comes to the label party as in a step.
+    """
+    if plan.shares_weights and plan.patience and parties > 2 and not plan.family.spec.forwards:
         raise InvalidMessage(
             f"protocol=shared validates between two parties, and these are {parties}: set patience to 0, or "
             "protocol=hu."
