@@ -41,6 +41,11 @@ class Credentials:
     key: bytes
     expires: datetime.datetime
 
+    @property
+    def expires_soon(self) -> bool:
+        """Whether it is time for a new pair."""
+        return self.expires - datetime.datetime.now(datetime.UTC) <= _EXPIRY_IS_NEAR
+
 
 def read_credentials(files: CertificateFiles, identity: Identity) -> Credentials:
     """Read and check what TLS needs of ``identity``; raises CertificateError with what to do."""
@@ -197,8 +202,7 @@ class RenewedCredentials:
         return found
 
     def _warn_of_expiry(self, present: Credentials, now: float) -> None:
-        left = present.expires - datetime.datetime.now(datetime.UTC)
-        if left > _EXPIRY_IS_NEAR or now - self._warned < _SECONDS_BETWEEN_WARNINGS:
+        if not present.expires_soon or now - self._warned < _SECONDS_BETWEEN_WARNINGS:
             return
         self._warned = now
         _log.warning(

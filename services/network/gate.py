@@ -24,7 +24,7 @@ from services.common.identity import Caller, Role
 from services.common.logs import log_context
 from services.network.admission import Admission, CallCut, HeldCall, call_regularly
 from services.network.call_limits import NEWCOMERS_AT_ONCE, POOL_THREADS, CallLimits, limits_of
-from services.network.callers import caller_of
+from services.network.callers import caller_of, check_release
 from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
 from services.network.occupancy import Occupancy
@@ -151,6 +151,8 @@ class _MethodGate:
         caller = caller_of(context)
         try:
             self._check(caller)
+            if self._allowed is not None and caller is not None:
+                check_release(context, caller)
             with log_context(caller=_name_of(caller)), self._counted(context, caller) as call:
                 yield call
         except CallCut as cut:

@@ -25,6 +25,7 @@ from services.network.gate import Permissions, gatekeeper
 from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
 from services.network.occupancy import Occupancy
+from services.network.versions import WIRE_KEY, WIRE_VERSION
 
 _SERVER_OPTIONS = [
     *KEEPALIVE,
@@ -109,6 +110,12 @@ def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials
         ) from error
 
 
+def check_listen(address: str) -> None:
+    """Raises OSError with what to do where no server could be bound to ``address`` now."""
+    _check_form(address)
+    _check_address(address)
+
+
 def _check_form(address: str) -> None:
     """Raises OSError for what is no HOST:PORT. gRPC takes some of it, and listens on a port that nobody named."""
     host, _, port = address.rpartition(":")
@@ -182,6 +189,7 @@ class Transport:
         """What this party says of itself with every call."""
         return [
             (INSTANCE_KEY, self.instance),
+            (WIRE_KEY, str(WIRE_VERSION)),
             *([(INSECURE_IDENTITY_KEY, self.identity.uri)] if self.is_insecure else []),
         ]
 

@@ -327,9 +327,11 @@ class PartyTraining:
             if not self.agreement.validates(epoch):
                 # Another one would be one more answer about the validation records than was agreed on.
                 raise OutOfOrder(f"Epoch {epoch} is none of those whose model may be kept: they are validated.")
-            if self._kept_epoch not in (None, epoch):
-                raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
-            if self._shared is not None and self._kept_epoch is None and self.agreement.validates_on_shares:
+            if self._kept_epoch is not None:
+                if self._kept_epoch != epoch:
+                    raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
+                return
+            if self._shared is not None and self.agreement.validates_on_shares:
                 self._open_epoch(self._shared, epoch)
             self._kept_epoch = epoch
             self.exchange.end("training is complete.")
@@ -408,6 +410,7 @@ class PartyTraining:
         timer, features = StageTimer(), self._features[batch]
         own: FloatArray | None = None
         sending: list[Future[None]] = []
+        has_forwarded = False
         program = self._calls(lambda: self.half.step(batch))
         request = self._calls.next_request(program)
         while request is not None:
@@ -416,6 +419,10 @@ class PartyTraining:
                 case Forward(weights):
                     answer = features @ self._calls.checked(weights, (features.shape[1], None), "weights")
                     if self._forwarding is not None:
+                        if has_forwarded:
+                            # Two vectors under the mask of one step would show their difference.
+                            raise self._calls.refused("forwards more than once in a step")
+                        has_forwarded = True
                         answer, forwarding = self._forward(step, answer, timer)
                         sending += forwarding
                 case Send(values):

@@ -31,6 +31,7 @@ GRPC = {
     "callers",
     "coordinator_link",
     "dialing",
+    "examination",
     "gate",
     "health",
     "health_link",
