@@ -49,20 +49,19 @@ class LayerSteps:
         name: str,
         features: FloatArray,
         exchange: LayerExchange,
-        half: Half,
+        own: OwnData,
         means: SharedMeans,
         observer: LayerObserver | None = None,
-        labels: IntArray | None = None,
     ) -> None:
-        """Take a party's exchange and half of a session; features are (aligned rows, d), in its fixed point."""
-        self.exchange, self.half = exchange, half
+        """Begin a party's half of a session; features are (aligned rows, d), in its fixed point."""
+        self.exchange, self.half = exchange, _begun(terms, name, own)
         self._terms, self._name, self._means, self._observer = terms, name, means, observer
         self._chosen = means.chosen
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._is_label_party = name == terms.agreement.active.name
         self._session_id = terms.agreement.session_id
-        self._labels = labels
+        self._labels = own.labels
         # Of the last epoch that was validated, at the label party: what of its model isn't shared.
         self._part: Part | None = None
 
@@ -101,7 +100,7 @@ class LayerSteps:
             exchange = LayerExchange(terms, name, key, PooledEngine.of(means.engine), timeout=means.timeout)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, features, exchange, _begun(terms, name, own), means, observer, own.labels)
+        return cls(terms, name, features, exchange, own, means, observer)
 
     def show_public_key(self) -> None:
         """Show the label party's key to all, or what masks are agreed on with to the other passive parties."""
