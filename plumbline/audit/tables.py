@@ -132,7 +132,12 @@ class _ColumnChoices:
     def settings(self, party: str) -> dict[str, Any]:
         """The settings of a party that repeat the selection in its own process."""
         selection = self.chosen[party]
-        said = {"columns": tuple(selection.columns or ()), "drop": tuple(selection.drop), "encode": selection.encode}
+        said: dict[str, Any] = {
+            "columns": tuple(selection.columns or ()),
+            "drop": tuple(selection.drop),
+            "encode": selection.encode,
+            **{role: tuple(self._matching(getattr(self.asked, role), party)) for role in ("public", "sensitive")},
+        }
         return {name: value for name, value in said.items() if value}
 
     def unmatched(self) -> list[str]:
@@ -143,6 +148,8 @@ class _ColumnChoices:
         groups = {
             "--columns": asked.columns,
             "--drop": asked.drop,
+            "--public": asked.public,
+            "--sensitive": asked.sensitive,
             "--encode": tuple(asked.encode),
             "--active-columns": asked.active_columns,
             "--passive-columns": tuple(name for text in asked.passive_columns for name in _names(text)),
