@@ -262,7 +262,7 @@ class TrainingAdversary:
         json.dumps(facts)  # raises TypeError now for what couldn't be written later, with all other outcomes
         arrays = result.arrays()
         if result.kind == "labels" and known is not None:
-            arrays = {**arrays, "known_rows": np.flatnonzero(known >= 0)}
+            arrays = {**arrays, "known": np.flatnonzero(known >= 0)}
         if self._folder is not None:
             with self._lost.noting(f"What {attack} found"):
                 self._folder.write_training_arrays(self._name, attack, arrays)

@@ -330,7 +330,7 @@ class FoundLabels:
         step_labels: (m,) its label; -1 without an answer.
         guaranteed: (n,) whether the label is certain; absent where the attack doesn't say.
         probabilities: (n, k) how likely each class is to the attack, NaN where it says nothing; likewise.
-        known_rows: (t,) records whose labels the adversary knew beforehand; absent for none.
+        known: (t,) records whose labels the adversary knew beforehand; absent for none.
     """
 
     labels: Annotated[IntArray, ArraySpec("n", "iu", -1, limits.CLASSES)]
@@ -339,13 +339,13 @@ class FoundLabels:
     step_labels: Annotated[IntArray, ArraySpec("m", "iu", -1, limits.CLASSES)]
     guaranteed: Annotated[BoolArray, ArraySpec("n", "b")] | None = None
     probabilities: Annotated[FloatArray, ArraySpec("n k", least=0, most=1, gaps=True)] | None = None
-    known_rows: Annotated[IntArray, ArraySpec("t", "iu", 0, limits.ALIGNED_ROWS)] | None = None
+    known: Annotated[IntArray, ArraySpec("t", "iu", 0, limits.ALIGNED_ROWS)] | None = None
 
     @property
     def judged_rows(self) -> IntArray:
         """The records that training told of, as rows of the common order, but for those known beforehand."""
         rows: IntArray = np.unique(self.step_rows)
-        return rows if self.known_rows is None else np.setdiff1d(rows, self.known_rows)
+        return rows if self.known is None else np.setdiff1d(rows, self.known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -395,8 +395,14 @@ class PartyTraining:
 
     @property
     def remarks(self) -> list[str]:
-        """What of this party's defences' promises doesn't hold after this training, as far as it sees for itself."""
-        return self._defences.remarks(self._largest_norm, self._terms) if self._learner.spec.trains else []
+        """What doesn't hold after this training, as far as this party sees for itself: promises of defences, a range."""
+        said = self._defences.remarks(self._largest_norm, self._terms) if self._learner.spec.trains else []
+        if isinstance(self._shared, LayerSteps) and self._shared.left_range:
+            said.append(
+                "Sums of the first layer, or the backward signal, came near what backward=shared holds of them or left "
+                "it: the model may be wrong. Lower learning_rate, or raise residual_integer_bits."
+            )
+        return said
 
     def _project(self) -> None:
         """Keep the weights where the party's defences want them."""

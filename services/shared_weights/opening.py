@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def kept_words(state: State, session_id: str, words: dict[str, Integers]) -> dic
     """
     found = state.read(_KEPT)
     try:
-        kept = json.loads(found) if found else {"session": "", "words": {}}
+        kept: Any = json.loads(found) if found else {"session": "", "words": {}}
         if kept["session"] != session_id:
             kept = {"session": session_id, "words": {owner: word.tolist() for owner, word in words.items()}}
             state.write(_KEPT, json.dumps(kept).encode())

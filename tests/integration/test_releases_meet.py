@@ -57,7 +57,7 @@ def run(processes: LocalProcesses, tree: Path, *names: str) -> None:
 def test_an_earlier_release_is_refused_in_words_and_its_model_is_served_by_this_one(
     tmp_path: Path, earlier: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    processes = local_processes(tmp_path, **QUICK)
+    processes = local_processes(tmp_path, data="breast_cancer", **QUICK)
     monkeypatch.setattr(processes, "start_party", lambda _: None)
     processes.start()
     monkeypatch.undo()

@@ -37,6 +37,7 @@ GRPC = {
     "health_link",
     "passive_link",
     "peer_link",
+    "revocation",
     "server",
     "servicer",
     "share_link",

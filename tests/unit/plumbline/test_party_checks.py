@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +14,11 @@ from plumbline import party_checks
 from plumbline.cli import app
 from plumbline.party_checks import Finding, check_party
 from plumbline.processes import _free_addresses
-from services.common.certificates import create_federation_certificates, issue_certificate
+from services.common.certificates import create_federation_certificates, issue_certificate, revoke_certificates
 from services.common.identity import Identity, Role
-from services.common.settings import Settings
+from services.common.settings import Settings, load_settings
 from services.common.state_folder import StateFolder
-from services.network import health, versions
+from services.network import health
 from services.network.versions import CLOCK_KEY, RELEASE_KEY, WIRE_KEY, WIRE_VERSION
 from tests.harness.connections import make_certificates, transport_of
 
@@ -43,7 +44,7 @@ def active(certificates: Path) -> Iterator[str]:
 @pytest.fixture
 def settings(certificates: Path, active: str, tmp_path: Path) -> Settings:
     (own,) = _free_addresses(1)
-    return Settings(certs=certificates, listen=own, peers={"active": active}, state_dir=tmp_path / "state")
+    return load_settings(certs=certificates, listen=own, peers={"active": active}, state_dir=tmp_path / "state")
 
 
 def found(settings: Settings, **changes: object) -> list[Finding]:
@@ -92,6 +93,11 @@ def test_certificates_come_first(settings: Settings, certificates: Path) -> None
     assert (first.level, "certs --renew" in first.words) == ("note", True)
 
 
+def test_a_revoked_peer_is_named(settings: Settings, certificates: Path) -> None:
+    revoke_certificates(certificates, ["active"])
+    assert "The certificate shown at its address is revoked" in wrong(settings)
+
+
 def test_another_federations_peer_and_a_silent_one_are_told_apart(settings: Settings, tmp_path: Path) -> None:
     create_federation_certificates(tmp_path / "other", [Identity(Role.PASSIVE, "passive")])
     assert "authority" in wrong(settings, certs=tmp_path / "other")
@@ -118,9 +124,8 @@ def test_another_wire_and_another_clock_are_named(settings: Settings, monkeypatc
     monkeypatch.setattr(health, "own_facts", lambda: ((WIRE_KEY, str(WIRE_VERSION + 1)),))
     assert f"active speaks version {WIRE_VERSION + 1} of Plumbline's wire" in wrong(settings)
     assert "clocks weren't compared" in found(settings)[-1].words
-    true = versions.time.time
     for seconds, side in ((300, "ahead of"), (-300, "behind")):
-        facts = ((WIRE_KEY, str(WIRE_VERSION)), (RELEASE_KEY, "9.9.9"), (CLOCK_KEY, f"{true() + seconds:.1f}"))
+        facts = ((WIRE_KEY, str(WIRE_VERSION)), (RELEASE_KEY, "9.9.9"), (CLOCK_KEY, f"{time.time() + seconds:.1f}"))
         monkeypatch.setattr(health, "own_facts", lambda facts=facts: facts)
         assert f"active's clock is 300 s {side} this machine's: set both by a time server" in wrong(settings)
         assert "active runs release 9.9.9" in found(settings)[-2].words
@@ -130,7 +135,7 @@ def test_another_wire_and_another_clock_are_named(settings: Settings, monkeypatc
 
 def test_the_command_ends_with_what_it_found(settings: Settings) -> None:
     peers = {**settings.peers, "coordinator": _free_addresses(1)[0]}
-    given = Settings(**{**settings.given(), "peers": peers, "data": "breast_cancer", "share": "2/2"})
+    given = load_settings(**{**settings.given(), "peers": peers, "data": "breast_cancer", "share": "2/2"})
     runner = CliRunner(env=given.environment())
     told = runner.invoke(app, ["doctor", "passive"])
     assert told.exit_code == 1

@@ -284,5 +284,5 @@ def test_one_slot_more_would_not_fit() -> None:
 
 def test_too_many_classes_are_refused_with_the_remedy() -> None:
     assert chosen(12, classes=31).classes == 31
-    with pytest.raises(PackingImpossible, match="larger key, packing=off, or fewer hidden units"):
+    with pytest.raises(PackingImpossible, match="larger key or packing=off, or fewer hidden units"):
         chosen(12, classes=32)
