@@ -312,6 +312,15 @@ def _is_out(plan: ColumnPlan) -> bool:
     return plan.encoding == "drop"
 
 
+def _check_roles(settings: Mapping[str, Settings], columns: Sequence[str]) -> None:
+    """Raises ValueError for a role of a column that no party has; of a data set that is dealt out no party can tell."""
+    for role in ("public", "sensitive"):
+        for pattern in dict.fromkeys(pattern for one in settings.values() for pattern in getattr(one, role)):
+            if not matches(pattern, columns):
+                meant = did_you_mean(pattern, columns) or " See `plumbline audit --dry-run` for the columns."
+                raise ValueError(f"No table has a column {quoted(pattern)}, which --{role} names.{meant}")
+
+
 class JoinedTables:
     """All parties' aligned records, in the order and the split of their session.
 
@@ -338,6 +347,7 @@ class JoinedTables:
             name: load_party_data(settings, with_bias=False, table=read.get(name))
             for name, settings in self.settings.items()
         }
+        _check_roles(self.settings, [plan.name for one in self.data.values() for plan in one.table.plans])
         self.table_sizes = tuple(len(one.ids) for one in self.data.values())
         self.ids = common_order(set.intersection(*(set(one.ids) for one in self.data.values())))
         labels = self.data[Role.ACTIVE].labels
