@@ -161,6 +161,12 @@ class FederationOptions:
             DEFENCES.check(name)
         if self.listed and self.hidden is not None:
             raise ValueError("--hidden trains one network in the lab: give one learner, and one protocol.")
+        trained = sorted({"learner", "backward"} & set(self.settings))
+        if trained and self.hidden is not None:
+            raise ValueError(
+                f"--hidden installs a network that is trained in the lab, and --{trained[0]} is of training in the "
+                "federation: drop one. The units of --learner network are --set learner_options='{\"hidden\": 8}'."
+            )
         if self.cipher not in ("auto", *ciphers.names()):
             raise ValueError(f"--cipher is auto or one of {', '.join(ciphers.names())}, got {self.cipher!r}.")
         if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:
