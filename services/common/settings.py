@@ -255,6 +255,11 @@ class Settings(BaseSettings):
         False, description="Let who may ask for a training list the calls, with grpcurl for instance. For a demo."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
+    metrics: str = Field(
+        "",
+        description="HOST:PORT, such as 127.0.0.1:9464, at which this process serves Prometheus metrics; default: "
+        "nowhere.",
+    )
     log_format: Literal["text", "json"] = Field(
         "text", description="json: each line an object with time, level, party, message, and session, step and caller."
     )
@@ -264,12 +269,13 @@ class Settings(BaseSettings):
         """Settings are what they are made of; ``load_settings`` alone reads the environment."""
         return (sources["init_settings"],)
 
-    @field_validator("listen")
+    @field_validator("listen", "metrics")
     @classmethod
-    def _check_listen(cls, value: str) -> str:
+    def _check_address(cls, value: str, info: ValidationInfo) -> str:
         # gRPC takes a port modulo 2^16, and blames the certificates for what is no address.
-        if not is_address(value, least_port=0):
-            raise ValueError(f"expected HOST:PORT, such as 0.0.0.0:50051, got {value!r}")
+        if value and not is_address(value, least_port=0):
+            example = "0.0.0.0:50051" if info.field_name == "listen" else "127.0.0.1:9464"
+            raise ValueError(f"expected HOST:PORT, such as {example}, got {value!r}")
         return value
 
     @field_validator("peers", mode="before")

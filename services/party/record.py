@@ -3,7 +3,8 @@
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import DeliveredScores, PartyFeatures, PartyRecord, StepRecord
 from services.shared_weights.shared_serving import SharedPart
+from services.watching.measures import Measure
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.data.columns import EncodedColumn
@@ -47,6 +49,9 @@ class RunRecord:
         self._lock = threading.Lock()
         self._content = _EMPTY
         self._steps: list[StepRecord] = []
+        # Of all sessions of this process.
+        self._stages: defaultdict[str, float] = defaultdict(float)
+        self._steps_of_all = 0
         self._columns: tuple[EncodedColumn, ...] = ()
         self._table: TypedTable | None = None
         self._finished: PartyRecord | None = None
@@ -82,6 +87,16 @@ class RunRecord:
         """Add one training step and its seconds by stage."""
         with self._lock:
             self._steps.append(StepRecord(step, dict(seconds)))
+            for stage, spent in seconds.items():
+                self._stages[stage] += spent
+            self._steps_of_all += 1
+
+    def measures(self) -> Iterator[Measure]:
+        """Steps of training and their seconds, since this process has started."""
+        with self._lock:
+            stages, steps = dict(self._stages), self._steps_of_all
+        yield Measure("steps", "Steps of training.", {(): steps}, grows=True)
+        yield Measure.by("stage", "stage_seconds", "Seconds of steps, by stage.", stages, grows=True)
 
     def note(self, **facts: Any) -> None:
         """Add facts to the record: fields of PartyRecord."""
