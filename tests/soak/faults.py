@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from plumbline.federation import Federation, FederationFailed
 from services.common.certificates import renew_certificates
@@ -69,8 +70,20 @@ class Stage:
             self.processes.start_party(self.dead.pop())
 
 
+class Struck(NamedTuple):
+    """What was done.
+
+    Attributes:
+        words: as the log of events has it.
+        parties: those that may be said not to answer.
+    """
+
+    words: str
+    parties: tuple[str, ...] = ()
+
+
 @contextmanager
-def killed(stage: Stage, source: Random) -> Iterator[str]:
+def killed(stage: Stage, source: Random) -> Iterator[Struck]:
     """Processes end without a word, for `Stage.revive` to start again: none starts on a full disk."""
     names = source.sample(stage.parties, source.choice((1, 1, 1, 2, len(stage.parties))))
     for name in names:
@@ -78,78 +91,78 @@ def killed(stage: Stage, source: Random) -> Iterator[str]:
     for name in names:
         stage.processes.process(name).wait()
     stage.dead.update(names)
-    yield f"kill -9 of {', '.join(names)}"
+    yield Struck(f"kill -9 of {', '.join(names)}", tuple(names))
 
 
 @contextmanager
-def frozen(stage: Stage, source: Random) -> Iterator[str]:
+def frozen(stage: Stage, source: Random) -> Iterator[Struck]:
     """One process stops, and goes on."""
     name = source.choice(stage.parties)
     process = stage.processes.process(name)
     process.send_signal(signal.SIGSTOP)
     try:
-        yield f"SIGSTOP of {name}"
+        yield Struck(f"SIGSTOP of {name}", (name,))
     finally:
         process.send_signal(signal.SIGCONT)
 
 
 @contextmanager
-def broken_link(stage: Stage, source: Random) -> Iterator[str]:
+def broken_link(stage: Stage, source: Random) -> Iterator[Struck]:
     """The way from one party to another cuts, delays, truncates, flips bits or swallows all."""
     caller, callee = source.choice(sorted(stage.processes.proxies))
     fault = source.choice(_LINK_FAULTS)
     proxy = stage.processes.proxies[caller, callee]
     proxy.strike(fault)
     try:
-        yield f"link from {caller} to {callee}: {fault}"
+        yield Struck(f"link from {caller} to {callee}: {fault}", (caller, callee))
     finally:
         proxy.heal()
 
 
 @contextmanager
-def full_disk(stage: Stage, source: Random) -> Iterator[str]:
+def full_disk(stage: Stage, source: Random) -> Iterator[Struck]:
     """Nobody can write state or records."""
     stage.disk.break_(stage.processes)
     try:
-        yield f"disk: {stage.disk.says}"
+        yield Struck(f"disk: {stage.disk.says}")
     finally:
         stage.disk.mend(stage.processes)
 
 
 @contextmanager
-def stepped_clock(stage: Stage, source: Random) -> Iterator[str]:
+def stepped_clock(stage: Stage, source: Random) -> Iterator[Struck]:
     """One party's time of day jumps, and is set right again."""
     name, step = source.choice(stage.parties), source.choice(_STEPS)
     stage.processes.clocks[name].set(step)
     time.sleep(_CLOCK_SECONDS)
     try:
-        yield f"clock of {name}: {step:+,d} s"
+        yield Struck(f"clock of {name}: {step:+,d} s", (name,))
     finally:
         stage.processes.clocks[name].set(0)
         time.sleep(_CLOCK_SECONDS)
 
 
 @contextmanager
-def renewed(stage: Stage, source: Random) -> Iterator[str]:
+def renewed(stage: Stage, source: Random) -> Iterator[Struck]:
     """Everybody has a new certificate."""
     renew_certificates(stage.processes.certificates)
-    yield "certificates renewed"
+    yield Struck("certificates renewed")
 
 
 @contextmanager
-def cancelled(stage: Stage, source: Random) -> Iterator[str]:
+def cancelled(stage: Stage, source: Random) -> Iterator[Struck]:
     """The operator cancels whatever is at work."""
     with suppress(FederationFailed):
         stage.federation.cancel()
-    yield "the job cancelled"
+    yield Struck("the job cancelled")
 
 
 @contextmanager
-def undisturbed(stage: Stage, source: Random) -> Iterator[str]:
+def undisturbed(stage: Stage, source: Random) -> Iterator[Struck]:
     """Nothing: what is asked for must succeed."""
-    yield "nothing"
+    yield Struck("nothing")
 
 
-MakeFault = Callable[[Stage, Random], AbstractContextManager[str]]
+MakeFault = Callable[[Stage, Random], AbstractContextManager[Struck]]
 # The clock is left alone where there is no libfaketime.
 FAULTS: tuple[MakeFault, ...] = (killed, frozen, broken_link, full_disk, renewed, cancelled, undisturbed)

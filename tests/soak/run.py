@@ -1,5 +1,6 @@
 """A run of rounds: train and predict, disturb, mend, and look whether every promise was kept."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from tests.harness.clocks import Clock, fake_time_library
 from tests.harness.disks import Disk, NoFileSystem, full, limited
 from tests.harness.hostile import assert_sound
 from tests.harness.processes import QUICK, local_processes
-from tests.soak.faults import FAULTS, MakeFault, SoakedProcesses, Stage, stepped_clock, undisturbed
+from tests.soak.faults import FAULTS, MakeFault, SoakedProcesses, Stage, Struck, stepped_clock, undisturbed
 from tests.soak.resources import Samples, held_by
 from tests.soak.served import Answers, Broken, Counts
 
@@ -30,6 +31,7 @@ SETTINGS: dict[str, Any] = {**QUICK, "step_timeout": STEP_TIMEOUT, "alignments_p
 PATIENCE = 120.0
 _DISK_MEGABYTES = 32
 _MOST_ASKED = 40
+_SILENT = re.compile(r"([\w-]+) (?:does|did) not answer")
 
 
 @dataclass
@@ -70,18 +72,20 @@ class Soak:
         terms: dict[str, Any] = {"epochs": self.source.randint(1, 4), "learning_rate": self.source.uniform(0.1, 0.9)}
         trains = self.source.random() < 0.75
         before, held = self.source.uniform(0, 2.5), self.source.uniform(0.2, 1.5 * STEP_TIMEOUT)
+        struck: list[Struck] = []
         with ThreadPoolExecutor(1) as operator:
             job = operator.submit(self.stage.federation.train, **terms) if trains else None
             with self._asking(number):
                 time.sleep(before)
                 with ExitStack() as stack:
                     for fault in faults:
-                        self.say(f"round {number}: {stack.enter_context(fault(self.stage, self.source))}")
+                        struck.append(stack.enter_context(fault(self.stage, self.source)))
+                        self.say(f"round {number}: {struck[-1].words}")
                         self.tally[fault.__name__] += 1
                     if faults != [undisturbed]:
                         time.sleep(held)
                 self.stage.revive()
-            self._finish(job, must_succeed=faults == [undisturbed])
+            self._finish(job, {name for one in struck for name in one.parties}, must_succeed=faults == [undisturbed])
         self._settle()
         self._look(number)
         self.tally["rounds"] += 1
@@ -114,8 +118,8 @@ class Soak:
         scores = self.stage.federation.predict(ids)
         self.answers.check(scores, before, self.answers.served())
 
-    def _finish(self, job: Future[TrainingOutcome] | None, *, must_succeed: bool) -> None:
-        """Wait for the operator's job."""
+    def _finish(self, job: Future[TrainingOutcome] | None, guilty: set[str], *, must_succeed: bool) -> None:
+        """Wait for the operator's job. Raises Broken where its failure names a party that nothing was done to."""
         if job is None:
             return
         try:
@@ -125,6 +129,8 @@ class Soak:
         except FederationFailed as error:
             if must_succeed:
                 raise Broken(f"Nothing was disturbed, and the job failed: {error}") from error
+            if innocent := set(_SILENT.findall(str(error))) - guilty:
+                raise Broken(f"Nothing was done to {', '.join(innocent)}, and the job failed: {error}") from error
             self.tally["jobs failed"] += 1
             self.say(f"    the job failed: {error}")
         else:
