@@ -194,12 +194,14 @@ class AdversaryOptions:
         adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
         black_box: whether passive parties keep their parameters to themselves.
         auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
+        known_labels: number of training records whose labels every passive party's adversary knows; none is judged.
     """
 
     attacks: tuple[str, ...] = ()
     adversary: str = BOTH
     black_box: bool = False
     auxiliary: int = 0
+    known_labels: int = 0
 
     def __post_init__(self) -> None:
         if self.adversary not in (Role.ACTIVE, Role.PASSIVE, BOTH):
@@ -210,6 +212,11 @@ class AdversaryOptions:
             raise ValueError(
                 "--auxiliary gives records to the active party's adversary, and no attack that could use them is asked "
                 "for: add one with --attacks, such as one on predictions, or drop it."
+            )
+        if self.known_labels and not self.uses_labels:
+            raise ValueError(
+                "--known-labels gives labels to passive parties' adversaries, and no attack of theirs is asked for: "
+                "add one with --attacks, such as one on labels, or drop it."
             )
 
     @property
@@ -226,6 +233,12 @@ class AdversaryOptions:
     def uses_records(self) -> bool:
         """Whether an attack is asked for that complete records may help."""
         return self.attacks_predictions or any("known_records" in spec_of(name).needs for name in self.attacks)
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether an attack of a passive party's is asked for."""
+        specs = () if self.adversary == Role.ACTIVE else map(spec_of, () if self.mounts_all else self.attacks)
+        return (self.mounts_all and self.adversary != Role.ACTIVE) or any(one.adversary != "active" for one in specs)
 
     @property
     def levels(self) -> tuple[Level, ...]:

@@ -99,6 +99,10 @@ def audit(
         int,
         _plugins(metavar="N", min=0, help="Complete records that the adversary has beforehand."),
     ] = 0,
+    known_labels: Annotated[
+        int,
+        _plugins(metavar="N", min=0, help="Labels that passive parties' adversaries have beforehand."),
+    ] = 0,
     most_forms: Annotated[
         float | None,
         _plugins(

@@ -177,8 +177,9 @@ def read_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
 
 def column_sentence(verdict: SourceVerdict) -> str:
     """Say what an adversary knows of a column with the federation and without it."""
+    coded = "; it was made a code, and not measured as a number" if verdict.kind == "code" else ""
     more = "; whether it is there is given away too" if leaks_whether_there(verdict) else ""
-    return f"{short(verdict.column)}: {_known(verdict)}{more}"
+    return f"{short(verdict.column)}: {_known(verdict)}{coded}{more}"
 
 
 def _known(verdict: SourceVerdict) -> str:

@@ -1,7 +1,7 @@
 """Scores attacks on predictions: an auditor, who may read every party's files, compares estimates with the truth."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -70,6 +70,9 @@ class Truth:
         self.owners = [party for party, own in written.items() for _ in own.names]
         self.names = [str(name) for own in written.values() for name in own.names]
         self._is_typed = all(own.sources is not None for own in written.values())
+        self.left_out = {
+            party: len(own.dropped) for party, own in written.items() if own.dropped is not None and len(own.dropped)
+        }
         self.sources: list[Source] = []
         first = 0
         for party, own in written.items():
@@ -274,6 +277,7 @@ class PredictionFindings:
         limit: after how many sessions the verdicts hold; None where no auditor looked beyond the run's own.
         kept: as ``sources``, by the attacks into which no disclosed parameter entered: what is left where passive
             parties keep theirs. Empty where they did, and for runs that don't say which attacks those are.
+        left_out: how many columns of each passive table became no feature, by party; only parties that left any out.
     """
 
     attacks: tuple[AttackFinding, ...] = ()
@@ -285,6 +289,7 @@ class PredictionFindings:
     records: int = 0
     limit: SessionLimit | None = None
     kept: tuple[SourceVerdict, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_prediction_findings(
@@ -452,6 +457,7 @@ class _Judge:
             ),
             sources=tuple(map(no_less_than, both, both[len(sources) :])) if kept else both,
             kept=both[len(sources) :],
+            left_out=truth.left_out,
         )
 
     def _sources(self, columns: Sequence[ColumnVerdict], wrong: Mapping[int, Judged]) -> list[SourceVerdict]:

@@ -162,6 +162,8 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
         return [f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}."]
     several = len(case.passive) > 1
     these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
+    if left_out := sum(case.predictions.left_out.values()):
+        these += f" ({left_out} more left out)"
     is_black_box = any(_KEPT in one.reason for one in case.predictions.attacks)
     kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if is_black_box else ""
     if case.predictions.kept:
@@ -236,7 +238,9 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is
     grey = [] if is_kept else [one for one in columns if one.light == "grey"]
     if anyway := [one for one in grey if _is_known_anyway(one)]:
         sentences.append(f"Nothing is left to give away of {len(anyway)} ({_names(case, anyway)}).")
-    if unknown := [one for one in grey if one not in anyway]:
+    if coded := [one for one in grey if one not in anyway and one.kind == "code"]:
+        sentences.append(f"Not measured as a number, but as a code: {_names(case, coded)}.")
+    if unknown := [one for one in grey if one not in anyway and one not in coded]:
         sentences.append(f"Nothing was shown either way of {len(unknown)} ({_names(case, unknown)}).")
     return sentences
 
@@ -368,13 +372,14 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
     later = [one.column for one in own if once_it_knows(one)]
     grey = [one for one in own if measured and one.light == "grey"]
     anyway = [one.column for one in grey if _is_known_anyway(one)]
-    unknown = [one.column for one in grey if not _is_known_anyway(one)]
+    coded = [one.column for one in grey if not _is_known_anyway(one) and one.kind == "code"]
+    unknown = [one.column for one in grey if not _is_known_anyway(one) and one.kind != "code"]
     if not measured:
         words = [f"Its columns were not measured: {_why_not(case)}."]
     elif told:
         words = [f"{len(told)} of {its} can be told better than by guessing: {listed(told)}."]
     else:
-        shown = "is shown to" if unknown else "can"
+        shown = "is shown to" if unknown or coded else "can"
         words = [f"None of {its} {shown} be told a tenth better than by guessing."]
     if measured and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
         words = [
@@ -387,6 +392,8 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
         words.append(f"Whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told.")
     if anyway:
         words.append(f"Nothing is left to give away of {listed(anyway)}.")
+    if coded:
+        words.append(f"Not measured as a number, but as a code: {listed(coded)}.")
     if unknown:
         words.append(f"Nothing was shown either way of {listed(unknown)}.")
     lights = [one.light for one in own]

@@ -223,6 +223,11 @@ class Settings(BaseSettings):
     auxiliary: str = Field(
         "", description="Complete records that the adversary holds: a table of ids and passive features."
     )
+    known_labels: str = Field(
+        "",
+        description="Passive party: labels that its adversary knows: a table of ids and one column, the class by its "
+        "number from 0.",
+    )
     prior_knowledge: Path | None = Field(
         None, description="Statistics of the passive columns that the adversary knows beforehand: a JSON file."
     )

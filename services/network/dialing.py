@@ -68,9 +68,17 @@ def dial(address: str, host_name: str, credentials: Credentials) -> grpc.Channel
     )
 
 
-def intercepted(channel: grpc.Channel, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> grpc.Channel:
-    """``channel`` with what this party says of itself in each call's metadata, and its bytes counted by ``meter``."""
-    return grpc.intercept_channel(channel, _ClientInterceptor(said, meter))
+def intercepted(
+    channel: grpc.Channel,
+    said: Sequence[tuple[str, str]],
+    meter: TrafficMeter,
+    check: Callable[[], None] = lambda: None,
+) -> grpc.Channel:
+    """``channel`` with what this party says of itself in each call's metadata, and its bytes counted by ``meter``.
+
+    Each call begins with ``check``, which raises RpcError where it must not be made.
+    """
+    return grpc.intercept_channel(channel, _ClientInterceptor(said, meter, check))
 
 
 class _Received(Iterator[Any]):
@@ -102,11 +110,13 @@ class _ClientInterceptor(
 ):
     """Counts the bytes that this party sends and receives as a client, and adds what it says of itself to each call."""
 
-    def __init__(self, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> None:
+    def __init__(self, said: Sequence[tuple[str, str]], meter: TrafficMeter, check: Callable[[], None]) -> None:
         self._said = tuple(said)
         self._meter = meter
+        self._check = check
 
     def _details(self, details: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
+        self._check()
         metadata = (*(details.metadata or ()), *self._said)
         timeout = inner_timeout(details.timeout)
         return _CallDetails(details.method, timeout, metadata, details.credentials, details.wait_for_ready)

@@ -24,10 +24,11 @@ from services.common.identity import Caller, Role
 from services.common.logs import log_context
 from services.network.admission import Admission, CallCut, HeldCall, call_regularly
 from services.network.call_limits import NEWCOMERS_AT_ONCE, POOL_THREADS, CallLimits, limits_of
-from services.network.callers import caller_of
+from services.network.callers import caller_of, check_release
 from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
 from services.network.occupancy import Occupancy
+from services.network.revocation import Revoked, check_caller
 from services.network.statuses import abort_with
 
 _log = logging.getLogger(__name__)
@@ -37,7 +38,11 @@ _Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 
 def gatekeeper(
-    permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
+    permissions: Permissions,
+    open_methods: frozenset[str],
+    step_timeout: float,
+    occupancy: Occupancy,
+    revoked: Callable[[], Revoked],
 ) -> grpc.ServerInterceptor:
     """Guards every handler of one server.
 
@@ -46,20 +51,27 @@ def gatekeeper(
         open_methods: methods that anybody with a certificate of the authority may call, without an identity too.
         step_timeout: seconds that this party waits for a message.
         occupancy: which process of each party may act here.
+        revoked: the certificates that nobody may use now.
     """
-    return _GateInterceptor(permissions, open_methods, step_timeout, occupancy)
+    return _GateInterceptor(permissions, open_methods, step_timeout, occupancy, revoked)
 
 
 class _GateInterceptor(grpc.ServerInterceptor):
     """Puts a gate before every method."""
 
     def __init__(
-        self, permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
+        self,
+        permissions: Permissions,
+        open_methods: frozenset[str],
+        step_timeout: float,
+        occupancy: Occupancy,
+        revoked: Callable[[], Revoked],
     ) -> None:
         self._permissions = permissions
         self._open_methods = open_methods
         self._step_timeout = step_timeout
         self._occupancy = occupancy
+        self._revoked = revoked
         self._admission = Admission()
         self._log_quota = LogQuota()
         self._pools = {
@@ -88,7 +100,7 @@ class _GateInterceptor(grpc.ServerInterceptor):
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         limits = limits_of(method, self._step_timeout)
         allowed = None if method in self._open_methods else self._permissions.get(method, frozenset())
-        gate = _MethodGate(method, allowed, limits, self._admission, self._log_quota, self._occupancy)
+        gate = _MethodGate(method, allowed, limits, self._admission, self._log_quota, self._occupancy, self._revoked)
         return gate.before(handler, self._pools[limits.pool])
 
 
@@ -103,6 +115,7 @@ class _MethodGate:
         admission: Admission,
         log_quota: LogQuota,
         occupancy: Occupancy,
+        revoked: Callable[[], Revoked],
     ) -> None:
         self._method = method
         self._allowed = allowed
@@ -110,6 +123,7 @@ class _MethodGate:
         self._admission = admission
         self._log_quota = log_quota
         self._occupancy = occupancy
+        self._revoked = revoked
 
     def before(
         self, handler: grpc.RpcMethodHandler[Any, Any], pool: ThreadPoolExecutor
@@ -150,7 +164,10 @@ class _MethodGate:
         """Let a call through while this context lasts, and end it with a status where it is refused or fails."""
         caller = caller_of(context)
         try:
+            check_caller(context, self._revoked())
             self._check(caller)
+            if self._allowed is not None and caller is not None:
+                check_release(context, caller)
             with log_context(caller=_name_of(caller)), self._counted(context, caller) as call:
                 yield call
         except CallCut as cut:

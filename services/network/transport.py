@@ -25,6 +25,8 @@ from services.network.gate import Permissions, gatekeeper
 from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
 from services.network.occupancy import Occupancy
+from services.network.revocation import PeerLook, Revoked
+from services.network.versions import WIRE_KEY, WIRE_VERSION
 
 _SERVER_OPTIONS = [
     *KEEPALIVE,
@@ -47,13 +49,15 @@ REFLECTION_PERMISSIONS: Permissions = {
 }
 
 
-def make_server(permissions: Permissions, step_timeout: float, occupancy: Occupancy) -> grpc.Server:
+def make_server(
+    permissions: Permissions, step_timeout: float, occupancy: Occupancy, revoked: Callable[[], Revoked]
+) -> grpc.Server:
     """A server, not started, every handler of which stands behind the gate."""
     return grpc.server(
         # The gate's pools have the threads.
         ThreadPoolExecutor(1, thread_name_prefix="rpc"),
         options=_SERVER_OPTIONS,
-        interceptors=[gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy)],
+        interceptors=[gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, revoked)],
     )
 
 
@@ -107,6 +111,12 @@ def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials
             f"TLS can't be set up with this party's certificate and key, though {address} is free. "
             "Run `plumbline certs` again."
         ) from error
+
+
+def check_listen(address: str) -> None:
+    """Raises OSError with what to do where no server could be bound to ``address`` now."""
+    _check_form(address)
+    _check_address(address)
 
 
 def _check_form(address: str) -> None:
@@ -168,20 +178,23 @@ class Transport:
         It refuses who can't show that party's certificate.
         """
         if self._credentials is None:
-            channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
-        else:
-            host_name = Identity(role_of(peer), peer).host_name
-            channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
-        return intercepted(channel, self._said(), self.meter)
+            return intercepted(grpc.insecure_channel(address, CHANNEL_OPTIONS), self._said(), self.meter)
+        host_name = Identity(role_of(peer), peer).host_name
+        channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
+        return intercepted(channel, self._said(), self.meter, PeerLook(address, self._credentials.present).check)
 
     @cached_property
     def _credentials(self) -> RenewedCredentials | None:
         return RenewedCredentials(self.certificates, self.identity) if self.certificates else None
 
+    def _revoked(self) -> Revoked:
+        return frozenset() if self._credentials is None else self._credentials.present().revoked
+
     def _said(self) -> list[tuple[str, str]]:
         """What this party says of itself with every call."""
         return [
             (INSTANCE_KEY, self.instance),
+            (WIRE_KEY, str(WIRE_VERSION)),
             *([(INSECURE_IDENTITY_KEY, self.identity.uri)] if self.is_insecure else []),
         ]
 
@@ -215,7 +228,8 @@ class Transport:
             CertificateError: for certificates or a key that can't be used.
         """
         occupancy = Occupancy(self.identity.name)
-        server = make_server({**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}, step_timeout, occupancy)
+        allowed = {**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}
+        server = make_server(allowed, step_timeout, occupancy, self._revoked)
         for add in register:
             add(server)
         HealthServicer(service_names, held, occupancy).add_to(server)

@@ -144,6 +144,11 @@ class PartyData:
         """The same records, whose features these defences transform in every session."""
         return replace(self, defences=defences)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Names of the table's columns that become no feature."""
+        return tuple(plan.name for plan in self.table.plans if plan.encoding == "drop")
+
     def log_columns(self) -> None:
         """Log what each column becomes, by its name alone, as a party does that starts to serve; of many the first."""
         plans = self.table.plans

@@ -327,9 +327,11 @@ class PartyTraining:
             if not self.agreement.validates(epoch):
                 # Another one would be one more answer about the validation records than was agreed on.
                 raise OutOfOrder(f"Epoch {epoch} is none of those whose model may be kept: they are validated.")
-            if self._kept_epoch not in (None, epoch):
-                raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
-            if self._shared is not None and self._kept_epoch is None and self.agreement.validates_on_shares:
+            if self._kept_epoch is not None:
+                if self._kept_epoch != epoch:
+                    raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
+                return
+            if self._shared is not None and self.agreement.validates_on_shares:
                 self._open_epoch(self._shared, epoch)
             self._kept_epoch = epoch
             self.exchange.end("training is complete.")
@@ -393,8 +395,14 @@ class PartyTraining:
 
     @property
     def remarks(self) -> list[str]:
-        """What of this party's defences' promises doesn't hold after this training, as far as it sees for itself."""
-        return self._defences.remarks(self._largest_norm, self._terms) if self._learner.spec.trains else []
+        """What doesn't hold after this training, as far as this party sees: promises of defences, a range."""
+        said = self._defences.remarks(self._largest_norm, self._terms) if self._learner.spec.trains else []
+        if isinstance(self._shared, LayerSteps) and self._shared.left_range:
+            said.append(
+                "Sums of the first layer, or the backward signal, came near what backward=shared holds of them or left "
+                "it: the model may be wrong. Lower learning_rate, or raise residual_integer_bits."
+            )
+        return said
 
     def _project(self) -> None:
         """Keep the weights where the party's defences want them."""
@@ -408,6 +416,7 @@ class PartyTraining:
         timer, features = StageTimer(), self._features[batch]
         own: FloatArray | None = None
         sending: list[Future[None]] = []
+        has_forwarded = False
         program = self._calls(lambda: self.half.step(batch))
         request = self._calls.next_request(program)
         while request is not None:
@@ -416,6 +425,10 @@ class PartyTraining:
                 case Forward(weights):
                     answer = features @ self._calls.checked(weights, (features.shape[1], None), "weights")
                     if self._forwarding is not None:
+                        if has_forwarded:
+                            # Two vectors under the mask of one step would show their difference.
+                            raise self._calls.refused("forwards more than once in a step")
+                        has_forwarded = True
                         answer, forwarding = self._forward(step, answer, timer)
                         sending += forwarding
                 case Send(values):

@@ -47,6 +47,7 @@ class RunRecord:
         self._content = _EMPTY
         self._steps: list[StepRecord] = []
         self._columns: tuple[EncodedColumn, ...] = ()
+        self._left_out: tuple[str, ...] = ()
         self._finished: PartyRecord | None = None
         self._was_there = self._folder is not None and self._folder.has_record(name)
 
@@ -68,13 +69,13 @@ class RunRecord:
                 "(PLUMBLINE_RUN_DIR)."
             ) from error
 
-    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...]) -> None:
-        """Start over with a new session's terms, and what this party's features are of in it."""
+    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...], left_out: tuple[str, ...] = ()) -> None:
+        """Start over with a new session's terms, and what this party's features are of in it, and which columns not."""
         self.lost.forget()
         with self._lock:
             self._content = replace(_EMPTY, agreement=agreement)
             self._steps = []
-            self._columns = columns
+            self._columns, self._left_out = columns, left_out
 
     def add_step(self, step: int, seconds: Mapping[str, float]) -> None:
         """Add one training step and its seconds by stage."""
@@ -120,6 +121,7 @@ class RunRecord:
             scales=np.array([one.scale for one in columns], dtype=np.float64),
             widths=np.array(gridded.column_widths),
             steps=gridded.scales,
+            dropped=np.array(self._left_out, dtype=np.str_),
         )
         with self.lost.noting(f"{self._name}'s features of this run"):
             self._folder.write_features(self._name, table)

@@ -37,6 +37,7 @@ from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.crypto.sharing.frozen_weights import Residues
 from vfl.data import BlindedIds, PsiServer
+from vfl.data.id_array import IdArray
 from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
@@ -272,9 +273,12 @@ class PassiveParty:
         self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
-        self.executor.submit(self._context.adversary.attack, training, records=session.rows).add_done_callback(
-            log_failure
-        )
+        self.executor.submit(self._attack, training, session.rows).add_done_callback(log_failure)
+
+    def _attack(self, training: PartyTraining, rows: IntArray) -> None:
+        adversary = self._context.adversary
+        ids = None if adversary.is_idle else IdArray.of(self._data.ids).take(rows)
+        adversary.attack(training, records=rows, ids=ids)
 
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""

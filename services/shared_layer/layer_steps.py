@@ -40,6 +40,8 @@ class LayerSteps:
         exchange: the party's messages.
         half: the party's half of the learner; its weights are shares, at the label party of all parties' first layers,
             stacked, its own last.
+        left_range: whether numbers of the label party's came near what the fixed point holds, beyond which they are
+            others. It alone knows, and nothing ends by it.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class LayerSteps:
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._is_label_party = name == terms.agreement.active.name
+        self.left_range = False
         self._session_id = terms.agreement.session_id
 
     @property
@@ -182,6 +185,8 @@ class LayerSteps:
             sending += self._sending(exchange.hide_weights(step, hidden))
         with timer.stage("decrypt"):
             others = _values(exchange.products(step), bits)
+        # Beyond the range they come back within it: what grows is seen on its way there.
+        self.left_range |= bool(np.abs(others).max(initial=0) > 2.0 ** (terms.formats.integer_bits - 1))
         if self._chosen is not None:
             others = self._chosen.read(step, others)
         if self._observer is not None:
@@ -205,6 +210,7 @@ class LayerSteps:
         formats = self._terms.formats
         checked = self._calls.checked(values, (len(features), formats.outputs), "values to send")
         limit = 2.0**formats.integer_bits
+        self.left_range |= not (np.abs(checked) <= limit).all()
         return encoded(np.clip(np.nan_to_num(checked), -limit, limit), formats.fraction_bits)
 
     def _sums(

@@ -64,23 +64,10 @@ def over_mutual_tls(certificates: Path) -> Iterator[MakePeer]:
 
         def linked(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
             if receiver not in addresses:
-                addresses[receiver] = _serve(stack, certificates, receiver, lambda _: exchanges[receiver])
+                addresses[receiver] = serve_shares(stack, certificates, receiver, lambda _: exchanges[receiver])
             return ShareLink(receiver, transport_of(certificates, sender).dial(addresses[receiver], receiver), 20.0)
 
         yield linked
-
-
-def _serve(stack: ExitStack, certificates: Path, name: str, exchange_of: Callable[[str], ShareExchange]) -> str:
-    servicer = shared_servicer.SharedWeightsServicer(exchange_of)
-
-    def register(server: grpc.Server) -> None:
-        shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(servicer, server)
-
-    server, port = transport_of(certificates, name).serve(
-        "127.0.0.1:0", [register], shared_servicer.PERMISSIONS, [shared_servicer.SERVICE_NAME]
-    )
-    stack.callback(lambda: server.stop(None).wait())
-    return f"127.0.0.1:{port}"
 
 
 @contextmanager

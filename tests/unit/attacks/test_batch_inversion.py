@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attacks.batch_inversion import BatchInversion
+from attacks.label_completion import own_classifier
 from attacks.own_part import OwnPart
 from attacks.recovered_labels import UNRESOLVED
 from attacks.views import ViewError
@@ -52,6 +53,24 @@ def test_own_part_of_a_layer_is_a_classifier_and_completed_by_known_labels() -> 
     found = OwnPart().attack(view)
     assert area_under_curve(found.probabilities[440:], labels[440:]) >= 0.9
     assert area_under_curve(OwnPart().attack(replace(view, known_labels=None)).probabilities, labels) >= 0.9
+
+
+def test_few_known_labels_complete_a_layer_better_than_own_columns_and_no_shuffled_labels() -> None:
+    gains, chance = list[float](), list[float]()
+    for shuffled in (False, True):
+        blocks, labels = breast_cancer(columns=20, shuffled=shuffled)
+        view = network_run(blocks, labels, epochs=15).passive()
+        for first in range(0, 200, 20):
+            known = np.full(len(labels), UNRESOLVED)
+            known[first : first + 20] = labels[first : first + 20]
+            rest = known == UNRESOLVED
+            if len(np.unique(labels[~rest])) > 1:
+                found = OwnPart().attack(replace(view, known_labels=known)).probabilities[rest]
+                own = own_classifier().fit(view.features[~rest], labels[~rest]).predict_proba(view.features[rest])
+                told = area_under_curve(found, labels[rest])
+                (chance if shuffled else gains).append(told if shuffled else told - area_under_curve(own, labels[rest]))
+    assert np.mean(gains) > 0
+    assert abs(np.mean(chance) - 0.5) <= 0.05
 
 
 def test_own_part_of_three_classes_says_that_it_cannot_name_them() -> None:

@@ -73,6 +73,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
         "table_columns": st.integers(1, 10**6),
         "table_cells": st.integers(1, 10**12),
         "auxiliary": TEXTS,
+        "known_labels": TEXTS,
         "run_dir": st.none() | PATHS,
         "record_features": st.booleans(),
         "autostart": st.booleans(),

@@ -42,9 +42,9 @@ class Noting(RunRecord):
         super().__init__(folder, "passive", TrafficMeter())
         self.begun: list[str] = []
 
-    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...]) -> None:
+    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...], left_out: tuple[str, ...] = ()) -> None:
         self.begun.append(agreement.session_id)
-        super().begin(agreement, columns)
+        super().begin(agreement, columns, left_out)
 
 
 def context(folder: Path, settings: Settings, plan: TrainingPlan | None = None) -> PartyContext:
