@@ -111,6 +111,12 @@ class Settings(BaseSettings):
     drop: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Columns of this party's table to leave out: names and patterns, or a JSON list."
     )
+    public: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Columns of this party's table whose values are published: no secret, and known to any guess."
+    )
+    sensitive: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Columns of this party's table to protect first: they come first in verdicts."
+    )
     encode: Annotated[dict[str, Encoding], NoDecode] = Field(
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
@@ -301,7 +307,7 @@ class Settings(BaseSettings):
     def _parse_names(cls, value: Any) -> Any:
         return listed(value) if isinstance(value, str) else value
 
-    @field_validator("columns", "drop", mode="before")
+    @field_validator("columns", "drop", "public", "sensitive", mode="before")
     @classmethod
     def _parse_columns(cls, value: Any) -> Any:
         # A name may hold a comma: then the list is JSON.

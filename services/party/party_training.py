@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -171,7 +171,7 @@ class PartyTraining:
         # Where weights stay shared, once training is over.
         self._frozen: SharedPart | None = None
         # Shares after every epoch that may be kept, until one is.
-        self._shares_after_epoch: dict[int, FloatArray] = {}
+        self._shares_after_epoch: dict[int, Any] = {}
         self.shared_loss = math.nan
         self._kept_epoch: int | None = None
         self._epoch_runs = False
@@ -304,7 +304,7 @@ class PartyTraining:
         elif self.agreement.validates(epoch):
             loss = shared.validate((epoch + 1) * self.schedule.steps_per_epoch)
             self.shared_loss = math.nan if loss is None else loss
-            self._shares_after_epoch[epoch] = self.half.weights
+            self._shares_after_epoch[epoch] = shared.state
 
     def _end_sharing(self, shared: SharedSteps | LayerSteps) -> None:
         """Open the weights, or freeze them as they are shared; then nothing is left of the shares of earlier epochs."""
@@ -349,7 +349,7 @@ class PartyTraining:
     def _open_epoch(self, shared: SharedSteps | LayerSteps, epoch: int) -> None:
         """Go back to the shares after an epoch, and open them; those of others are forgotten."""
         try:
-            self._calls.set_weights(self.half, self._shares_after_epoch[epoch])
+            shared.restore(self._shares_after_epoch[epoch])
             self._end_sharing(shared)
         except BaseException as error:
             self.exchange.end(f"{self.name} stopped at the opening: {told(error)}")

@@ -24,6 +24,7 @@ from services.watching.measures import Measure
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.data.columns import EncodedColumn
+from vfl.data.typed_tables import TypedTable
 from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class RunRecord:
         self._stages: defaultdict[str, float] = defaultdict(float)
         self._steps_of_all = 0
         self._columns: tuple[EncodedColumn, ...] = ()
-        self._left_out: tuple[str, ...] = ()
+        self._table: TypedTable | None = None
         self._finished: PartyRecord | None = None
         self._was_there = self._folder is not None and self._folder.has_record(name)
 
@@ -74,13 +75,13 @@ class RunRecord:
                 "(PLUMBLINE_RUN_DIR)."
             ) from error
 
-    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...], left_out: tuple[str, ...] = ()) -> None:
-        """Start over with a new session's terms, and what this party's features are of in it, and which columns not."""
+    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...], table: TypedTable | None = None) -> None:
+        """Start over with a new session's terms, what this party's features are of in it, and its table."""
         self.lost.forget()
         with self._lock:
             self._content = replace(_EMPTY, agreement=agreement)
             self._steps = []
-            self._columns, self._left_out = columns, left_out
+            self._columns, self._table = columns, table
 
     def add_step(self, step: int, seconds: Mapping[str, float]) -> None:
         """Add one training step and its seconds by stage."""
@@ -125,7 +126,8 @@ class RunRecord:
         """
         if self._folder is None:
             return
-        columns = self._columns
+        columns, plans = self._columns, () if self._table is None else self._table.plans
+        roles = {} if self._table is None else self._table.roles
         table = PartyFeatures(
             features,
             self._names,
@@ -136,7 +138,8 @@ class RunRecord:
             scales=np.array([one.scale for one in columns], dtype=np.float64),
             widths=np.array(gridded.column_widths),
             steps=gridded.scales,
-            dropped=np.array(self._left_out, dtype=np.str_),
+            roles=np.array([roles.get(one.source, "") for one in columns], dtype=np.str_),
+            dropped=np.array([plan.name for plan in plans if plan.encoding == "drop"], dtype=np.str_),
         )
         with self.lost.noting(f"{self._name}'s features of this run"):
             self._folder.write_features(self._name, table)

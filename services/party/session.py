@@ -102,7 +102,7 @@ class PartySession:
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
-        context.record.begin(agreement, aligned.columns, context.data.left_out)
+        context.record.begin(agreement, aligned.columns, context.data.table)
         context.record.note(
             defences=list(defences.names),
             predictions=training.predictions,

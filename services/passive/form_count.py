@@ -164,10 +164,13 @@ class FormCount:
     def count_forwarded(self, agreement: Agreement, aligned: AlignedFeatures) -> None:
         """Count what a training is about to tell of its records, where its learner forwards; raises as ``count``.
 
-        Each epoch has other weights, and as many sums of a record as a layer has units.
+        Each epoch has other weights, and as many sums of a record as a layer has units: of a validation record too,
+        where these are forwarded.
         """
         count = min(agreement.outputs * agreement.plan.epochs, len(self._data.grids), _MOST_OF_TRAINING)
-        rows = aligned.rows[rows_of_plan(agreement.plan, len(aligned.rows)).train]
+        split = rows_of_plan(agreement.plan, len(aligned.rows))
+        told = [split.train, *([split.validation] if agreement.validates_on_shares else [])]
+        rows = aligned.rows[np.concatenate(told)]
         self._count(agreement, rows, *_opaque(f"forwarded {agreement.session_id}", count))
 
     def _count(self, agreement: Agreement, rows: IntArray, coordinates: tuple[str, ...], forms: FloatArray) -> None:
