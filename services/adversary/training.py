@@ -261,11 +261,10 @@ class TrainingAdversary:
             raise TypeError(f"its facts can't be called {', '.join(sorted(taken))}: these the service writes")
         json.dumps(facts)  # raises TypeError now for what couldn't be written later, with all other outcomes
         arrays = result.arrays()
-        if result.kind == "labels" and known is not None:
-            arrays = {**arrays, "known_rows": np.flatnonzero(known >= 0)}
         if self._folder is not None:
             with self._lost.noting(f"What {attack} found"):
-                self._folder.write_training_arrays(self._name, attack, arrays)
+                rows = None if known is None or result.kind != "labels" else np.flatnonzero(known >= 0)
+                self._folder.write_training_arrays(self._name, attack, arrays, rows)
         return {"kind": result.kind, **facts}
 
     def _remember(self, view: TrainingView) -> None:
