@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse.linalg import lsmr
 
-from attacks.base import AttackSpec, Scenario, require
+from attacks.base import AttackSpec, require
 from attacks.label_completion import UNNAMED, completed_by, known_among
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.training_views import TrainingView
@@ -26,6 +26,8 @@ _LOGISTIC = np.pi / np.sqrt(3)
 _WIDE, _ROUNDS = 256, 300
 # Of a network: while its weights move as labels have it; later they make up for each other.
 _EARLY_EPOCHS = 2
+# A share is uniform, whatever the weights are: cut at its mean, it is as often the wrong way round as the right one.
+NONE_SHARED = "has no part of its own where weights stay shared"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class OwnPart:
         learners=("linear", "network"),
         summary="reads labels off the party's own part of the model that training made",
         cost="milliseconds",
-        obstacle=lambda scenario: _obstacle(scenario),
+        obstacle=lambda scenario: NONE_SHARED if scenario.stays_shared else "",
     )
 
     def attack(self, view: TrainingView) -> EstimatedLabels:
@@ -59,6 +61,8 @@ class OwnPart:
         require(self, view)
         if view.role != "passive" or not view.linear:
             raise ViewError("own_part is a passive party's attack: the active party has the labels.")
+        if view.stays_shared:
+            raise ViewError(f"own_part {NONE_SHARED}.")
         if view.learner.spec.forwards:
             return _of_layer(view)
         latest = np.zeros((view.n, view.columns))
@@ -74,11 +78,6 @@ class OwnPart:
         scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
         return EstimatedLabels(confidence_scores(columns), seen, last_epoch(view), float("nan"), {}, reason)
-
-
-def _obstacle(scenario: Scenario) -> str:
-    is_shared = scenario.forwards and scenario.protocol == "shared"
-    return "has no part of its own where a first layer stays shared" if is_shared else ""
 
 
 def _of_layer(view: TrainingView) -> EstimatedLabels:

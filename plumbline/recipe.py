@@ -14,6 +14,7 @@ from defences.base import Stage
 from services.adversary.load import load_attacks
 from services.common.applied_defences import load_defences
 from services.common.identity import Role, role_of
+from services.common.learner_calls import LearnerCalls, LearnerFailed
 from services.common.settings import AttackOptions, Settings, environment_values, settings_of
 from services.party.party_defences import check_defences
 from services.roles import check_role
@@ -176,7 +177,7 @@ def shares_of(data: str, count: int) -> dict[str, dict[str, Any]]:
 
 
 def checked(name: str, values: Mapping[str, Any]) -> Settings:
-    """Make the settings of the party of this name, and check all that its process would refuse when it starts.
+    """Make the settings of the party of this name, and check all that its process would refuse, then or in a job.
 
     Raises ValueError in the process's own words.
     """
@@ -187,6 +188,12 @@ def checked(name: str, values: Mapping[str, Any]) -> Settings:
     chosen = load_defences(settings, role)
     if role is not Role.COORDINATOR:
         check_defences(chosen, settings)
+    if role is Role.ACTIVE and not settings.model:
+        learner = settings.plan().family
+        try:
+            LearnerCalls(learner)(learner.check_label_party)
+        except LearnerFailed as error:
+            raise ValueError(str(error)) from error
     return settings
 
 

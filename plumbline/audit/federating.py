@@ -218,7 +218,9 @@ def _one_hot(joined: JoinedTables) -> list[IntArray]:
         # Where whole rows are scaled together, no feature is 0 or 1 any more.
         if one.kind in ("category", "missing") and one.scale == 1:
             groups.setdefault((name, one.source), []).append(index)
-    return [np.array(group) for group in groups.values() if len(group) > 1]
+    # Of a date, whether it is missing and whether it has no end may both be 0.
+    of_categories = {(name, one.source) for name, one in columns if one.kind == "category"}
+    return [np.array(group) for key, group in groups.items() if len(group) > 1 and key in of_categories]
 
 
 def _write_records(joined: JoinedTables, rows: IntArray, run: AuditFolder) -> None:

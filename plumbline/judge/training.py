@@ -181,7 +181,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     likely = found.probabilities
     # Of records that it says nothing of, an attack has no probabilities either.
     is_told = likely is not None and bool(np.isfinite(likely[rows]).all())
-    known = 0 if found.known_rows is None else len(found.known_rows)
+    known = 0 if found.known is None else len(found.known)
     told = _told_likely(folder, party, attack, likely, rows, known) if is_told and likely is not None else {}
     return {
         **told,
@@ -189,7 +189,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
         "by_epoch": tuple(float(right[step_epoch == epoch].mean()) for epoch in epochs),
-        "levels": label_verdicts(attack, found.labels, truth, rows, features, found.probabilities, found.known_rows),
+        "levels": label_verdicts(attack, found.labels, truth, rows, features, found.probabilities, found.known),
     }
 
 

@@ -40,7 +40,7 @@ from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
-from services.shared_weights.opening import fraction_bits
+from services.shared_weights.opening import fraction_bits, stays_shared
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
@@ -261,10 +261,11 @@ class TrainingAdversary:
             raise TypeError(f"its facts can't be called {', '.join(sorted(taken))}: these the service writes")
         json.dumps(facts)  # raises TypeError now for what couldn't be written later, with all other outcomes
         arrays = result.arrays()
+        if result.kind == "labels" and known is not None:
+            arrays = {**arrays, "known": np.flatnonzero(known >= 0)}
         if self._folder is not None:
             with self._lost.noting(f"What {attack} found"):
-                rows = None if known is None or result.kind != "labels" else np.flatnonzero(known >= 0)
-                self._folder.write_training_arrays(self._name, attack, arrays, rows)
+                self._folder.write_training_arrays(self._name, attack, arrays)
         return {"kind": result.kind, **facts}
 
     def _remember(self, view: TrainingView) -> None:
@@ -300,6 +301,7 @@ class TrainingAdversary:
             forwarded=tuple(self._of_forwarded(agreement)),
             known_labels=None if is_active or ids is None else self._known_labels(ids),
             known_records=self._known_records(ids) if is_active and ids is not None else None,
+            stays_shared=stays_shared(agreement),
         )
 
     def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:

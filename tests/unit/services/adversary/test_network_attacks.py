@@ -64,9 +64,9 @@ def test_signals_in_the_clear_tell_labels_and_known_records_tell_columns(tmp_pat
     assert len(values.rows) >= 40
     # A party isn't judged by labels that it knew.
     own = run.found_labels("passive", "own_part")
-    assert own.known_rows is not None
-    assert (outcomes["own_part"].facts["known_labels"], len(own.known_rows)) == (KNOWN, KNOWN)
-    np.testing.assert_array_equal(own.judged_rows, np.setdiff1d(own.step_rows, own.known_rows))
+    assert own.known is not None
+    assert (outcomes["own_part"].facts["known_labels"], len(own.known)) == (KNOWN, KNOWN)
+    np.testing.assert_array_equal(own.judged_rows, np.setdiff1d(own.step_rows, own.known))
     assert len(own.judged_rows) < len(np.unique(own.step_rows))
     for name in ON_LINEAR:
         assert f"{name} is on sessions of linear" in str(outcomes[name].reason)
