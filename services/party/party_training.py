@@ -395,7 +395,7 @@ class PartyTraining:
 
     @property
     def remarks(self) -> list[str]:
-        """What doesn't hold after this training, as far as this party sees for itself: its defences' promises, a range."""
+        """What of this training doesn't hold, as far as this party sees for itself: promises of defences, a range."""
         said = self._defences.remarks(self._largest_norm, self._terms) if self._learner.spec.trains else []
         if isinstance(self._shared, LayerSteps) and self._shared.left_range:
             said.append(
