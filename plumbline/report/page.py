@@ -250,7 +250,7 @@ def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, flo
         if finding.kind != "labels" or not finding.is_scored:
             continue
         found = folder.found_labels(finding.party, finding.attack)
-        rows = np.unique(found.step_rows)
+        rows = found.judged_rows
         rows = rows[found.labels[rows] >= 0]
         # Read here: a run without attacks has none.
         positive = folder.labels()[rows] == 1

@@ -28,14 +28,17 @@ ARROWS: dict[str, set[str]] = {
 # Within services: those that are the network, and those that start and stop servers on it.
 GRPC = {
     "bootstrap",
+    "call_meter",
     "callers",
     "coordinator_link",
     "dialing",
+    "examination",
     "gate",
     "health",
     "health_link",
     "passive_link",
     "peer_link",
+    "revocation",
     "server",
     "servicer",
     "share_link",

@@ -299,7 +299,7 @@ def test_attacks_on_a_network_read_the_answers_that_were_given(tmp_path: Path, m
         home.active._attacking.shutdown(wait=True)
     assert asked == [tested, 3]
     assert [view.n for view in spy.seen] == [tested, 3]
-    assert all(view.scores.shape[1] == 5 for view in spy.seen)
+    assert all(view.scores is not None and view.scores.shape[1] == 5 for view in spy.seen)
 
 
 def test_a_network_on_shared_weights_is_asked_for_no_class_rows(tmp_path: Path) -> None:
