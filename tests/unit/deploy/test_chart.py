@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,10 +22,10 @@ from services.common.settings import load_settings
 from services.network.bootstrap import make_transport
 from services.roles import check_role
 
-go_template = pytest.importorskip("go_template", reason="py-go-template isn't here")
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 jsonschema = pytest.importorskip("jsonschema")
 yaml = pytest.importorskip("yaml")
+pytestmark = pytest.mark.skipif(find_spec("go_template") is None, reason="py-go-template isn't here")
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy/helm/plumbline"
@@ -73,26 +74,45 @@ def values_of(changes: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+# In a process of its own: the library brings Go's runtime, with threads and signal handlers that stay.
+_EXECUTE = """
+import json, sys
+from pathlib import Path
+import go_template
+source, facts = Path(sys.argv[1]), json.load(sys.stdin)
+texts = []
+for text in facts.pop("texts"):
+    source.write_text(text)
+    texts.append(go_template.render(source, facts).decode())
+print(json.dumps(texts))
+"""
+
+
+def executed(folder: Path, texts: list[str], facts: dict[str, Any]) -> list[str]:
+    """What these templates become."""
+    included = [re.sub(r'include "(\S+)" \.', r'(index .Included "\1")', text) for text in texts]
+    command = [sys.executable, "-c", _EXECUTE, str(folder / "template")]
+    given = json.dumps({**facts, "texts": included})
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=True, timeout=60)
+    found: list[str] = json.loads(done.stdout)
+    assert not [one for one in found if one.startswith("render template failed")], found
+    return found
+
+
 def rendered(folder: Path, changes: dict[str, Any]) -> dict[str, Any]:
     """The manifests by kind."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    facts = {"Values": values_of(changes), "Release": RELEASE, "Chart": {"AppVersion": chart["appVersion"]}}
-    helpers = dict(
-        re.findall(r'define "(\S+)" -}}\n(.*?)\n{{- end', (CHART / "templates/_helpers.tpl").read_text(), re.S)
-    )
-    source = folder / "template"
-
-    def render(text: str) -> str:
-        source.write_text(re.sub(r'include "(\S+)" \.', r'(index .Included "\1")', text))
-        done: bytes = go_template.render(source, facts)
-        assert not done.startswith(b"render template failed"), done
-        return done.decode()
-
     included: dict[str, str] = {}
-    facts["Included"] = included
-    for name, text in helpers.items():
-        included[name] = render(text)
-    texts = [render(path.read_text()) for path in sorted((CHART / "templates").glob("*.yaml"))]
+    facts = {
+        "Values": values_of(changes),
+        "Release": RELEASE,
+        "Chart": {"AppVersion": chart["appVersion"]},
+        "Included": included,
+    }
+    helpers = (CHART / "templates/_helpers.tpl").read_text()
+    for name, text in re.findall(r'define "(\S+)" -}}\n(.*?)\n{{- end', helpers, re.S):
+        (included[name],) = executed(folder, [text], facts)
+    texts = executed(folder, [path.read_text() for path in sorted((CHART / "templates").glob("*.yaml"))], facts)
     found = [yaml.safe_load(text) for text in texts]
     return {one["kind"]: one for one in found if one}
 
