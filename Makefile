@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the native kernel is made from: an installation compiles it, and so does make when they have changed since.
 KERNEL_SOURCES := vfl/crypto/native/build.py $(wildcard vfl/crypto/native/*.[ch])
 
-.PHONY: demo test planted mutants studies hostile benchmarks lint platforms release docs protos clean
+.PHONY: demo test planted mutants studies hostile soak benchmarks lint platforms release docs protos clean
 
 demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
@@ -30,7 +30,14 @@ studies: $(VENV)/.installed-dev $(VENV)/.kernel
 # The hostile suite, whole: at least 2,000 messages per call, storms, kills, every link and fault. It measures time, so
 # it runs alone, on one worker.
 hostile: $(VENV)/.installed-dev $(VENV)/.kernel
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile tests/fault/test_deaths.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile tests/fault/test_deaths.py tests/soak
+
+# Federations of both protocols are trained, asked, killed, stopped, cut off, filled up and set wrong, in an order drawn
+# from a seed that it prints; SOAK_SEED repeats one.
+SOAK_SECONDS ?= 1200
+SOAK_SEED ?=
+soak: $(VENV)/.installed-dev $(VENV)/.kernel
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 # Every subject of `plumbline bench`, and docs/benchmarks.md made from what was found: about ten minutes, alone on the
 # machine. Beside ours stand what is installed of phe, sf-heu and openmined-psi.

@@ -165,8 +165,12 @@ def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]
 
 def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     found, truth = folder.found_labels(party, attack), folder.labels()
-    rows = np.unique(found.step_rows)
-    right = found.step_labels == truth[found.step_rows]
+    rows = found.judged_rows
+    if not len(rows):
+        raise ValueError("no record that was trained on is left to judge")
+    is_judged = np.isin(found.step_rows, rows)
+    right = (found.step_labels == truth[found.step_rows])[is_judged]
+    step_epoch = found.step_epoch[is_judged]
     epochs = np.unique(found.step_epoch)
     # What is told once, behind all epochs, has no course.
     epochs = epochs if len(epochs) > 1 or not epochs.any() else epochs[:0]
@@ -174,24 +178,25 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     likely = found.probabilities
     # Of records that it says nothing of, an attack has no probabilities either.
     is_told = likely is not None and bool(np.isfinite(likely[rows]).all())
-    told = _told_likely(folder, party, attack, likely, rows) if is_told and likely is not None else {}
+    known = 0 if found.known is None else len(found.known)
+    told = _told_likely(folder, party, attack, likely, rows, known) if is_told and likely is not None else {}
     return {
         **told,
         "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
-        "by_epoch": tuple(float(right[found.step_epoch == epoch].mean()) for epoch in epochs),
-        "levels": label_verdicts(attack, found.labels, truth, rows, features, found.probabilities),
+        "by_epoch": tuple(float(right[step_epoch == epoch].mean()) for epoch in epochs),
+        "levels": label_verdicts(attack, found.labels, truth, rows, features, found.probabilities, found.known),
     }
 
 
 def _told_likely(
-    folder: RunFolder, party: str, attack: str, probabilities: FloatArray, rows: IntArray
+    folder: RunFolder, party: str, attack: str, probabilities: FloatArray, rows: IntArray, known: int
 ) -> dict[str, Any]:
     """What an attack that says how likely each class is can be asked besides."""
     return {
         "rarest": rarest_label(probabilities[rows], folder.labels()[rows]),
-        "control": label_control(folder, party, attack),
+        "control": label_control(folder, party, attack, known=known),
     }
 
 
@@ -323,6 +328,7 @@ def label_verdicts(
     rows: IntArray,
     features: FloatArray,
     probabilities: FloatArray | None = None,
+    known: IntArray | None = None,
 ) -> tuple[LevelVerdict, ...]:
     """Judge one attack on labels by the share that it gets wrong, at each level of what is known of labels beforehand.
 
@@ -338,15 +344,21 @@ def label_verdicts(
         features: (n, d) the party's own columns.
         probabilities: (n, k), what the attack believes of every record; NaN where nothing, None where it doesn't say.
             Where it says so of records that weren't trained on, those with a known label complete it.
+        known: (t,) records whose labels the attack was given, none of them judged. At every level the guess has them as
+            well: a classifier that learned from them.
     """
-    verdicts = []
-    others = _not_trained_on(truth, rows)
+    known = np.zeros(0, dtype=np.int64) if known is None else known
+    verdicts, given = [], list[Losses]()
+    others = _not_trained_on(truth, np.union1d(rows, known))
+    if len(np.unique(truth[known])) > 1:
+        wrong = _classified(features, truth, known, rows)[:, None]
+        given = [Losses(f"own classifier from the {len(known):,} known labels", "nothing", wrong)]
     for level in LEVELS:
         guesses = _guesses(truth, rows, features, others) if level == "records" else _priors(truth, rows)
         losses = Losses(attack, level, _filled(found[rows], truth[rows], level))
         if level == "records" and probabilities is not None and np.isfinite(probabilities).all():
             losses = _completed(losses, truth, rows, features, probabilities) or losses
-        verdicts.append(Comparison([losses], guesses).at(level).verdict(losses.name, 0))
+        verdicts.append(Comparison([losses], [*guesses, *given]).at(level).verdict(losses.name, 0))
     return corrected([verdicts])[0]
 
 

@@ -244,9 +244,10 @@ class RunFolder:
             found += outcomes
         return tuple(found)
 
-    def write_training_arrays(self, party: str, attack: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write ``attacks/training-<party>-<attack>.npz``; its arrays depend on the outcome's kind."""
-        _write_arrays(self._training_file(party, attack), arrays)
+    def write_training_arrays(self, party: str, attack: str, arrays: Mapping[str, NDArray[Any] | None]) -> None:
+        """Write ``attacks/training-<party>-<attack>.npz``; its arrays, but for None, depend on the outcome's kind."""
+        there = {name: array for name, array in arrays.items() if array is not None}
+        _write_arrays(self._training_file(party, attack), there)
 
     def found_labels(self, party: str, attack: str) -> FoundLabels:
         """Read ``attacks/training-<party>-<attack>.npz`` of an attack of the kind ``labels``."""

@@ -13,7 +13,7 @@ from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.forwarding_guard import guard_forwarding
-from services.party.guard import channels_of, guard
+from services.party.guard import channels_of, guard, told_by
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.party.table_hash import keys_of_records
 from services.shared_weights.opening import guard_opening
@@ -85,6 +85,7 @@ class PartySession:
         ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else OpeningLedger.in_memory()
         training = _training_of(context, joined, labels, trained_labels, ledger)
         channels = channels_of(agreement, context.name)
+        context.tally.begin({channel.peer: told_by(channel) for channel in channels})
         session = cls(
             training,
             aligned,
@@ -97,7 +98,7 @@ class PartySession:
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
-        context.record.begin(agreement, aligned.columns)
+        context.record.begin(agreement, aligned.columns, context.data.table)
         context.record.note(
             defences=list(defences.names),
             predictions=training.predictions,
@@ -143,7 +144,12 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
 
 def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
     ids = (context.data.ids[row] for row in joined.aligned.rows)
-    return OpeningLedger(context.state, keys_of_records(ids, secret_of(context.state)))
+    session_id = joined.agreement.session_id
+
+    def tell(owner: str, bits: int) -> None:
+        context.tally.answered(owner, "opened bits", bits, session_id)
+
+    return OpeningLedger(context.state, keys_of_records(ids, secret_of(context.state)), tell)
 
 
 def _training_of(
@@ -170,6 +176,7 @@ def _training_of(
         ledger=ledger,
         others=context.adversary.other_features,
         chosen=context.adversary.chosen_shares,
+        tally=context.tally,
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed, trained_labels)

@@ -164,7 +164,7 @@ def test_who_serves_a_federation_mounts_what_is_named(tmp_path: Path) -> None:
 
 
 def test_records_for_no_adversary_are_refused() -> None:
-    with pytest.raises(ValueError, match="no attack on predictions is asked for"):
+    with pytest.raises(ValueError, match="no attack that could use them is asked for"):
         AuditRequest.of(data="wine", auxiliary=5, attacks=("label_recovery",))
 
 

@@ -163,6 +163,22 @@ def test_arrays_that_the_sessions_learner_cant_read_are_refused_in_a_sentence(ar
     assert len(str(error.value)) < 800
 
 
+@pytest.mark.parametrize(
+    ("learner", "shape"),
+    [("network", (3, 4)), ("network", (2, 5)), ("network", (2, 0)), ("linear", (3, 1)), ("linear", (2, 3))],
+)
+def test_a_disclosed_model_of_another_shape_than_the_sessions_is_refused_in_a_sentence(
+    learner: str, shape: tuple[int, int]
+) -> None:
+    """Before an adversary puts it beside its own."""
+    options = {"hidden": 4} if learner == "network" else {}
+    agreement = replace(AGREEMENT, plan=AGREEMENT.plan.changed(learner=learner, **options))
+    with pytest.raises(InvalidMessage, match=r"^passive discloses no model: it doesn't fit its 2 columns"):
+        disclosed_parts({"passive": {"weights": np.zeros(shape)}}, agreement)
+    fitting = (2, 4 if learner == "network" else 1)
+    assert disclosed_parts({"passive": {"weights": np.zeros(fitting)}}, agreement) is not None
+
+
 def test_a_disclosed_model_is_read_array_by_array(dial: Dial) -> None:
     sent = array(2, 3), array(3, name="biases"), passive_pb2.PartArray(name="activation", word="tanh")
     found = PassiveLink("passive", dial("passive", Disclosing(*sent)), 10.0).disclose_parameters(SESSION_ID)

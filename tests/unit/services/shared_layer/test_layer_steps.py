@@ -61,12 +61,13 @@ def test_any_number_of_units(hidden: int, key_bits: int) -> None:
 def test_adam_and_what_else_cannot_work_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="optimiser=momentum or sgd"):
         Network(**{**LAYER_PLAN.learner_options, "optimiser": "adam"})
-    with pytest.raises(InvalidMessage, match="set patience to 0"):
-        LAYER_PLAN.changed(validation_fraction=0.2, patience=3).check()
     LAYER_PLAN.check()
     large = LAYER_PLAN.changed(key_bits=2048, hidden=1024, batch_size=100_000)
     with pytest.raises(InvalidMessage, match="choose a smaller batch_size or fewer hidden units"):
         begun(SharedProblem.random(rows=100_000, columns=(1, 1)), large)
+    validated = LAYER_PLAN.changed(key_bits=2048, hidden=1024, batch_size=8, validation_fraction=0.4, patience=1)
+    with pytest.raises(InvalidMessage, match="choose a smaller validation_fraction or fewer hidden units, or set pat"):
+        begun(SharedProblem.random(rows=100_000, columns=(1, 1)), validated)
     fine = LAYER_PLAN.changed(feature_fraction_bits=32)
     with pytest.raises(InvalidMessage, match="lower feature_fraction_bits or residual_fraction_bits"):
         begun(SharedProblem.random(columns=(2, 1, 1)), fine)
