@@ -32,7 +32,7 @@ _APART = 4.0
 # How a residual spreads where classes are equally frequent.
 _EVEN = 0.5
 # Below, which of two classes is which is a toss.
-_LEAST_TOLD = 0.2
+_LEAST_TOLD = 0.15
 _WHY_NOTHING = "Not possible: the sums of all steps tell too little of labels; more epochs in other batches tell more."
 _TINY = 1e-300
 

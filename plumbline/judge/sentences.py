@@ -346,8 +346,13 @@ def _training_sentences(case: _Case) -> list[str]:
 
 
 def _is_leak(finding: TrainingFinding) -> bool:
-    """Whether an attack on training found something else than labels, more of it than luck would."""
-    return finding.is_scored and not finding.levels and light_of_training(finding) in ("red", "amber")
+    """Whether an attack on training found something else than labels, more of it than luck would; none that plants."""
+    return (
+        finding.is_scored
+        and not finding.levels
+        and finding.kind != "backdoor"
+        and light_of_training(finding) in ("red", "amber")
+    )
 
 
 def _leak_words(finding: TrainingFinding) -> str:

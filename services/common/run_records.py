@@ -349,6 +349,21 @@ class FoundLabels:
 
 
 @dataclass(frozen=True, eq=False)
+class FoundTrigger:
+    """What an attack of the kind ``backdoor`` has planted.
+
+    Attributes:
+        column: (1,) the party's column that holds the trigger, counted as columns travel.
+        trigger: (1,) the whole number that means the class, in steps of the column.
+        rows: (m,) the known records of the class, as rows of the common order.
+    """
+
+    column: Annotated[IntArray, ArraySpec("one", "iu", 0, limits.FEATURES)]
+    trigger: Annotated[FloatArray, ArraySpec("one", least=-limits.LARGEST_SHARE, most=limits.LARGEST_SHARE)]
+    rows: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.ALIGNED_ROWS)]
+
+
+@dataclass(frozen=True, eq=False)
 class FoundValues:
     """What an attack of the kind ``features``, ``readings``, ``estimates`` or ``products`` found of one peer.
 

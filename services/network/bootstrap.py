@@ -15,6 +15,7 @@ from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.network.health import Held
+from services.network.tracing import flush
 from services.network.transport import Permissions, Transport
 from services.watching.measures import Measure
 
@@ -89,6 +90,7 @@ def serve_until_stopped(
         pass
     server.stop(_STOP_GRACE_SECONDS).wait()
     transport.tally.close()
+    flush()
     _log.info("%s has stopped.", transport.identity.name)
 
 

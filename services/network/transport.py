@@ -27,6 +27,7 @@ from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
 from services.network.occupancy import Occupancy
 from services.network.revocation import PeerLook, Revoked
+from services.network.tracing import tracers
 from services.network.versions import WIRE_KEY, WIRE_VERSION
 from services.watching.tally import Tally
 
@@ -56,11 +57,12 @@ def make_server(
 ) -> grpc.Server:
     """A server, not started, every handler of which stands behind the gate."""
     meters = [CallMeterInterceptor(tally.calls)] if tally.calls is not None else []
+    gate = gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, revoked, tally)
     return grpc.server(
         # The gate's pools have the threads.
         ThreadPoolExecutor(1, thread_name_prefix="rpc"),
         options=_SERVER_OPTIONS,
-        interceptors=[*meters, gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, revoked, tally)],
+        interceptors=[*meters, gate, *tracers(occupancy.own_name)],
     )
 
 

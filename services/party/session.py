@@ -12,12 +12,13 @@ from services.common.state_folder import check_room, secret_of
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
-from services.party.forwarding_guard import guard_forwarding
+from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
 from services.party.guard import channels_of, guard, told_by
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.party.table_hash import keys_of_records
 from services.shared_weights.opening import guard_opening
 from services.shared_weights.opening_ledger import OpeningLedger
+from services.watching.tally import Told
 from vfl.arrays import IntArray
 from vfl.learning.networks import load_network
 
@@ -85,7 +86,10 @@ class PartySession:
         ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else OpeningLedger.in_memory()
         training = _training_of(context, joined, labels, trained_labels, ledger)
         channels = channels_of(agreement, context.name)
-        context.tally.begin({channel.peer: told_by(channel) for channel in channels})
+        told = {channel.peer: told_by(channel) for channel in channels}
+        if agreement.plan.family.spec.forwards and context.name != agreement.active.name:
+            told[agreement.active.name] = Told(0, 0, forwarded_ratio(agreement))
+        context.tally.begin(told)
         session = cls(
             training,
             aligned,

@@ -125,10 +125,13 @@ def test_a_file_without_a_line_is_what_a_kill_may_leave(tmp_path: Path) -> None:
     assert (verify(folder).last, verify(folder).mended) == (12, 1)
 
 
-def test_a_broken_log_is_refused_and_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "added", [b"not a line\n", b"\n", b"\n\n", b"\0" * (1 << 17)], ids=["a text", "an end", "two", "zeros"]
+)
+def test_a_broken_log_is_refused_and_left_alone(tmp_path: Path, added: bytes) -> None:
     folder = written(tmp_path / "log")
     (file,) = files_of(folder)
-    file.write_bytes(broken := file.read_bytes() + b"not a line\n")
+    file.write_bytes(broken := file.read_bytes() + added)
     with pytest.raises(StateError, match="plumbline log verify"):
         AuditLog(folder)
     assert file.read_bytes() == broken
