@@ -99,7 +99,7 @@ def keys_held() -> int:
 @pytest.mark.parametrize("protocol", ["hu", "shared"])
 def test_keys_of_sessions_before_do_not_stay_in_memory(tmp_path: Path, protocol: str) -> None:
     """Once a party that nobody restarted held those of dozens of sessions: Python's collector looks rarely."""
-    settings = small_settings(protocol=protocol, epochs=1, patience=0, alignments_per_day=100)
+    settings = small_settings(protocol=protocol, epochs=1, patience=0, batch_size=19)
     held = []
     gc.disable()
     try:
