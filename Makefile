@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the native kernel is made from: an installation compiles it, and so does make when they have changed since.
 KERNEL_SOURCES := vfl/crypto/native/build.py $(wildcard vfl/crypto/native/*.[ch])
 
-.PHONY: demo test planted mutants studies hostile soak benchmarks lint platforms docs protos clean
+.PHONY: demo test planted mutants studies hostile soak benchmarks lint platforms release docs protos clean
 
 demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
@@ -53,6 +53,10 @@ lint: $(VENV)/.installed-dev
 # Wheels for every platform, and audit and unit tests on the other Pythons of this machine.
 platforms: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.platforms
+
+# Wheel, sdist, bill of materials and checksums of the last commit, in dist/; each made twice, the same to the byte.
+release: $(VENV)/.installed-dev
+	$(BIN)/python -m scripts.release
 
 # The site, with build/site/index.html as its first page. A broken link or anchor fails.
 docs: $(VENV)/.installed-docs

@@ -14,6 +14,8 @@ from vfl.arrays import FloatArray, IntArray
 
 # Of the scores' spread.
 _OWN, _TINY = 0.1, 1e-300
+# Of expectation maximisation; and how far columns may say more than evidence does, which is never quite calibrated.
+_ROUNDS, _HELD = 15, 0.1
 UNNAMED = "Classes are told apart, but not which is which: give the attack's party a known label of each."
 
 
@@ -50,6 +52,33 @@ def completed_by(
     classifier = LogisticRegression(max_iter=1000).fit(inputs[known], labels)
     found = np.zeros((len(inputs), classes))
     found[:, classifier.classes_] = classifier.predict_proba(inputs)
+    return found
+
+
+def with_columns(features: FloatArray, probabilities: FloatArray) -> FloatArray:
+    """Add to what is believed of each record what its own columns tell, as the same belief in all records teaches.
+
+    The most likely regression of classes on columns, where beliefs are evidence and no label is known (EM).
+
+    Args:
+        features: (n, d), the adversary's own.
+        probabilities: (n, k), by evidence that no column entered.
+
+    Returns:
+        (n, k).
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    n, classes = probabilities.shape
+    evidence = np.log(np.maximum(probabilities, 1e-9))
+    inputs = (features - features.mean(axis=0)) / np.maximum(features.std(axis=0), _TINY)
+    repeated, named = np.tile(inputs, (classes, 1)), np.repeat(np.arange(classes), n)
+    classifier, found = LogisticRegression(C=_HELD, max_iter=200, warm_start=True), probabilities
+    for _ in range(_ROUNDS):
+        classifier.fit(repeated, named, sample_weight=found.T.ravel() + 1e-9)
+        logits = evidence + classifier.predict_log_proba(inputs)
+        found = np.exp(logits - logits.max(axis=1, keepdims=True))
+        found /= found.sum(axis=1, keepdims=True)
     return found
 
 

@@ -73,6 +73,7 @@ def print_labels(name: str, given: argparse.Namespace) -> None:
         ("batch_inversion", "paillier", 64, 10),
         ("batch_inversion", "paillier", 256, 5),
         ("batch_inversion", "paillier", 256, 30),
+        ("batch_inversion", "paillier", 256, 60),
         ("own_part", "paillier", 256, 30),
     ):
         start, areas = time.process_time(), []

@@ -37,6 +37,8 @@ class TableOptions:
         id_column: column of the record ids in every table.
         columns: names and patterns such as ``c*`` of the columns to use, of all tables; empty for all.
         drop: names and patterns of columns to leave out.
+        public: names and patterns of columns whose values are published.
+        sensitive: names and patterns of columns to protect first.
         encode: what columns become, by name: one of ``vfl.data.columns.ENCODINGS``.
         active_columns: names and patterns of the active party's columns in ``data``; the rest is the passive party's.
         passive_columns: where there are several passive parties, a text for each: ``age,c*``.
@@ -51,6 +53,8 @@ class TableOptions:
     id_column: str = "id"
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
     encode: dict[str, str] = field(default_factory=dict)
     active_columns: tuple[str, ...] = ()
     passive_columns: tuple[str, ...] = ()
@@ -118,7 +122,9 @@ class TableOptions:
     def party_settings(self) -> dict[str, dict[str, Any]]:
         """Settings of each party's own data, by its name, but for which columns are whose: that, tables tell."""
         if not self.has_tables:
-            return shares_of(self.data, self.parties)
+            roles = {"public": self.public, "sensitive": self.sensitive}
+            said = {role: names for role, names in roles.items() if names}
+            return {party: {**own, **said} for party, own in shares_of(self.data, self.parties).items()}
         return own_tables(self.files, label=self.label, id_column=self.id_column)
 
     def without_passwords(self) -> Self:
@@ -155,6 +161,12 @@ class FederationOptions:
             DEFENCES.check(name)
         if self.listed and self.hidden is not None:
             raise ValueError("--hidden trains one network in the lab: give one learner, and one protocol.")
+        trained = sorted({"learner", "backward"} & set(self.settings))
+        if trained and self.hidden is not None:
+            raise ValueError(
+                f"--hidden installs a network that is trained in the lab, and --{trained[0]} is of training in the "
+                "federation: drop one. The units of --learner network are --set learner_options='{\"hidden\": 8}'."
+            )
         if self.cipher not in ("auto", *ciphers.names()):
             raise ValueError(f"--cipher is auto or one of {', '.join(ciphers.names())}, got {self.cipher!r}.")
         if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:

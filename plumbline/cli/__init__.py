@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import datasets, reports, state
+from plumbline.cli import audit_logs, datasets, reports, state
 from plumbline.cli.audits import audit
 from plumbline.cli.doctor import doctor
 from plumbline.cli.examples import lay_out_examples
@@ -57,6 +57,7 @@ for command in (certs, doctor, preflight, audit, train, cancel, predict, status,
     app.command()(command)
 app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")
+app.add_typer(audit_logs.app, name="log")
 app.add_typer(datasets.app, name="datasets")
 lay_out_examples(app)
 

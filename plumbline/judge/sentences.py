@@ -135,12 +135,20 @@ def _at_start(title: str) -> str:
 
 
 def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
-    """Every column, the most exposed first: by its light, its part at the headline's level, then at higher ones."""
+    """Every column, the most exposed first: by its light, its part at the headline's level, then at higher ones.
 
-    def rank(one: ColumnAnswer) -> tuple[int, float, float]:
+    Of one light, sensitive columns come before the others.
+    """
+
+    def rank(one: ColumnAnswer) -> tuple[int, bool, float, float]:
         parts = {verdict.level: -1.0 if verdict.part is None else verdict.part.mean for verdict in one.levels}
         lights: tuple[Light, ...] = ("red", "amber", "green", "grey")
-        return lights.index(one.light), -parts[HEADLINE], -max(parts[level] for level in KNOWING_MORE)
+        return (
+            lights.index(one.light),
+            one.role != "sensitive",
+            -parts[HEADLINE],
+            -max(parts[level] for level in KNOWING_MORE),
+        )
 
     return tuple(sorted(map(_column_answer, predictions.sources), key=rank))
 
@@ -173,7 +181,21 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
     if sessions > 1:
         after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}."]
     who = f"{after} {passive} {'join' if several else 'joins'} with {these}{kept}, {case.active}"
-    return [*_reconstructed(case, columns, who), *alone, *_if_kept(case, sessions)]
+    return [*_reconstructed(case, columns, who), *_of_sensitive(case, columns), *alone, *_if_kept(case, sessions)]
+
+
+def _of_sensitive(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
+    """What becomes of the columns that their owners call sensitive."""
+    sensitive = [one for one in columns if one.role == "sensitive"]
+    if not sensitive:
+        return []
+    told = [one for one in sensitive if one.light in ("red", "amber")]
+    which = (
+        f"{len(told)} can be told better than by guessing: {_names(case, told)}"
+        if told
+        else ("none is shown to be told" if any(one.light == "grey" for one in sensitive) else "none can be told")
+    )
+    return [f"Of {counted(len(sensitive), 'sensitive column')}, {which}."]
 
 
 def _if_kept(case: _Case, sessions: int) -> list[str]:
@@ -324,8 +346,13 @@ def _training_sentences(case: _Case) -> list[str]:
 
 
 def _is_leak(finding: TrainingFinding) -> bool:
-    """Whether an attack on training found something else than labels, more of it than luck would."""
-    return finding.is_scored and not finding.levels and light_of_training(finding) in ("red", "amber")
+    """Whether an attack on training found something else than labels, more of it than luck would; none that plants."""
+    return (
+        finding.is_scored
+        and not finding.levels
+        and finding.kind != "backdoor"
+        and light_of_training(finding) in ("red", "amber")
+    )
 
 
 def _leak_words(finding: TrainingFinding) -> str:

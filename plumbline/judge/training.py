@@ -16,6 +16,7 @@ from plumbline.judge import Progress, silent
 from plumbline.judge.chance import ALPHA
 from plumbline.judge.federation_part import LEAST_PART, Comparison, LevelVerdict, Losses, corrected
 from plumbline.judge.label_control import LabelControl, label_control
+from plumbline.judge.planted_trigger import judged_trigger
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, AttackStatus, FoundLabels, PartyFeatures, TrainingAttackOutcome
@@ -76,11 +77,12 @@ class TrainingFinding:
         reason: why it was not done, or found less than it might; empty without one.
         seconds: duration of the attack.
         kind: what it looks for: ``labels`` of training rows, ``features`` (a peer's only column), ``readings`` (rows
-            of a peer's features) or ``products`` (a peer's part of the logits), which are scored, or another package's
-            own; empty when it was not done.
+            of a peer's features), ``products`` (a peer's part of the logits) or a ``backdoor``, which are scored, or
+            another package's own; empty when it was not done.
         success: share of what it attacked that it got right: labels; a column's values to 1e-4, up to sign; exact
             features among those that it read, a narrow column's up to one factor; of products, the part of their
-            variance; of estimates, the part of the squared error of a guess without the federation.
+            variance; of estimates, the part of the squared error of a guess without the federation; of a backdoor, the
+            part of other classes' records that its trigger turns, of what clean records and an honest model leave.
         resolved: share of what it attacked that it gave an answer for.
         by_epoch: of labels, the share that each epoch's own answers got right; no answer counts as wrong.
         levels: of labels, what the federation gave away of them, level by level of what the party knows of the labels
@@ -150,7 +152,8 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
         return finding
     try:
         finding = replace(finding, peers=_peers(folder, outcome))
-        return replace(finding, **_JUDGES[kind](folder, outcome.party, outcome.attack))
+        judged = _JUDGES[kind](folder, outcome.party, outcome.attack)
+        return replace(finding, **{**judged, "details": {**finding.details, **judged.get("details", {})}})
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
         reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
         return replace(finding, reason=reason)
@@ -158,7 +161,7 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
 
 def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]:
     """Whose the things are that an attack looked for: labels are the active party's."""
-    if outcome.kind == "labels":
+    if outcome.kind in ("labels", "backdoor"):
         return (str(Role.ACTIVE),)
     return tuple(folder.found_values(outcome.party, outcome.attack))
 
@@ -312,6 +315,7 @@ _JUDGES = {
     "readings": _readings,
     "products": _products,
     "estimates": _estimates,
+    "backdoor": judged_trigger,
 }
 
 

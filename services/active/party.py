@@ -61,6 +61,7 @@ class ActiveParty:
         passive_names: of the passive parties.
         executor: threads for jobs.
         reachability: asks which of the others answer now.
+        tally: counts what operators are answered.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class ActiveParty:
         self.failure = ""
         self.executor = context.executor
         self.reachability = Reachability(context.heartbeats)
+        self.tally = context.tally
         self._context = context
         self._record = context.record
         self._passive_parties = dict(passive_parties)

@@ -17,7 +17,7 @@ from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_files import ArraySpec
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.data.columns import FeatureKind
+from vfl.data.columns import ROLES, FeatureKind
 from vfl.data.grids import WIDTHS
 
 # Grows when a key or an array changes its name, its type or its meaning.
@@ -284,6 +284,7 @@ class PartyFeatures:
         scales: (d,) float64; NaN where a feature has no unit; likewise.
         widths: (d,) how many digits each has in encrypted products: ``binary``, ``byte`` or ``full``; likewise.
         steps: (d,) float64: each feature is a whole number times its step; likewise.
+        roles: (d,) what its owner says of each one's column, see ``vfl.data.columns.ColumnRole``; likewise.
         dropped: (k,) names of the table's columns that became no feature; likewise.
     """
 
@@ -296,6 +297,7 @@ class PartyFeatures:
     scales: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
     widths: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=WIDTHS)] | None = None
     steps: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
+    roles: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=ROLES)] | None = None
     dropped: Annotated[NDArray[np.str_], ArraySpec("k", "U")] | None = None
 
 
@@ -344,6 +346,21 @@ class FoundLabels:
         """The records that training told of, as rows of the common order, but for those known beforehand."""
         rows: IntArray = np.unique(self.step_rows)
         return rows if self.known is None else np.setdiff1d(rows, self.known)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundTrigger:
+    """What an attack of the kind ``backdoor`` has planted.
+
+    Attributes:
+        column: (1,) the party's column that holds the trigger, counted as columns travel.
+        trigger: (1,) the whole number that means the class, in steps of the column.
+        rows: (m,) the known records of the class, as rows of the common order.
+    """
+
+    column: Annotated[IntArray, ArraySpec("one", "iu", 0, limits.FEATURES)]
+    trigger: Annotated[FloatArray, ArraySpec("one", least=-limits.LARGEST_SHARE, most=limits.LARGEST_SHARE)]
+    rows: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.ALIGNED_ROWS)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 import datetime
 import logging
+import os
 import stat
 import threading
 import time
@@ -84,7 +85,10 @@ def _content(path: Path) -> bytes:
 
 
 def _check_private(key: Path) -> None:
-    if stat.S_IMODE(key.stat().st_mode) & _OTHERS:
+    status = key.stat()
+    # Kubernetes shows a secret to a service without privileges as a file of root's, to be read by the service's group.
+    is_mounted = status.st_uid == 0 != os.geteuid()
+    if stat.S_IMODE(status.st_mode) & (_OTHERS & ~stat.S_IRGRP if is_mounted else _OTHERS):
         raise CertificateError(f"Other accounts of this machine may read the private key {key}: chmod 600 {key}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart, check_is_served_shared
 from services.shared_weights.shared_steps import SharedMeans, SharedObserver, SharedSteps
+from services.watching.tally import Tally
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine
 from vfl.crypto.sharing.shares import Shares
@@ -79,6 +80,7 @@ class TrainingMeans:
         ledger: counts what others are opened about the party's records, over all sessions, and keeps it.
         others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
         chosen: what an adversary adds to its shares of others' weights where a first layer is shared, likewise.
+        tally: counts what peers are told.
     """
 
     peers: Mapping[str, Peer]
@@ -93,6 +95,7 @@ class TrainingMeans:
     ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
     others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None
     chosen: Callable[[Agreement, FloatArray], ChosenShares | None] = lambda *_: None
+    tally: Tally = field(default_factory=Tally)
 
 
 class PartyTraining:
@@ -168,7 +171,7 @@ class PartyTraining:
         # Where weights stay shared, once training is over.
         self._frozen: SharedPart | None = None
         # Shares after every epoch that may be kept, until one is.
-        self._shares_after_epoch: dict[int, FloatArray] = {}
+        self._shares_after_epoch: dict[int, Any] = {}
         self.shared_loss = math.nan
         self._kept_epoch: int | None = None
         self._epoch_runs = False
@@ -176,6 +179,7 @@ class PartyTraining:
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
         self._observer = means.observer
+        self._tally = means.tally
         forwards = self._learner.spec.forwards and self._shared is None
         self._forwarding = Forwarding(agreement, name, means.peers, means.executor) if forwards else None
         self._defences = means.defences
@@ -210,6 +214,7 @@ class PartyTraining:
                 rows_of_step=batches.rows_of_step,
                 timeout=means.timeout,
                 roles=step_roles(agreement, name),
+                answering=lambda peer, count: self._tell(peer, "decryption", count),
             )
 
     def _sharing(self, own: OwnData, means: TrainingMeans) -> SharedSteps | LayerSteps:
@@ -237,6 +242,9 @@ class PartyTraining:
             shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
             return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer)
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
+
+    def _tell(self, peer: str, kind: str, count: int) -> None:
+        self._tally.answered(peer, kind, count, self.agreement.session_id)
 
     def exchange_as(self, kind: type[E]) -> E:
         """The exchange, for messages of its protocol; raises OutOfOrder for those of another."""
@@ -296,7 +304,7 @@ class PartyTraining:
         elif self.agreement.validates(epoch):
             loss = shared.validate((epoch + 1) * self.schedule.steps_per_epoch)
             self.shared_loss = math.nan if loss is None else loss
-            self._shares_after_epoch[epoch] = self.half.weights
+            self._shares_after_epoch[epoch] = shared.state
 
     def _end_sharing(self, shared: SharedSteps | LayerSteps) -> None:
         """Open the weights, or freeze them as they are shared; then nothing is left of the shares of earlier epochs."""
@@ -341,7 +349,7 @@ class PartyTraining:
     def _open_epoch(self, shared: SharedSteps | LayerSteps, epoch: int) -> None:
         """Go back to the shares after an epoch, and open them; those of others are forgotten."""
         try:
-            self._calls.set_weights(self.half, self._shares_after_epoch[epoch])
+            shared.restore(self._shares_after_epoch[epoch])
             self._end_sharing(shared)
         except BaseException as error:
             self.exchange.end(f"{self.name} stopped at the opening: {told(error)}")
@@ -455,6 +463,8 @@ class PartyTraining:
         if self._observer is not None and self._labels is None:
             self._observer.own_share(step, own)
         own = self._defences.protect_hidden(own)
+        if self._labels is None:
+            self._tell(self.agreement.active.name, "hidden layer", len(own))
         return self._forwarding.products(step, own, self._gradients, timer, self._observer)
 
     def _sendable(self, values: FloatArray, batch: IntArray, sent: FloatArray | None) -> FloatArray:
@@ -469,6 +479,9 @@ class PartyTraining:
             self._observer.own_share(step, values)
         with timer.stage("encrypt"):
             outgoing = self._gradients.outgoing_residuals(step, self._protect(values, batch))
+            if not self.agreement.plan.is_encrypted:
+                for peer in self._peers:
+                    self._tell(peer, "residuals in the clear", len(batch))
             sending = [
                 self._executor.submit(peer.send_residuals, self.agreement.session_id, step, outgoing)
                 for peer in self._peers.values()

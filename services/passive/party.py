@@ -127,6 +127,8 @@ class PassiveParty:
             self.name, self._data, context.state, settings.most_forms, refuses_first=settings.guard == "refuse"
         )
         self._asked = AskedOnce()
+        self._tally = context.tally
+        self._tally.add(self._forms.measures)
         # Models that were counted, by session and epochs.
         self._counted: set[tuple[str, int]] = set()
 
@@ -156,6 +158,7 @@ class PassiveParty:
                 session = _Session(terms, psi, self._watch_of(session_id))
                 setup = session.psi.setup(client_count)
             self._quota.take(caller.name)
+            self._tally.answered(caller.name, "blinded ids", setup.count, session_id)
             # A refused set-up ends nothing.
             if self._session is not None:
                 self._end(self._session, OutOfOrder("the active party has begun another session."))
@@ -176,6 +179,7 @@ class PassiveParty:
         if session.order is not None:
             raise OutOfOrder("This session was aligned already.")
         count = session.psi.client_count
+        self._tally.answered(caller.name, "alignment", count, session_id)
         reading, answering = (
             LoggedProgress("Read %s of %s ids of the request."),
             LoggedProgress("Answered %s of %s ids."),
@@ -313,6 +317,7 @@ class PassiveParty:
             request = session_id, request_id
             answer, products = self._asked(request, content, lambda: self._on_shares(model, rows, masked))
         share = model.share_of(rows, self._context.defences, products)
+        self._tally.answered(caller.name, "scores", len(rows), session_id)
         share = replace(share, submissions_seen=self._submissions.of_session(session_id))
         submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
         self._submissions.note(session_id, submissions)
@@ -362,6 +367,8 @@ class PassiveParty:
         if kept is None or disclosed is None:
             raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
         self._count(kept)
+        values = sum(array.size for array in disclosed.arrays().values())
+        self._tally.answered(caller.name, "parameters", values, session_id)
         return disclosed
 
     def serve_model(self, caller: Identity, session_id: str) -> None:

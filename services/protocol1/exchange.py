@@ -79,6 +79,7 @@ class GradientExchange:
         rows_of_step: how many records a step has; public.
         timeout: seconds to wait for a peer's message.
         roles: who sends what in a step.
+        answering: is told of each answer before a peer has it: the peer, and how many numbers were decrypted.
     """
 
     def __init__(
@@ -90,9 +91,11 @@ class GradientExchange:
         rows_of_step: Callable[[int], int],
         timeout: float,
         roles: StepRoles = StepRoles(),
+        answering: Callable[[str, int], object] = lambda *_: None,
     ) -> None:
         self._cipher = cipher
         self._roles = roles
+        self._answering = answering
         self._peers = {peer: _PeerState() for peer in peers}
         self._sending = [peer for peer in self._peers if roles.senders is None or peer in roles.senders]
         self._steps = steps
@@ -216,7 +219,9 @@ class GradientExchange:
                     del state.questions[step]
             raise
         with self._condition:
-            question.answer = question.answer or answer
+            if question.answer is None:
+                self._answering(peer, answer.count)
+                question.answer = answer
             self._condition.notify_all()
             return question.answer
 

@@ -243,8 +243,12 @@ def _told(agreement: Agreement, name: str) -> dict[str, int]:
 
 
 def validation_bits(agreement: Agreement) -> int:
-    """How many bits the label party is shown by validations of weights that are shared, at most."""
-    return WORD_BITS * agreement.validated_epochs if agreement.validates_on_shares else 0
+    """How many bits the label party is shown by validations of weights that are shared, at most.
+
+    None where a layer is forwarded: it is shown sums of validation records as of all others, and computes the loss.
+    """
+    is_shown = agreement.validates_on_shares and not agreement.plan.family.spec.forwards
+    return WORD_BITS * agreement.validated_epochs if is_shown else 0
 
 
 def kept_epoch_bits(agreement: Agreement) -> int:

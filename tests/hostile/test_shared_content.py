@@ -32,11 +32,11 @@ from vfl.crypto.kernels import ProductTask
 
 Content = Callable[[PublicKey | None, WireVector], bytes]
 ONE_EPOCH = SHARED_PLAN.changed(protocol="shared", epochs=1)
-# Two parties can validate; of three each hands on what products leave it with. A network's are three.
+# Of a linear model two parties can validate; of three each hands on what products leave it with. A network's are three.
 PLANS = {
     "two": ONE_EPOCH.changed(validation_fraction=0.4, patience=1),
     "three": ONE_EPOCH,
-    "network": LAYER_PLAN.changed(epochs=1),
+    "network": LAYER_PLAN.changed(epochs=1, validation_fraction=0.4, patience=1),
 }
 OF_VALIDATION = {Kind.VALIDATION, Kind.PADS, Kind.DIFFERENCES, Kind.CROSSED, Kind.WORD}
 OF_PADS = {Kind.WEIGHT_PADS, Kind.WEIGHT_DIFFERENCES, Kind.SIGNAL_PADS, Kind.SIGNAL_DIFFERENCES}
@@ -74,7 +74,7 @@ class Session:
 
     def __init__(self, certificates: Path, plan: TrainingPlan, content: Content, kinds: set[Kind]) -> None:
         self.sent, self.products = Counter[Any](), Counter[Any]()
-        columns = (3, 2) if plan.patience else (3, 2, 1)
+        columns = (3, 2) if plan.patience and not plan.family.spec.forwards else (3, 2, 1)
         problem = SharedProblem.random(columns=columns, rows=30)
         product, count = Engine.product, self.products.update
 

@@ -28,6 +28,7 @@ ARROWS: dict[str, set[str]] = {
 # Within services: those that are the network, and those that start and stop servers on it.
 GRPC = {
     "bootstrap",
+    "call_meter",
     "callers",
     "coordinator_link",
     "dialing",

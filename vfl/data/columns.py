@@ -13,6 +13,9 @@ from vfl.arrays import FloatArray
 UNSEEN_CODE = -1
 Encoding = Literal["number", "date", "onehot", "ordinal", "drop"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+# What a column's owner says of it: a published figure, which is no secret to anybody, or one to protect first.
+ColumnRole = Literal["", "public", "sensitive"]
+ROLES: tuple[ColumnRole, ...] = get_args(ColumnRole)
 # What a feature tells of its source column.
 FeatureKind = Literal["number", "date", "code", "category", "missing", "bias"]
 
@@ -27,6 +30,7 @@ class ColumnPlan:
         encoding: what it becomes.
         becomes: the same in words: ``4 features, one per category``, ``left out: every row has the same value``.
         warning: what its owner should know, a sentence; empty for nothing.
+        role: what its owner says of it; empty for nothing.
     """
 
     name: str
@@ -34,6 +38,7 @@ class ColumnPlan:
     encoding: Encoding
     becomes: str
     warning: str = ""
+    role: ColumnRole = ""
 
 
 @dataclass(frozen=True)

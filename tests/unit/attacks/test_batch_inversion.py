@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from attacks.batch_inversion import BatchInversion
-from attacks.label_completion import own_classifier
+from attacks.label_completion import own_classifier, with_columns
 from attacks.own_part import OwnPart
 from attacks.recovered_labels import UNRESOLVED
 from attacks.views import ViewError
 from tests.harness.network_views import breast_cancer, network_run
+from vfl.learning.confidence import confidence_scores
 from vfl.learning.score_quality import area_under_curve
 
 
@@ -21,6 +22,20 @@ def test_sums_of_all_epochs_tell_labels_that_no_column_tells() -> None:
     assert area_under_curve(found.probabilities, labels) >= 0.99
     own = OwnPart().attack(run.passive())
     assert area_under_curve(own.probabilities, labels) <= 0.65
+
+
+def test_own_columns_complete_what_sums_leave_open_and_no_shuffled_labels() -> None:
+    generator = np.random.default_rng(0)
+    labels = (generator.random(1000) < 0.3).astype(np.int64)
+    features = labels[:, None] + generator.normal(0, 1.0, (1000, 3))
+    evidence = (labels + generator.normal(0, 0.8, 1000) - 0.5)[:, None] * [-1, 1]
+    believed = confidence_scores(evidence / 0.64)
+    for columns, least in ((features, 0.03), (generator.permutation(features), -0.01)):
+        gain = area_under_curve(with_columns(columns, believed), labels) - area_under_curve(believed, labels)
+        assert gain >= least
+    # Sums of nothing are no evidence, and columns alone name no class.
+    flat = with_columns(features, np.full((1000, 2), 0.5))
+    assert np.ptp(flat[:, 1]) < 1e-6
 
 
 def test_small_batches_are_solved_step_by_step() -> None:

@@ -1,6 +1,7 @@
 """From a request to every process's settings: both ways in give the same, and what is wrong starts no process."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -310,3 +311,10 @@ def test_a_local_federation_trains_under_the_protocol_that_it_is_asked_for(tmp_p
     for asked in ({"protocol": "shared"}, {"settings": {"protocol": "shared"}}):
         assert {one.protocol for one in start_local(tmp_path, **asked).values()} == {"shared"}
     assert {one.protocol for one in start_local(tmp_path).values()} == {"hu"}
+
+
+def test_a_network_without_torch_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vfl.learning.network.top", None)
+    with pytest.raises(ValueError, match=r"the label party trains a network with torch: pip install"):
+        Recipe(TABLES, settings={"learner": "network"}).checked()
+    Recipe(TABLES, settings={"learner": "linear"}).checked()

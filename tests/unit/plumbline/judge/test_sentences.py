@@ -337,6 +337,26 @@ def test_what_became_a_code_or_nothing_is_said_and_never_green(tmp_path: Path) -
     assert any("not measured as a number" in one.sentence for one in found.columns)
 
 
+def test_a_published_column_is_no_secret_and_a_sensitive_one_comes_first(tmp_path: Path) -> None:
+    own = replace(PASSIVE, roles=np.array(["public", "", "sensitive"]))
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": told(1, 1, 0.9)}))
+    assert [(one.column, one.role, one.light) for one in found.columns] == [
+        ("age", "sensitive", "red"),
+        ("emp.var.rate", "", "red"),
+        ("nr.employed", "public", "grey"),
+    ]
+    assert "Of 1 sensitive column, 1 can be told better than by guessing: age." in found.sentence
+    assert "Nothing is left to give away of 1 (nr.employed)." in found.sentence
+    assert found.columns[2].sentence == "nr.employed (public): published"
+    assert found.columns[0].sentence.startswith("age (sensitive): ")
+
+
+def test_a_sensitive_column_that_nobody_tells_is_said_to_be_safe(tmp_path: Path) -> None:
+    own = replace(PASSIVE, roles=np.array(["", "", "sensitive"]))
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": told(1, 0, 0)}))
+    assert "Of 1 sensitive column, none can be told." in found.sentence
+
+
 def test_a_column_of_a_few_huge_values_is_not_green_where_all_others_are_told(tmp_path: Path) -> None:
     cells = RNG.random(COUNT) / 100
     cells[0] = 1.0

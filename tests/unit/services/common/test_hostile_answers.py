@@ -147,6 +147,7 @@ def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hos
     [
         {"weights": np.zeros((2, 3))},
         {"activation": np.array("relu"), "weights_0": np.zeros((2, 3)), "biases_0": np.zeros(2)},
+        {"activation": np.array("relu"), "weights_0": np.zeros(2), "biases_0": np.zeros(())},
         {"activation": np.array("x"), "weights_0": np.zeros((2, 3)), "biases_0": np.zeros(3)},
         {
             "activation": np.array("relu"),
@@ -154,7 +155,7 @@ def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hos
             **{f"biases_{at}": np.zeros(3) for at in range(2)},
         },
     ],
-    ids=["another", "biases", "activation", "apart"],
+    ids=["another", "biases", "axes", "activation", "apart"],
 )
 def test_arrays_that_the_sessions_learner_cant_read_are_refused_in_a_sentence(arrays: dict[str, Any]) -> None:
     agreement = replace(AGREEMENT, plan=AGREEMENT.plan.changed(learner="installed"))

@@ -42,7 +42,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
         "id_column": TEXTS.filter(bool),
         "label_column": TEXTS,
         "columns": st.lists(TEXTS, max_size=3).map(tuple),
-        "drop": st.lists(TEXTS, max_size=3).map(tuple),
+        **dict.fromkeys(("drop", "public", "sensitive"), st.lists(TEXTS, max_size=3).map(tuple)),
         "encode": st.dictionaries(TEXTS, st.sampled_from(ENCODINGS), max_size=3),
         "encoder": st.sampled_from(["minmax", "standardise", "unit_norm", "none"]),
         "epochs": st.integers(1, 10**4),

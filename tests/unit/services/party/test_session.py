@@ -19,6 +19,7 @@ from services.party.session import PartySession, join
 from tests.harness.parties import house, party_data, small_settings
 from vfl.crypto import PrivateKey
 from vfl.data.columns import EncodedColumn
+from vfl.data.typed_tables import TypedTable
 
 ROWS = np.arange(40)
 
@@ -44,9 +45,9 @@ class Noting(RunRecord):
         super().__init__(folder, "passive", TrafficMeter())
         self.begun: list[str] = []
 
-    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...], left_out: tuple[str, ...] = ()) -> None:
+    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...], table: TypedTable | None = None) -> None:
         self.begun.append(agreement.session_id)
-        super().begin(agreement, columns, left_out)
+        super().begin(agreement, columns, table)
 
 
 def context(folder: Path, settings: Settings, plan: TrainingPlan | None = None) -> PartyContext:

@@ -349,6 +349,18 @@ def test_every_source_gives_the_same_features(tmp_path: Path, ending: str) -> No
     np.testing.assert_array_equal(made, expected)
 
 
+def test_roles_are_of_columns_that_are_there_and_one_each(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,age,pay,paid\n1,30,5,1\n2,40,6,2\n")
+    table = read(str(path))
+    assert table.with_roles(["age"], ["pa*"]).roles == {"age": "public", "pay": "sensitive", "paid": "sensitive"}
+    with pytest.raises(TableError, match="There is no column to call public 'agee'"):
+        table.with_roles(["agee"], [])
+    with pytest.raises(TableError, match="'pay' can't be both public and sensitive"):
+        table.with_roles(["pay"], ["p*"])
+    assert not table.with_roles(["of another share"], [], is_share=True).roles
+
+
 def test_columns_of_odd_types(tmp_path: Path) -> None:
     source = tmp_path / "t.parquet"
     frame = pd.DataFrame(
