@@ -14,6 +14,9 @@ from tests.harness.network_views import breast_cancer, network_run
 from vfl.learning.confidence import confidence_scores
 from vfl.learning.score_quality import area_under_curve
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 
 def test_sums_of_all_epochs_tell_labels_that_no_column_tells() -> None:
     blocks, labels = breast_cancer(shuffled=True)

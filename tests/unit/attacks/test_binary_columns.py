@@ -10,6 +10,9 @@ from attacks.lattices import has_flint
 from attacks.views import ViewError
 from tests.harness.network_views import NetworkRun, breast_cancer, network_run
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 
 def mixed(**options: Any) -> NetworkRun:
     """Party 1 has three categories, one-hot, a flag, and four columns of numbers."""

@@ -11,6 +11,9 @@ from tests.harness.shared_layers import LAYER_PLAN, run_layers, wired_layers
 from tests.harness.shared_sessions import SharedProblem
 from vfl.arrays import FloatArray
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 # As much as weights move in such an epoch, by the factor.
 NEAR = 0.02
 

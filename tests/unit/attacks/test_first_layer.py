@@ -8,6 +8,9 @@ from attacks.views import AuxiliaryRows, PredictionView
 from tests.harness.network_views import NetworkRun, breast_cancer, network_run
 from vfl.learning.confidence import unit_rows, unit_scores
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 ATTACKED, KNOWN = slice(0, 50), slice(50, 150)
 
 

@@ -17,6 +17,9 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.learning.network.network_reference import Defended
 from vfl.learning.score_quality import area_under_curve
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 
 def knowing(view: TrainingView, labels: IntArray, *rows: int) -> TrainingView:
     known = np.full(view.n, UNRESOLVED)

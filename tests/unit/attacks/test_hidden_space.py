@@ -12,6 +12,9 @@ from attacks.views import ViewError
 from tests.harness.network_views import NetworkRun, breast_cancer, network_run
 from vfl.arrays import FloatArray
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 
 def error(run: NetworkRun, found: EstimatedFeatures, values: dict[str, FloatArray] | None = None) -> float:
     """The mean square error over all peers' columns, as a share of what is guessed without the federation."""

@@ -15,6 +15,9 @@ from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, OwnData
 from vfl.learning.network import Network
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 EPOCHS, TRIGGER = 15, 1.0
 
 

@@ -9,6 +9,9 @@ from scripts.network_accuracies import TOLERANCE, compared, main
 from services.common.agreement import TrainingPlan
 from vfl.arrays import FloatArray
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 
 def test_a_rung_predicts_as_torch_does_from_the_same_first_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[FloatArray] = []

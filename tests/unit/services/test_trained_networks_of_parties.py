@@ -15,6 +15,9 @@ from services.passive.form_count import FORMS, spent_in
 from tests.harness.parties import house, small_settings
 from tests.harness.restarts import IDS, Town, town
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 NETWORK: dict[str, Any] = {"learner": "network", "backward": "plain", "learner_options": {"hidden": 2}}
 
 

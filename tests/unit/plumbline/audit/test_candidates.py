@@ -95,6 +95,7 @@ def test_networks_have_defences_of_their_own(run: Findings) -> None:
 
 @pytest.mark.parametrize("backward", ["plain", "paillier"])
 def test_a_network_is_tried_on_its_own_rung(run: Findings, backward: str) -> None:
+    pytest.importorskip("torch")
     request = REQUEST.changed(attacks=(), settings={"epochs": 1, "learner": "network", "backward": backward})
     recipe = request.recipe(request.tables.party_settings).checked()
     plan = plan_audit(request, recipe, JoinedTables(recipe.parties))

@@ -12,6 +12,9 @@ from tests.harness.parties import data_of, house, small_settings
 from vfl.data import common_order
 from vfl.learning import split_rows
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 RECORDS = 150
 
 

@@ -281,6 +281,7 @@ def test_an_idle_host_asks_for_no_channel(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_attacks_on_a_network_read_the_answers_that_were_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking again would be another answer about each record, and under fresh noise another one."""
+    pytest.importorskip("torch")
     spy, asked = Spy(), list[int]()
     contribute = PassiveParty.contribute_scores
 
@@ -304,6 +305,7 @@ def test_attacks_on_a_network_read_the_answers_that_were_given(tmp_path: Path, m
 
 def test_a_network_on_shared_weights_is_asked_for_no_class_rows(tmp_path: Path) -> None:
     """Its label party has its first layer whole; what scores of chosen records tell are no rows of it."""
+    pytest.importorskip("torch")
     settings = small_settings(learner="network", learner_options={"hidden": 3, "backward": "shared"}, epochs=1)
     with house(tmp_path, settings=settings) as home:
         home.train()

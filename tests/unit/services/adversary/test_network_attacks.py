@@ -13,6 +13,9 @@ from tests.harness.parties import data_of, house, small_settings
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import Table
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 RECORDS, KNOWN = 120, 40
 ON_LINEAR = ("label_recovery", "feature_order")
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from services.watching.tally import Tally
 from tests.harness.parties import House, house, small_settings
 
@@ -48,6 +50,7 @@ def test_what_travels_in_the_clear_is_counted_as_that(tmp_path: Path) -> None:
 
 
 def test_a_network_forwards_and_the_ratio_says_how_much(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     network: dict[str, Any] = {"learner": "network", "backward": "paillier", "learner_options": {"hidden": 2}}
     found, active, passive = trained(tmp_path, epochs=2, **network)
     agreement = found.active_training.agreement

@@ -22,6 +22,9 @@ from vfl.learning import VerticalData
 from vfl.learning.network import Network
 from vfl.learning.network.network_reference import Defended, train_network
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 PLAN = TrainingPlan(epochs=2, batch_size=8, key_bits=512, learner="network").changed(hidden=4)
 SIGNALS = ["max_norm", "marvell", "discrete_gradients"]
 

@@ -279,6 +279,7 @@ def test_a_learner_that_isnt_here_is_refused_with_those_that_are(
 
 def test_a_learner_forwards_once_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other products under the same mask would show the label party what their difference is."""
+    pytest.importorskip("torch")
     step = NetworkHalf.step
 
     def twice(half: NetworkHalf, batch: IntArray) -> Step:

@@ -20,6 +20,9 @@ from vfl.arrays import FloatArray
 from vfl.learning import VerticalData
 from vfl.learning.network import Network, ReferenceTraining, train_network
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 PLAN = TrainingPlan(epochs=2, batch_size=8, key_bits=512, learner="network").changed(hidden=4)
 
 

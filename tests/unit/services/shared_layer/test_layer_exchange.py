@@ -21,6 +21,9 @@ from tests.harness.shared_sessions import SharedProblem
 from tests.harness.shared_wiring import serve_shares
 from vfl.crypto.sharing.shares import Integers, Shares
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 
 class Pair:
     """A label party and a passive one before their first step."""

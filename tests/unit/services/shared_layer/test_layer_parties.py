@@ -14,6 +14,9 @@ from services.shared_weights.shared_serving import SharedPart
 from tests.harness.parties import active_data, house, party_data, small_settings
 from vfl.crypto import Engine
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 SETTINGS = {
     "learner": "network",
     "batch_size": 12,

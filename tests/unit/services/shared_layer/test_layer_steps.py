@@ -29,6 +29,9 @@ from vfl.crypto.sharing.padded_products import kept
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning.network import Network
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 # Of weights after some 30 steps: what rounding to 2**-32 in z and in the signal leaves.
 TOLERANCE = 1e-7
 

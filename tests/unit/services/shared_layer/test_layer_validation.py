@@ -20,6 +20,9 @@ from tests.harness.shared_sessions import SharedProblem
 from vfl.arrays import FloatArray
 from vfl.learning import log_loss
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 PLAN = LAYER_PLAN.changed(epochs=3, patience=3, validation_fraction=0.4)
 
 

@@ -10,6 +10,9 @@ from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, OwnData, VerticalData, registry
 from vfl.learning.network import Network, NetworkPart, ReferenceTraining, train_network
 
+# The label party trains with it.
+pytest.importorskip("torch")
+
 SCHEDULE = BatchSchedule(np.arange(60), 16, seed=3)
 EPOCHS = 3
 
