@@ -28,7 +28,7 @@ class Resource:
     most: float
 
 
-MEMORY = Resource("memory (KiB)", 256)
+MEMORY = Resource("memory (KiB)", 512)
 DESCRIPTORS = Resource("descriptors", 0.1)
 THREADS = Resource("threads", 0.1)
 CHILDREN = Resource("children", 0.05)

@@ -23,6 +23,7 @@ from tests.harness.processes import QUICK, local_processes
 from tests.soak.faults import FAULTS, MakeFault, SoakedProcesses, Stage, Struck, stepped_clock, undisturbed
 from tests.soak.resources import Samples, held_by
 from tests.soak.served import Answers, Broken, Counts
+from vfl.data.faults import counted
 
 STEP_TIMEOUT = 6
 # Rounds without end, and sessions without a limit: what is counted goes on being counted.
@@ -135,7 +136,7 @@ class Soak:
             self.say(f"    the job failed: {error}")
         else:
             self.tally["jobs done"] += 1
-            self.say(f"    trained session {outcome.session_id}, {outcome.epochs_run} epochs")
+            self.say(f"    trained session {outcome.session_id}, {counted(outcome.epochs_run, 'epoch')}")
 
     def _settle(self) -> None:
         """Wait until nothing is at work, and every record is answered as it must be."""
