@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the native kernel is made from: an installation compiles it, and so does make when they have changed since.
 KERNEL_SOURCES := vfl/crypto/native/build.py $(wildcard vfl/crypto/native/*.[ch])
 
-.PHONY: demo test planted mutants studies hostile benchmarks lint platforms docs protos clean
+.PHONY: demo test planted mutants studies hostile interruptions benchmarks lint platforms docs protos clean
 
 demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
@@ -31,6 +31,14 @@ studies: $(VENV)/.installed-dev $(VENV)/.kernel
 # it runs alone, on one worker.
 hostile: $(VENV)/.installed-dev $(VENV)/.kernel
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile tests/fault/test_deaths.py
+
+# Trainings in which a party is killed at 30 random places for each role, with two and three parties: some minutes.
+interruptions: $(VENV)/.installed-dev $(VENV)/.kernel
+	INTERRUPTIONS=30 OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault/test_interrupted_trainings.py
+
+# Trainings in which a party is killed at 30 random places for each role, with two and three parties: some minutes.
+interruptions: $(VENV)/.installed-dev $(VENV)/.kernel
+	INTERRUPTIONS=30 OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault/test_interrupted_trainings.py
 
 # Every subject of `plumbline bench`, and docs/benchmarks.md made from what was found: about ten minutes, alone on the
 # machine. Beside ours stand what is installed of phe, sf-heu and openmined-psi.
