@@ -12,7 +12,8 @@ RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb
 print(*project['dependencies'], *project['optional-dependencies']['postgres'], sep='\n')" > requirements.txt \
  && pip --python /opt/venv/bin/python install --no-cache-dir --requirement requirements.txt \
  && find /opt/venv -type d -name tests -prune -exec rm -r {} +
-# torch, for an active party that trains networks: --build-arg TORCH=1. Everything else does without.
+# torch, for an active party that trains networks: --build-arg TORCH=1, of compose TORCH=1 in the shell or in .env.
+# Everything else does without.
 ARG TORCH=
 RUN if [ -n "$TORCH" ]; then python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 print(*(one for one in project['optional-dependencies']['lab'] if one.startswith('torch')))" > torch.txt \

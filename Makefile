@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the native kernel is made from: an installation compiles it, and so does make when they have changed since.
 KERNEL_SOURCES := vfl/crypto/native/build.py $(wildcard vfl/crypto/native/*.[ch])
 
-.PHONY: demo test planted mutants studies hostile interruptions benchmarks lint platforms docs protos clean
+.PHONY: demo test planted mutants studies hostile interruptions soak benchmarks lint platforms release docs protos clean
 
 demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
@@ -30,11 +30,14 @@ studies: $(VENV)/.installed-dev $(VENV)/.kernel
 # The hostile suite, whole: at least 2,000 messages per call, storms, kills, every link and fault. It measures time, so
 # it runs alone, on one worker.
 hostile: $(VENV)/.installed-dev $(VENV)/.kernel
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile tests/fault/test_deaths.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile tests/fault/test_deaths.py tests/soak
 
-# Trainings in which a party is killed at 30 random places for each role, with two and three parties: some minutes.
-interruptions: $(VENV)/.installed-dev $(VENV)/.kernel
-	INTERRUPTIONS=30 OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault/test_interrupted_trainings.py
+# Federations of both protocols are trained, asked, killed, stopped, cut off, filled up and set wrong, in an order drawn
+# from a seed that it prints; SOAK_SEED repeats one.
+SOAK_SECONDS ?= 1200
+SOAK_SEED ?=
+soak: $(VENV)/.installed-dev $(VENV)/.kernel
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 # Trainings in which a party is killed at 30 random places for each role, with two and three parties: some minutes.
 interruptions: $(VENV)/.installed-dev $(VENV)/.kernel
@@ -54,6 +57,10 @@ lint: $(VENV)/.installed-dev
 # Wheels for every platform, and audit and unit tests on the other Pythons of this machine.
 platforms: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.platforms
+
+# Wheel, sdist, bill of materials and checksums of the last commit, in dist/; each made twice, the same to the byte.
+release: $(VENV)/.installed-dev
+	$(BIN)/python -m scripts.release
 
 # The site, with build/site/index.html as its first page. A broken link or anchor fails.
 docs: $(VENV)/.installed-docs

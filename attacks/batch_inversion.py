@@ -5,7 +5,8 @@ is its error p_i - y_i times a direction v that all records of two classes share
 sums X^T delta are nearly of rank one, and their part along v is X^T (p - y) of the batch, one number for each own
 column. Where there are as many as rows the signals follow at once (``attacks.gradient_direction``). Otherwise sums of
 many steps share their unknowns: y_i never changes and p_i moves smoothly, as shares of a linear model do, so
-``attacks.trajectory_labels`` reads them from all epochs together.
+``attacks.trajectory_labels`` reads them from all epochs together. What sums leave open of a record the own columns
+tell, as far as they tell it of others.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ import numpy as np
 
 from attacks.base import AttackSpec, require
 from attacks.gradient_direction import GradientDirection, check_passive
-from attacks.label_completion import named_classes
+from attacks.label_completion import named_classes, with_columns
 from attacks.recovered_labels import EstimatedLabels
 from attacks.smooth_shares import whitening
 from attacks.training_views import Equations, OwnStep, TrainingView
@@ -28,12 +29,10 @@ from vfl.learning import registry as learners
 _NEW = 0.3
 # Residuals of a linear model are 4 (p - y) to first order: label terms 4 apart.
 _APART = 4.0
-# Of the rarer class: as frequent as the other at first; then as frequent as was found, but no rarer than this.
-_EVEN, _RAREST = 0.5, 0.02
-# Of the labels' entropy: from so much told on, the frequency found is a better guess than even.
-_TELLING = 0.05
+# How a residual spreads where classes are equally frequent.
+_EVEN = 0.5
 # Below, which of two classes is which is a toss.
-_LEAST_TOLD = 0.2
+_LEAST_TOLD = 0.15
 _WHY_NOTHING = "Not possible: the sums of all steps tell too little of labels; more epochs in other batches tell more."
 _TINY = 1e-300
 
@@ -78,16 +77,14 @@ class BatchInversion:
             return single
         if view.classes != 2:
             raise ViewError(f"batch_inversion tells two classes apart, and this training has {view.classes}.")
-        parts, sizes = _along_one_direction(view)
-        joint = TrajectoryLabels(rounds=self.rounds, seed=self.seed)
-        found = joint.attack(_as_linear(view, parts, sizes, _EVEN))
-        if not found.reason and found.told >= _TELLING:
-            share = min(one := float(found.probabilities[found.rows, 1].mean()), 1 - one)
-            found = joint.attack(_as_linear(view, parts, sizes, max(share, _RAREST)))
+        # Backward signals are residuals nearly, not quite: classes that were believed of them led astray.
+        joint = TrajectoryLabels(rounds=self.rounds, seed=self.seed, believed_from=np.inf)
+        found = joint.attack(_as_linear(view, *_along_one_direction(view)))
         if found.reason or found.told < _LEAST_TOLD:
             return replace(found, reason=found.reason or _WHY_NOTHING)
-        probabilities = found.probabilities.copy()
-        probabilities[found.rows] = named_classes(probabilities[found.rows], view, found.rows)
+        rows, probabilities = found.rows, found.probabilities.copy()
+        probabilities[rows] = with_columns(view.features[rows], probabilities[rows])
+        probabilities[rows] = named_classes(probabilities[rows], view, rows)
         return replace(found, probabilities=probabilities)
 
 
@@ -114,15 +111,15 @@ def _along_one_direction(view: TrainingView) -> tuple[list[FloatArray], FloatArr
     return parts, np.array(sizes)
 
 
-def _as_linear(view: TrainingView, parts: list[FloatArray], sizes: FloatArray, share: float) -> TrainingView:
+def _as_linear(view: TrainingView, parts: list[FloatArray], sizes: FloatArray) -> TrainingView:
     """The same steps as if a linear model had been trained, whose residuals 4 (p - y) the parts are sums of.
 
-    The direction's length is in the parts. What is left is as large as residuals are of which ``share`` have a class:
+    The direction's length is in the parts. What is left is as large as residuals of two equally frequent classes are:
     sizes are even across an epoch on either side.
     """
     window = np.ones(2 * (view.steps_per_epoch or 1) + 1)
     smooth = _smoothed(sizes, window)
-    scales = _APART * np.sqrt(share * (1 - share) / np.maximum(smooth, _TINY))
+    scales = _APART * _EVEN / np.sqrt(np.maximum(smooth, _TINY))
     equations: list[Equations] = [
         replace(one, sums=(scale * part)[:, None])
         for one, part, scale in zip(view.equations, parts, scales, strict=True)

@@ -3,6 +3,9 @@
 The products Z = X W of one step span the columns of X, where W has at least as many columns as X and full rank. A
 column of 0 and 1 is then a combination of Z's that is 0 or 1 in every record. It is settled by its values in as many
 records as Z has rank: all these 2^rank patterns are tried on the others, and by chance none passes.
+
+Of more directions there are too many patterns. But all combinations of Z that are whole numbers in every record form a
+lattice, and columns of 0 and 1 are short in it: LLL finds a basis, and the columns are sums of a few of its vectors.
 """
 
 from collections.abc import Mapping
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from attacks.base import AttackSpec, Json, require
+from attacks.lattices import FlintMissing, has_flint, lll_reduced
 from attacks.training_views import TrainingView
 from vfl.arrays import FloatArray, IntArray
 
@@ -23,6 +27,8 @@ _RANK = 1e-6
 _NEAR = 1e-3
 # Records that a pattern is tried on at a time, and how many more than the rank there must be for chance to pass none.
 _AT_A_TIME, _MORE = 8, 40
+# Of a lattice: directions and further records at most, how much a whole number missed counts, and how near is whole.
+_MOST_DIRECTIONS, _MOST_RECORDS, _WEIGHT, _WHOLE = 64, 90, 1 << 20, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +67,11 @@ class BinaryValues:
 class BinaryColumns:
     """Finds the columns of 0 and 1 in the largest batch.
 
+    All of them where there are few directions. Of more it finds those that are sums of at most three vectors of a
+    reduced basis; the last category of a column whose others are found may be missing.
+
     Attributes:
-        most_rank: directions of what was forwarded, at most: beyond it there are too many patterns.
+        most_rank: directions of what was forwarded up to which all patterns are tried; a lattice is reduced beyond it.
     """
 
     most_rank: int = 16
@@ -94,15 +103,20 @@ class BinaryColumns:
         if view.columns < columns and rank == view.columns:
             reason = f"Not possible: {view.columns} units for {columns} columns, so that units hide them."
             return BinaryValues(one.rows, nothing, rank, reason)
-        if rank > self.most_rank or len(one.rows) < rank + _MORE:
+        reason = ""
+        if rank > _MOST_DIRECTIONS or len(one.rows) < rank + _MORE:
             reason = (
-                f"Not possible: {rank} directions of {len(one.rows)} records; at most {self.most_rank}, and {_MORE} "
+                f"Not possible: {rank} directions of {len(one.rows)} records; at most {_MOST_DIRECTIONS}, and {_MORE} "
                 "records more than directions."
             )
+        elif rank > self.most_rank and not has_flint():
+            reason = f"Not possible: of {rank} directions {FlintMissing()}"
+        if reason:
             return BinaryValues(one.rows, nothing, rank, reason)
         # What every record's values are, of values in the first ``rank`` records of the order.
         settled = one.products @ np.linalg.pinv(one.products[order[:rank]])
-        values = _irreducible(_binary(settled, order[rank:]))
+        found = _binary(settled, order[rank:]) if rank <= self.most_rank else _short(settled, order[rank:])
+        values = _irreducible(found)
         reason = "" if values.shape[1] else "Not possible: no column of the passive parties has but 0 and 1."
         return BinaryValues(one.rows, values, rank, reason)
 
@@ -118,6 +132,41 @@ def _binary(settled: FloatArray, others: IntArray) -> FloatArray:
     columns = np.abs(np.rint(settled @ patterns.T))
     varied: FloatArray = columns[:, np.ptp(columns, axis=0) > 0]
     return varied
+
+
+def _short(settled: FloatArray, others: IntArray) -> FloatArray:
+    """Columns of 0 and 1, (s, m), among sums of up to three vectors of the lattice of whole columns."""
+    basis = _whole_columns(settled, others)
+    found: dict[bytes, FloatArray] = {}
+    for number, first in enumerate(basis):
+        later = basis[number + 1 :]
+        pairs = [first + sign * one for one in later for sign in (1, -1)]
+        sums = [first[None], *(pair[None] for pair in pairs)]
+        sums += [pair + sign * later[at // 2 + 1 :] for at, pair in enumerate(pairs) for sign in (1, -1)]
+        for some in sums:
+            for columns in (some, -some):
+                is_binary = ((columns == 0) | (columns == 1)).all(axis=1) & (np.ptp(columns, axis=1) > 0)
+                found |= {column.tobytes(): column for column in columns[is_binary]}
+    return np.column_stack(list(found.values())) if found else np.zeros((len(settled), 0))
+
+
+def _whole_columns(settled: FloatArray, others: IntArray) -> FloatArray:
+    """A reduced basis of the columns of whole numbers that the (s, rank) matrix has, (m, s)."""
+    rank = settled.shape[1]
+    seen = others[: min(3 * rank, _MOST_RECORDS)]
+    # Whole values in the first records, beside what they miss of whole ones in others.
+    told = np.rint(_WEIGHT * settled[seen].T).astype(np.int64)
+    modulo = np.hstack([np.zeros((len(seen), rank), dtype=np.int64), _WEIGHT * np.eye(len(seen), dtype=np.int64)])
+    reduced = lll_reduced(np.vstack([np.hstack([np.eye(rank, dtype=np.int64), told]), modulo]))
+    columns = settled @ reduced[:, :rank].T
+    whole = np.rint(columns)
+    is_whole = (np.abs(columns - whole) < _WHOLE).all(axis=0) & whole.any(axis=0)
+    if not is_whole.any():
+        return np.zeros((0, len(settled)))
+    # By length in all records, so that what is 1 in few of them comes out by itself.
+    basis = lll_reduced(whole[:, is_whole].T.astype(np.int64))
+    kept: FloatArray = basis[basis.any(axis=1)].astype(np.float64)
+    return kept
 
 
 def _irreducible(columns: FloatArray) -> FloatArray:

@@ -1,8 +1,8 @@
 """Completes what an attack believes of labels by few known ones.
 
 Fu et al. (USENIX Security 2022, section 4) complete a party's bottom model to a whole one with some labelled records.
-Of a linear model, or of a linear first layer, the completion is a regression on the own columns and the own part of the
-score. Where an attack tells classes apart but not which is which, known labels name them.
+Of a linear model, or of a linear first layer, the completion is a regression on the own part of the score, with the own
+columns to correct it. Where an attack tells classes apart but not which is which, known labels name them.
 """
 
 from typing import Any
@@ -12,6 +12,10 @@ import numpy as np
 from attacks.training_views import TrainingView
 from vfl.arrays import FloatArray, IntArray
 
+# Of the scores' spread.
+_OWN, _TINY = 0.1, 1e-300
+# Of expectation maximisation; and how far columns may say more than evidence does, which is never quite calibrated.
+_ROUNDS, _HELD = 15, 0.1
 UNNAMED = "Classes are told apart, but not which is which: give the attack's party a known label of each."
 
 
@@ -28,15 +32,53 @@ def completed(features: FloatArray, probabilities: FloatArray, known: IntArray, 
         (n, k); 0 for a class that no known label has.
     """
     believed = np.log(np.clip(probabilities, 1e-6, 1.0))
-    inputs = np.column_stack([features, believed - believed.mean(axis=1, keepdims=True)])
-    return completed_by(inputs, known, labels, probabilities.shape[1])
+    scores = believed - believed.mean(axis=1, keepdims=True)
+    return completed_by(features, scores, known, labels, probabilities.shape[1])
 
 
-def completed_by(inputs: FloatArray, known: IntArray, labels: IntArray, classes: int) -> FloatArray:
-    """Class probabilities, (n, classes), by a regression of known labels on (n, m) inputs; arguments as above."""
-    classifier = own_classifier().fit(inputs[known], labels)
+def completed_by(
+    features: FloatArray, scores: FloatArray, known: IntArray, labels: IntArray, classes: int
+) -> FloatArray:
+    """Class probabilities, (n, classes), of all records from (n, m) scores that follow labels; arguments as above.
+
+    Few labels tell little of many columns. So the regression is held to the scores in proportion to their spread, and
+    to own columns in a tenth of it: standardised beside the scores, these would hide what the scores tell.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    own, told = features - features.mean(axis=0), scores - scores.mean(axis=0)
+    own = _OWN * own / np.maximum(own.std(axis=0), _TINY)
+    inputs = np.column_stack([own, told / max(float(told.std(axis=0).max()), _TINY)])
+    classifier = LogisticRegression(max_iter=1000).fit(inputs[known], labels)
     found = np.zeros((len(inputs), classes))
     found[:, classifier.classes_] = classifier.predict_proba(inputs)
+    return found
+
+
+def with_columns(features: FloatArray, probabilities: FloatArray) -> FloatArray:
+    """Add to what is believed of each record what its own columns tell, as the same belief in all records teaches.
+
+    The most likely regression of classes on columns, where beliefs are evidence and no label is known (EM).
+
+    Args:
+        features: (n, d), the adversary's own.
+        probabilities: (n, k), by evidence that no column entered.
+
+    Returns:
+        (n, k).
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    n, classes = probabilities.shape
+    evidence = np.log(np.maximum(probabilities, 1e-9))
+    inputs = (features - features.mean(axis=0)) / np.maximum(features.std(axis=0), _TINY)
+    repeated, named = np.tile(inputs, (classes, 1)), np.repeat(np.arange(classes), n)
+    classifier, found = LogisticRegression(C=_HELD, max_iter=200, warm_start=True), probabilities
+    for _ in range(_ROUNDS):
+        classifier.fit(repeated, named, sample_weight=found.T.ravel() + 1e-9)
+        logits = evidence + classifier.predict_log_proba(inputs)
+        found = np.exp(logits - logits.max(axis=1, keepdims=True))
+        found /= found.sum(axis=1, keepdims=True)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse.linalg import lsmr
 
-from attacks.base import AttackSpec, Scenario, require
+from attacks.base import AttackSpec, require
 from attacks.label_completion import UNNAMED, completed_by, known_among
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.training_views import TrainingView
@@ -26,6 +26,8 @@ _LOGISTIC = np.pi / np.sqrt(3)
 _WIDE, _ROUNDS = 256, 300
 # Of a network: while its weights move as labels have it; later they make up for each other.
 _EARLY_EPOCHS = 2
+# A share is uniform, whatever the weights are: cut at its mean, it is as often the wrong way round as the right one.
+NONE_SHARED = "has no part of its own where weights stay shared"
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,10 @@ class OwnPart:
     Of several classes the one with the largest score about its mean is named. Nothing of another party is read but what
     training made of the own weights. Probabilities put records in order; where the mean is no good cut, they are off.
 
-    Of a network, known labels complete the directions in which its weights moved most. Without any, of two classes the
-    longer tail of the first direction is taken for class 1, the rarer; that is a guess, and names the wrong class where
-    own columns have longer tails than labels give them.
+    Known labels complete it: a regression on the own part, with the own columns to correct it. Of a network the own
+    part is what all of training moved the layer by, each direction by its length. Without known labels, of its two
+    classes the longer tail of what the first epochs moved most is taken for class 1, the rarer; that is a guess, and
+    names the wrong class where own columns have longer tails than labels give them.
     """
 
     name: ClassVar[str] = "own_part"
@@ -50,7 +53,7 @@ class OwnPart:
         learners=("linear", "network"),
         summary="reads labels off the party's own part of the model that training made",
         cost="milliseconds",
-        obstacle=lambda scenario: _obstacle(scenario),
+        obstacle=lambda scenario: NONE_SHARED if scenario.stays_shared else "",
     )
 
     def attack(self, view: TrainingView) -> EstimatedLabels:
@@ -58,6 +61,8 @@ class OwnPart:
         require(self, view)
         if view.role != "passive" or not view.linear:
             raise ViewError("own_part is a passive party's attack: the active party has the labels.")
+        if view.stays_shared:
+            raise ViewError(f"own_part {NONE_SHARED}.")
         if view.learner.spec.forwards:
             return _of_layer(view)
         latest = np.zeros((view.n, view.columns))
@@ -67,36 +72,40 @@ class OwnPart:
         scores = view.features @ _weights(view.features[seen], latest[seen])
         spread = scores[seen].std(axis=0)
         reason = "" if spread.max() > 0 else "Not possible: the own part of the score is the same for all records."
+        places, labels = known_among(view, np.arange(view.n))
+        if not reason and len(np.unique(labels)) > 1:
+            return _completed(view, scores, places, labels)
         scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
         return EstimatedLabels(confidence_scores(columns), seen, last_epoch(view), float("nan"), {}, reason)
 
 
-def _obstacle(scenario: Scenario) -> str:
-    is_shared = scenario.forwards and scenario.protocol == "shared"
-    return "has no part of its own where a first layer stays shared" if is_shared else ""
-
-
 def _of_layer(view: TrainingView) -> EstimatedLabels:
     """What the first layer's movement says of labels."""
     early = min(len(view.steps), _EARLY_EPOCHS * (view.steps_per_epoch or len(view.steps))) - 1
-    first, later = (_weights(view.features[own.rows], own.share) for own in (view.steps[0], view.steps[early]))
-    moved = view.features @ (later - first)
-    moved = moved - moved.mean(axis=0)
+    first, later, last = (
+        _weights(view.features[own.rows], own.share) for own in (view.steps[at] for at in (0, early, -1))
+    )
     seen = np.unique(np.concatenate([own.rows for own in view.steps]))
-    left, sizes, _ = np.linalg.svd(moved, full_matrices=False)
-    scores = np.sqrt(view.n) * left[:, : view.classes - 1]
-    places, labels = known_among(view, np.arange(view.n))
-    if not sizes.max(initial=0.0) > 0:
+    if not np.abs(last - first).max(initial=0.0) > 0:
         return _untold(view, seen, "Not possible: training left the own weights where they were.")
+    places, labels = known_among(view, np.arange(view.n))
     if len(np.unique(labels)) > 1:
-        probabilities = completed_by(scores, places, labels, view.classes)
-        return EstimatedLabels(probabilities, seen, last_epoch(view), float("nan"), {"known_labels": len(places)})
+        return _completed(view, view.features @ (last - first), places, labels)
     if view.classes > 2:
         return _untold(view, seen, UNNAMED)
-    tail = scores[:, 0] * np.sign((scores[:, 0] ** 3).mean())
+    moved = view.features @ (later - first)
+    left, _, _ = np.linalg.svd(moved - moved.mean(axis=0), full_matrices=False)
+    tail = np.sqrt(view.n) * left[:, 0] * np.sign((left[:, 0] ** 3).mean())
     believed = confidence_scores(_LOGISTIC * tail[:, None])
     return EstimatedLabels(believed, seen, last_epoch(view), float("nan"), {"known_labels": 0})
+
+
+def _completed(view: TrainingView, scores: FloatArray, places: IntArray, labels: IntArray) -> EstimatedLabels:
+    """The own part of the score, completed by labels that are known at these places."""
+    seen = np.unique(np.concatenate([own.rows for own in view.steps]))
+    probabilities = completed_by(view.features, scores, places, labels, view.classes)
+    return EstimatedLabels(probabilities, seen, last_epoch(view), float("nan"), {"known_labels": len(places)})
 
 
 def _untold(view: TrainingView, seen: IntArray, reason: str) -> EstimatedLabels:

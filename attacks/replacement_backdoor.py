@@ -28,11 +28,15 @@ class PlantedTrigger:
     Attributes:
         column: that holds the trigger, counted as columns travel.
         replaced: uses of known records in which it was planted.
+        trigger: the whole number that the column shows, as columns travel.
+        rows: the known records.
     """
 
     kind: ClassVar[str] = "backdoor"
     column: int
     replaced: int
+    trigger: float
+    rows: tuple[int, ...]
 
     def facts(self) -> dict[str, Json]:
         """The trigger's column, and in how many uses of known records it was planted."""
@@ -40,8 +44,9 @@ class PlantedTrigger:
         return {"column": self.column, "replaced": self.replaced, "reason": reason}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Nothing."""
-        return {}
+        """The trigger, its column, and the known records."""
+        found = {"column": [self.column], "trigger": [self.trigger], "rows": self.rows}
+        return {name: np.array(value) for name, value in found.items()}
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class BackdoorMessages:
 
     def result(self, view: TrainingView) -> PlantedTrigger:
         """What was planted."""
-        return PlantedTrigger(self._column, self._replaced)
+        return PlantedTrigger(self._column, self._replaced, self._trigger, tuple(self._rows.tolist()))
 
 
 def replaced(

@@ -136,6 +136,7 @@ class TrainingView:
         forwarded: each step's, of the label party of a network only.
         known_labels: (n,) class indices of records whose label a passive party knows anyway, -1 elsewhere.
         known_records: what the label party knows of the others' columns anyway.
+        stays_shared: whether nobody was told its weights, so that what stands in for an own part is a uniform share's.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
     """
@@ -159,6 +160,7 @@ class TrainingView:
     forwarded: tuple[Forwarded, ...] = ()
     known_labels: IntArray | None = None
     known_records: KnownRecords | None = None
+    stays_shared: bool = False
 
     def __post_init__(self) -> None:
         self._check_plan()

@@ -27,8 +27,6 @@ _WHY_NOTHING = (
 # Looks at the sums in which spreads are learned before classes are believed, and the part of what is unknown of
 # labels that is all of it.
 _SPREADS_FIRST, _CERTAIN = 2, 0.99
-# Which part of what is unknown of labels must be told before classes are believed: less goes astray by itself.
-_BELIEVED_FROM = 0.45
 # The least part of what is unknown of labels, in bits, that counts as an answer.
 _LEAST_TOLD = 0.06
 _MIXTURE_ROUNDS, _TINY = 60, 1e-9
@@ -50,12 +48,15 @@ class TrajectoryLabels:
         draws: from the posterior in each look, for its variances.
         tolerance: of conjugate gradients.
         seed: of the draws.
+        believed_from: which part of what is unknown of labels must be told before classes are believed: less goes
+            astray by itself. Above 1 they never are.
     """
 
     rounds: int = 12
     draws: int = 3
     tolerance: float = 5e-3
     seed: int = 0
+    believed_from: float = 0.45
 
     name: ClassVar[str] = "trajectory_labels"
     spec: ClassVar[AttackSpec] = AttackSpec(
@@ -118,7 +119,7 @@ class TrajectoryLabels:
             for session in sessions:
                 session.look(self.tolerance)
             belief.update()
-            is_believed = number >= _SPREADS_FIRST and belief.told >= _BELIEVED_FROM
+            is_believed = number >= _SPREADS_FIRST and belief.told >= self.believed_from
             if belief.told >= _CERTAIN or (number > _SPREADS_FIRST and not is_believed):
                 break
             for session in sessions:

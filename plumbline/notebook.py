@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 # Columns that are shown, and letters of a name beside its bar; the frame has all.
 _MOST_SHOWN, _MOST_LETTERS = 20, 40
-# Told apart in grey, and by who takes red for green.
-_COLOURS = {"red": "#b2182b", "amber": "#f4a582", "green": "#4393c3", "grey": "#bdbdbd"}
+# Those of the report's lights; a bar also has its length, and a dot its word.
+_COLOURS = {"red": "#b3261e", "amber": "#8a5a00", "green": "#007a5a", "grey": "#5b6672"}
+# Lines of findings that are printed, and letters of one.
+_MOST_LINES, _MOST_OF_A_LINE = 10, 160
 
 
 class NotebookFindings(Findings):
@@ -132,6 +134,14 @@ class NotebookFindings(Findings):
             if at_work is None:
                 mlflow.end_run()
         return str(run.info.run_id)
+
+    def __str__(self) -> str:
+        """The verdict and the most exposed columns, in ten lines at most."""
+        answer, columns = self.answer, [f"{one.light}: {one.sentence}" for one in self.answer.columns]
+        lines = [answer.sentences[0], *answer.sentences[1:3], *answer.labels[:2]]
+        left = _MOST_LINES - len(lines) - 1
+        more = [f"And {len(columns) - left:,} more columns: to_frame() has them."] if len(columns) > left else []
+        return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:left], *more))
 
     def _repr_html_(self) -> str:
         """The verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""

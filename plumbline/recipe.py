@@ -14,6 +14,7 @@ from defences.base import Stage
 from services.adversary.load import load_attacks
 from services.common.applied_defences import load_defences
 from services.common.identity import Role, role_of
+from services.common.learner_calls import LearnerCalls, LearnerFailed
 from services.common.settings import AttackOptions, Settings, environment_values, settings_of
 from services.party.party_defences import check_defences
 from services.roles import check_role
@@ -23,7 +24,7 @@ _OWN = {"peers", "listen", "name", "certs", "run_dir", "attacks", "attack_option
 _OWN |= {"defences", "defence_options", "most_forms"}
 # What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
 _OF_ONE_PARTY = {"peers", "listen", "name", "certs", "data", "share", "label_column", "columns", "drop", "encode"}
-_OF_ONE_PARTY |= {"model", "auxiliary", "prior_knowledge", "private_seed", "state_dir"}
+_OF_ONE_PARTY |= {"model", "auxiliary", "known_labels", "prior_knowledge", "private_seed", "state_dir"}
 # All tables are one person's: what sessions add up to is counted and told, and nothing is refused. Nobody starts a
 # process again: a training waits for none.
 _ONE_OWNER = {"most_forms": 1.0, "alignments_per_day": 1_000_000, "resume_within": 0.0}
@@ -177,7 +178,7 @@ def shares_of(data: str, count: int) -> dict[str, dict[str, Any]]:
 
 
 def checked(name: str, values: Mapping[str, Any]) -> Settings:
-    """Make the settings of the party of this name, and check all that its process would refuse when it starts.
+    """Make the settings of the party of this name, and check all that its process would refuse, then or in a job.
 
     Raises ValueError in the process's own words.
     """
@@ -188,6 +189,12 @@ def checked(name: str, values: Mapping[str, Any]) -> Settings:
     chosen = load_defences(settings, role)
     if role is not Role.COORDINATOR:
         check_defences(chosen, settings)
+    if role is Role.ACTIVE and not settings.model:
+        learner = settings.plan().family
+        try:
+            LearnerCalls(learner)(learner.check_label_party)
+        except LearnerFailed as error:
+            raise ValueError(str(error)) from error
     return settings
 
 

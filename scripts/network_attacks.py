@@ -52,9 +52,9 @@ def seen(data: VerticalData, party: int, batch: int, epochs: int, seed: int, **o
     return network_view(run, learner, data, party, schedule)
 
 
-def area(found: EstimatedLabels, labels: IntArray) -> str:
-    """The area under the curve of what is believed, on the records that it says something of."""
-    rows = found.rows[np.isfinite(found.probabilities[found.rows]).all(axis=1)]
+def area(found: EstimatedLabels, labels: IntArray, given: int) -> str:
+    """The area under the curve of what is believed, on records that it says something of, but for those given first."""
+    rows = found.rows[np.isfinite(found.probabilities[found.rows]).all(axis=1) & (found.rows >= given)]
     return "nothing" if found.reason else f"{area_under_curve(found.probabilities[rows], labels[rows]):.3f}"
 
 
@@ -73,6 +73,7 @@ def print_labels(name: str, given: argparse.Namespace) -> None:
         ("batch_inversion", "paillier", 64, 10),
         ("batch_inversion", "paillier", 256, 5),
         ("batch_inversion", "paillier", 256, 30),
+        ("batch_inversion", "paillier", 256, 60),
         ("own_part", "paillier", 256, 30),
     ):
         start, areas = time.process_time(), []
@@ -82,14 +83,15 @@ def print_labels(name: str, given: argparse.Namespace) -> None:
             count = 1 if attack == "gradient_direction" else _KNOWN_LABELS
             view = replace(view, known_labels=known(data.labels, np.arange(count)))
             mounted: Any = attacks.load_training(attack)
-            areas.append(area(mounted.attack(view), data.labels))
+            areas.append(area(mounted.attack(view), data.labels, count))
         seconds = time.process_time() - start
         print(f"{name:8} {attack:20} {backward:9} {batch:5} {epochs:6} {areas[0]:>8} {areas[1]:>9} {seconds:6.1f}")
     data = problem(name, given.data_dir, given.rows, given.seed, shuffled=False)
     own = data.blocks[1]
     for count in (_KNOWN_LABELS, len(own)):
         classifier = own_classifier().fit(own[:count], data.labels[:count])
-        guess = area_under_curve(classifier.predict_proba(own), data.labels)
+        rest = slice(count if count < len(own) else 0, None)
+        guess = area_under_curve(classifier.predict_proba(own[rest]), data.labels[rest])
         print(f"{name:8} own classifier, {count} labels: {guess:.3f}")
 
 

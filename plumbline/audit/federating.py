@@ -73,6 +73,9 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
         learner = settings[Role.ACTIVE].plan().family
         known = write_knowledge(tables, run, adversary.auxiliary, trained=learner.spec.forwards)
         settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
+    if adversary.known_labels:
+        path = write_known_labels(tables, run, adversary.known_labels)
+        settings |= {name: changed(name, settings[name], known_labels=path) for name in tables.passive_names}
     return settings
 
 
@@ -162,6 +165,24 @@ def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int, *, tra
     return changes
 
 
+def write_known_labels(joined: JoinedTables, run: AuditFolder, labels: int) -> str:
+    """Write the labels that passive parties' adversaries know, of training records spread evenly; returns the file.
+
+    Raises ValueError where no label of a training record would be left to judge.
+    """
+    train = joined.split.train
+    if labels >= len(train):
+        raise ValueError(
+            f"--known-labels {labels}: there are {len(train)} training records, and at least one must be left to "
+            "judge. Ask for fewer."
+        )
+    rows = train[spread(len(train), labels)]
+    name = joined.settings[Role.ACTIVE].id_column
+    table = pd.DataFrame({name: joined.ids_of(rows), f"class of {name}": joined.labels[rows]})
+    write_durably(run.known_labels, lambda file: table.to_parquet(file, index=False))
+    return str(run.known_labels.resolve())
+
+
 def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False) -> IntArray:
     """Rows of the common order that the adversary is given in full: validation rows first, then test rows.
 
@@ -197,7 +218,9 @@ def _one_hot(joined: JoinedTables) -> list[IntArray]:
         # Where whole rows are scaled together, no feature is 0 or 1 any more.
         if one.kind in ("category", "missing") and one.scale == 1:
             groups.setdefault((name, one.source), []).append(index)
-    return [np.array(group) for group in groups.values() if len(group) > 1]
+    # Of a date, whether it is missing and whether it has no end may both be 0.
+    of_categories = {(name, one.source) for name, one in columns if one.kind == "category"}
+    return [np.array(group) for key, group in groups.items() if len(group) > 1 and key in of_categories]
 
 
 def _write_records(joined: JoinedTables, rows: IntArray, run: AuditFolder) -> None:

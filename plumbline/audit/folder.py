@@ -157,6 +157,11 @@ class AuditFolder:
         return self.path / "models"
 
     @property
+    def known_labels(self) -> Path:
+        """What passive parties' adversaries know of labels, where asked for."""
+        return self.path / "known-labels.parquet"
+
+    @property
     def auxiliary(self) -> Path:
         """Complete records that the adversary was given."""
         return self.path / "auxiliary.parquet"

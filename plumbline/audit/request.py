@@ -37,6 +37,8 @@ class TableOptions:
         id_column: column of the record ids in every table.
         columns: names and patterns such as ``c*`` of the columns to use, of all tables; empty for all.
         drop: names and patterns of columns to leave out.
+        public: names and patterns of columns whose values are published.
+        sensitive: names and patterns of columns to protect first.
         encode: what columns become, by name: one of ``vfl.data.columns.ENCODINGS``.
         active_columns: names and patterns of the active party's columns in ``data``; the rest is the passive party's.
         passive_columns: where there are several passive parties, a text for each: ``age,c*``.
@@ -51,6 +53,8 @@ class TableOptions:
     id_column: str = "id"
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
     encode: dict[str, str] = field(default_factory=dict)
     active_columns: tuple[str, ...] = ()
     passive_columns: tuple[str, ...] = ()
@@ -118,7 +122,9 @@ class TableOptions:
     def party_settings(self) -> dict[str, dict[str, Any]]:
         """Settings of each party's own data, by its name, but for which columns are whose: that, tables tell."""
         if not self.has_tables:
-            return shares_of(self.data, self.parties)
+            roles = {"public": self.public, "sensitive": self.sensitive}
+            said = {role: names for role, names in roles.items() if names}
+            return {party: {**own, **said} for party, own in shares_of(self.data, self.parties).items()}
         return own_tables(self.files, label=self.label, id_column=self.id_column)
 
     def without_passwords(self) -> Self:
@@ -155,6 +161,12 @@ class FederationOptions:
             DEFENCES.check(name)
         if self.listed and self.hidden is not None:
             raise ValueError("--hidden trains one network in the lab: give one learner, and one protocol.")
+        trained = sorted({"learner", "backward"} & set(self.settings))
+        if trained and self.hidden is not None:
+            raise ValueError(
+                f"--hidden installs a network that is trained in the lab, and --{trained[0]} is of training in the "
+                "federation: drop one. The units of --learner network are --set learner_options='{\"hidden\": 8}'."
+            )
         if self.cipher not in ("auto", *ciphers.names()):
             raise ValueError(f"--cipher is auto or one of {', '.join(ciphers.names())}, got {self.cipher!r}.")
         if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:
@@ -194,12 +206,14 @@ class AdversaryOptions:
         adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
         black_box: whether passive parties keep their parameters to themselves.
         auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
+        known_labels: number of training records whose labels every passive party's adversary knows; none is judged.
     """
 
     attacks: tuple[str, ...] = ()
     adversary: str = BOTH
     black_box: bool = False
     auxiliary: int = 0
+    known_labels: int = 0
 
     def __post_init__(self) -> None:
         if self.adversary not in (Role.ACTIVE, Role.PASSIVE, BOTH):
@@ -210,6 +224,11 @@ class AdversaryOptions:
             raise ValueError(
                 "--auxiliary gives records to the active party's adversary, and no attack that could use them is asked "
                 "for: add one with --attacks, such as one on predictions, or drop it."
+            )
+        if self.known_labels and not self.uses_labels:
+            raise ValueError(
+                "--known-labels gives labels to passive parties' adversaries, and no attack of theirs is asked for: "
+                "add one with --attacks, such as one on labels, or drop it."
             )
 
     @property
@@ -226,6 +245,12 @@ class AdversaryOptions:
     def uses_records(self) -> bool:
         """Whether an attack is asked for that complete records may help."""
         return self.attacks_predictions or any("known_records" in spec_of(name).needs for name in self.attacks)
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether an attack of a passive party's is asked for."""
+        specs = () if self.adversary == Role.ACTIVE else map(spec_of, () if self.mounts_all else self.attacks)
+        return (self.mounts_all and self.adversary != Role.ACTIVE) or any(one.adversary != "active" for one in specs)
 
     @property
     def levels(self) -> tuple[Level, ...]:

@@ -132,7 +132,12 @@ class _ColumnChoices:
     def settings(self, party: str) -> dict[str, Any]:
         """The settings of a party that repeat the selection in its own process."""
         selection = self.chosen[party]
-        said = {"columns": tuple(selection.columns or ()), "drop": tuple(selection.drop), "encode": selection.encode}
+        said: dict[str, Any] = {
+            "columns": tuple(selection.columns or ()),
+            "drop": tuple(selection.drop),
+            "encode": selection.encode,
+            **{role: tuple(self._matching(getattr(self.asked, role), party)) for role in ("public", "sensitive")},
+        }
         return {name: value for name, value in said.items() if value}
 
     def unmatched(self) -> list[str]:
@@ -143,6 +148,8 @@ class _ColumnChoices:
         groups = {
             "--columns": asked.columns,
             "--drop": asked.drop,
+            "--public": asked.public,
+            "--sensitive": asked.sensitive,
             "--encode": tuple(asked.encode),
             "--active-columns": asked.active_columns,
             "--passive-columns": tuple(name for text in asked.passive_columns for name in _names(text)),
@@ -305,6 +312,15 @@ def _is_out(plan: ColumnPlan) -> bool:
     return plan.encoding == "drop"
 
 
+def _check_roles(settings: Mapping[str, Settings], columns: Sequence[str]) -> None:
+    """Raises ValueError for a role of a column that no party has; of a data set that is dealt out no party can tell."""
+    for role in ("public", "sensitive"):
+        for pattern in dict.fromkeys(pattern for one in settings.values() for pattern in getattr(one, role)):
+            if not matches(pattern, columns):
+                meant = did_you_mean(pattern, columns) or " See `plumbline audit --dry-run` for the columns."
+                raise ValueError(f"No table has a column {quoted(pattern)}, which --{role} names.{meant}")
+
+
 class JoinedTables:
     """All parties' aligned records, in the order and the split of their session.
 
@@ -331,6 +347,7 @@ class JoinedTables:
             name: load_party_data(settings, with_bias=False, table=read.get(name))
             for name, settings in self.settings.items()
         }
+        _check_roles(self.settings, [plan.name for one in self.data.values() for plan in one.table.plans])
         self.table_sizes = tuple(len(one.ids) for one in self.data.values())
         self.ids = common_order(set.intersection(*(set(one.ids) for one in self.data.values())))
         labels = self.data[Role.ACTIVE].labels

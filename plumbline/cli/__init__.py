@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import datasets, reports, state
+from plumbline.cli import audit_logs, datasets, reports, state
 from plumbline.cli.audits import audit
+from plumbline.cli.doctor import doctor
 from plumbline.cli.examples import lay_out_examples
 from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
@@ -18,8 +19,9 @@ from plumbline.cli.verbs import Verbs
 from plumbline.cli.watching import status
 
 _STATUSES = """\b
-Exit status: 0 done; 1 something unexpected; 2 a mistake that you can mend, in
-a sentence; 3 more leaked than --fail-above allows; 130 interrupted.
+Exit status: 0 done; 1 something unexpected, or what `doctor` finds wrong; 2 a
+mistake that you can mend, in a sentence; 3 more leaked than --fail-above
+allows; 130 interrupted.
 Every command that prints results takes --json. TAB completes names once you
 have run `plumbline --install-completion`."""
 
@@ -51,10 +53,11 @@ def plumbline(
 
 # In this order in the help; what packages bring follows.
 app.command(epilog=settings_help())(serve)
-for command in (certs, preflight, audit, train, cancel, predict, status, attacks, defences, reports.report):
+for command in (certs, doctor, preflight, audit, train, cancel, predict, status, attacks, defences, reports.report):
     app.command()(command)
 app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")
+app.add_typer(audit_logs.app, name="log")
 app.add_typer(datasets.app, name="datasets")
 lay_out_examples(app)
 

@@ -63,6 +63,12 @@ def audit(
         _tables(metavar="NAME,NAME", help="Use these columns only; c* is all with c."),
     ] = "",
     drop: Annotated[str, _tables(metavar="NAME,NAME", help="Leave these columns out.")] = "",
+    public: Annotated[
+        str, _tables(metavar="NAME,NAME", help="Columns of published figures: no secret, and known to any guess.")
+    ] = "",
+    sensitive: Annotated[
+        str, _tables(metavar="NAME,NAME", help="Columns to protect first: they come first in the verdict.")
+    ] = "",
     encode: Annotated[
         list[str] | None,
         _tables(metavar="COLUMN=KIND", help=f"Make a column {', '.join(ENCODINGS)}; repeat."),
@@ -98,6 +104,10 @@ def audit(
     auxiliary: Annotated[
         int,
         _plugins(metavar="N", min=0, help="Complete records that the adversary has beforehand."),
+    ] = 0,
+    known_labels: Annotated[
+        int,
+        _plugins(metavar="N", min=0, help="Labels that passive parties' adversaries have beforehand."),
     ] = 0,
     most_forms: Annotated[
         float | None,
@@ -241,7 +251,9 @@ def _pairs(settings: list[str]) -> dict[str, Any]:
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "passive": tuple,
     "passive_columns": tuple,
-    **dict.fromkeys(("columns", "drop", "active_columns", "defences"), lambda text: tuple(listed(text))),
+    **dict.fromkeys(
+        ("columns", "drop", "public", "sensitive", "active_columns", "defences"), lambda text: tuple(listed(text))
+    ),
     "encode": _encodings,
     "attacks": lambda text: tuple(listed_labels(text)),
     "hidden": _layer_sizes,

@@ -44,18 +44,35 @@ def certs(
     renew: Annotated[
         bool, typer.Option("--renew", help="Sign new pairs for all who have one, by the same authority.")
     ] = False,
+    revoke: Annotated[
+        list[str] | None,
+        typer.Option(help="Take back a party's certificate, by its name or its .crt file; repeat for more."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a certificate authority and one certificate per role: coordinator, active, passive parties, operator.
 
     Example: plumbline certs --out certs --passive clinic-a --passive clinic-b
     """
-    from services.common.certificates import AUTHORITY, create_federation_certificates, renew_certificates
+    from services.common.certificates import (
+        AUTHORITY,
+        create_federation_certificates,
+        renew_certificates,
+        revoke_certificates,
+    )
     from services.common.identity import Identity, role_of
 
     names = [str(name) for name in (Role.COORDINATOR, Role.ACTIVE, *(passive or [Role.PASSIVE]), Role.OPERATOR)]
     with plain_errors():
-        if renew:
+        if renew and revoke:
+            raise typer.BadParameter("Revoke first, then renew: two commands.")
+        if revoke:
+            names, done, path = list(revoke), "revoked", revoke_certificates(out, revoke)
+            words = [
+                f"{path} takes back the certificate of {', '.join(names)}.",
+                f"Copy it into every party's folder, beside {AUTHORITY}.crt: calls are refused a second later.",
+            ]
+        elif renew:
             names, done = renew_certificates(out, days=days), "renewed"
             words = [f"Renewed the certificates of {', '.join(names)} in {out}, valid for {days} days."]
         elif if_missing and (out / f"{AUTHORITY}.crt").exists():

@@ -177,8 +177,10 @@ def read_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
 
 def column_sentence(verdict: SourceVerdict) -> str:
     """Say what an adversary knows of a column with the federation and without it."""
+    coded = "; it was made a code, and not measured as a number" if verdict.kind == "code" else ""
     more = "; whether it is there is given away too" if leaks_whether_there(verdict) else ""
-    return f"{short(verdict.column)}: {_known(verdict)}{more}"
+    role = f" ({verdict.role})" if verdict.role else ""
+    return f"{short(verdict.column)}{role}: {_known(verdict)}{coded}{more}"
 
 
 def _known(verdict: SourceVerdict) -> str:
@@ -197,7 +199,7 @@ def _known(verdict: SourceVerdict) -> str:
     if not headline.attack:
         return f"{by_guessing}; no attack that knows no more was tried"
     if headline.part is None:
-        return f"{by_guessing}: nothing is left to give away"
+        return "published" if verdict.role == "public" else f"{by_guessing}: nothing is left to give away"
     if any(map(is_open, verdict.measures)):
         return f"{by_guessing}; whether attacks do a tenth better is not shown either way"
     return f"{by_guessing}, and no attack does a tenth better"

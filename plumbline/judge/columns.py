@@ -1,7 +1,7 @@
 """The columns of the passive tables behind the features: what takes few values, and what counts as knowing one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from plumbline.judge.measures import is_discrete
 from services.common.run_records import PartyFeatures
 from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.data.columns import ROLES, ColumnRole
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +158,7 @@ class Source:
         unit: how many of the table's units one of its feature's is; NaN where it has none, and of what is named.
         category: what is named, of codes and categories; None of others.
         missing: whether a number is there at all, where that is a feature of its own; None elsewhere.
+        role: what its owner says of it.
     """
 
     party: str
@@ -169,6 +171,7 @@ class Source:
     unit: float = np.nan
     category: Category | None = None
     missing: Category | None = None
+    role: ColumnRole = ""
 
     @property
     def value(self) -> int:
@@ -192,17 +195,25 @@ def sources_of(party: str, own: PartyFeatures, features: FloatArray, first: int)
     kinds = np.full(count, "number") if own.kinds is None else own.kinds
     offsets = np.zeros(count) if own.offsets is None else own.offsets
     scales = np.full(count, np.nan) if own.scales is None else own.scales
+    roles = np.full(count, "") if own.roles is None else own.roles
     groups = np.arange(count)[:, None] if own.sources is None else [names == name for name in dict.fromkeys(names)]
     return [
-        _source(
-            (party, str(names[group][0])),
-            kinds[group].tolist(),
-            np.arange(first, first + count)[group],
-            features,
-            (float(offsets[group][0]), float(scales[group][0])),
+        replace(
+            _source(
+                (party, str(names[group][0])),
+                kinds[group].tolist(),
+                np.arange(first, first + count)[group],
+                features,
+                (float(offsets[group][0]), float(scales[group][0])),
+            ),
+            role=_role(str(roles[group][0])),
         )
         for group in groups
     ]
+
+
+def _role(text: str) -> ColumnRole:
+    return next((one for one in ROLES if one == text), "")
 
 
 def _source(

@@ -37,6 +37,7 @@ from plumbline.judge.federation_part import (
 )
 from plumbline.judge.measures import misses, squared_errors
 from vfl.arrays import FloatArray, IntArray
+from vfl.data.columns import ColumnRole
 
 # How many complete records an adversary holds, as far as an audit declares so many.
 IMPUTATION_RECORDS = (30, 100, 1_000)
@@ -239,6 +240,7 @@ class ColumnLevels:
         read: as ``known``, of what is read nearly exactly; empty for what is named.
         unit: how many of the table's units a unit of the errors' roots is; None where there are none, and of names.
         one_session: as ``levels``, without attacks that read several sessions; empty where there are none.
+        role: what the column's owner says of it; of a public one every guess knows the values.
     """
 
     party: str
@@ -251,6 +253,7 @@ class ColumnLevels:
     read: tuple[LevelVerdict, ...] = ()
     unit: float | None = None
     one_session: tuple[LevelVerdict, ...] = ()
+    role: ColumnRole = ""
 
     @property
     def measures(self) -> tuple[tuple[LevelVerdict, ...], ...]:
@@ -295,6 +298,7 @@ class SourceVerdict(ColumnLevels):
             unit=source.unit if np.isfinite(source.unit) else None,
             missing=() if missing is None else missing.levels,
             one_session=column.one_session if named is None else named.one_session,
+            role=source.role,
         )
 
 

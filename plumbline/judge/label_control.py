@@ -5,13 +5,14 @@ reading a message. Labels that were shuffled can't be told from any column: what
 messages told. Trained in the clear, from the parties' own tables (SIMULATION).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 import attacks
 from attacks.label_completion import own_classifier
 from attacks.network_views import network_view
+from attacks.recovered_labels import UNRESOLVED
 from attacks.training import listens
 from attacks.training_views import TrainingView, simulated_view
 from services.common.agreement import Agreement
@@ -66,13 +67,14 @@ class LabelControl:
         )
 
 
-def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
+def label_control(folder: RunFolder, party: str, attack: str, *, known: int = 0) -> LabelControl:
     """Repeat a session with shuffled labels in the clear, and attack it as a passive party did.
 
     Args:
         folder: of the run, with all parties' features.
         party: whose attack it is.
         attack: its name, with options in parentheses; the control has it with its defaults.
+        known: how many labels the party knew beforehand: of the control's as many, which aren't counted.
     """
     agreement = folder.record(Role.ACTIVE).agreement
     if agreement is None or not isinstance(agreement.plan.family, LinearRegression | Network):
@@ -97,11 +99,15 @@ def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
     if len(rows) < _FEWEST_RECORDS:
         return LabelControl(reason=f"A control needs {_FEWEST_RECORDS} records, and can have {len(rows)} here.")
     shuffled = generator.permutation(labels[rows])
+    told = np.full(len(rows), UNRESOLVED)
+    told[: min(known, len(rows) // 2)] = shuffled[: min(known, len(rows) // 2)]
+    unknown = told == UNRESOLVED
     try:
         view = _session(agreement, [block[rows] for block in blocks], shuffled, at, generator)
         listening = attacks.load_training(name)
         if not listens(listening):
             return LabelControl(reason=f"{attack} needs ciphertexts, and a control has none.")
+        view = replace(view, known_labels=told) if known else view
         found = FoundLabels(**listening.attack(view).arrays()).labels
     except Exception as error:  # a guest's bug costs its control only
         return LabelControl(reason=f"{attack} can't be repeated: {error}")
@@ -109,8 +115,8 @@ def label_control(folder: RunFolder, party: str, attack: str) -> LabelControl:
     return LabelControl(
         records=len(rows),
         # What is left open is guessed.
-        shuffled_right=float((np.where(found < 0, majority, found) == shuffled).mean()),
-        majority=float((shuffled == majority).mean()),
+        shuffled_right=float((np.where(found < 0, majority, found) == shuffled)[unknown].mean()),
+        majority=float((shuffled == majority)[unknown].mean()),
         columns_right=_by_columns(blocks[at][rows], labels[rows]),
     )
 

@@ -9,7 +9,8 @@ red     beyond chance at the headline's level, and half of what was unknown, or 
 amber   beyond chance at that level or one that knows more, and a tenth or more (``LEAST_PART``)
 green   attacks were judged at the headline's level, and at each level from there on the interval's upper end is below
         a tenth
-grey    else: nothing was measured, fewer than 50 records judge, nothing is unknown, or not shown either way
+grey    else: nothing was measured, fewer than 50 records judge, nothing is unknown, or not shown either way; and for
+        green where a column was made a code, by how often a value occurs: amounts among its texts weren't measured
 ======  ================================================================================================
 """
 
@@ -66,6 +67,7 @@ def is_open(levels: Sequence[LevelVerdict]) -> bool:
 def light_of_column(verdict: SourceVerdict) -> Light:
     """The worse one of means and persons; amber instead of anything better where it leaks whether a value is there."""
     light = worst([light_of(levels) for levels in verdict.measures])
+    light = "grey" if light == "green" and verdict.kind == "code" else light
     return "amber" if light in ("green", "grey") and leaks_whether_there(verdict) else light
 
 

@@ -1,7 +1,7 @@
 """Scores attacks on predictions: an auditor, who may read every party's files, compares estimates with the truth."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,7 +48,7 @@ from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, Estimates, PredictionAttackOutcome
 from services.common.session_limit import SessionLimit
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 
 class Truth:
@@ -70,6 +70,9 @@ class Truth:
         self.owners = [party for party, own in written.items() for _ in own.names]
         self.names = [str(name) for own in written.values() for name in own.names]
         self._is_typed = all(own.sources is not None for own in written.values())
+        self.left_out = {
+            party: len(own.dropped) for party, own in written.items() if own.dropped is not None and len(own.dropped)
+        }
         self.sources: list[Source] = []
         first = 0
         for party, own in written.items():
@@ -145,17 +148,34 @@ class Truth:
         others = np.setdiff1d(np.arange(len(self._passive)), self._rows)
         return LikewiseLabelled(self.cells, held_out=self._passive[others], held_out_labels=self._labels[others])
 
+    @cached_property
+    def _public(self) -> IntArray:
+        """The passive features whose columns are published."""
+        public = [one.features for one in self.sources if one.role == "public"]
+        return np.concatenate(public) if public else np.empty(0, dtype=np.int64)
+
+    def published(self) -> list[Predictor]:
+        """What anybody knows: the values of public columns; of others, the middle of their range."""
+        if not len(self._public):
+            return []
+        known = np.full(self.cells.shape, 0.5)
+        known[:, self._public] = self.cells[:, self._public]
+        return [Predictor("published", "nothing", known)]
+
     def imputations(self) -> list[Predictor]:
-        """What the declared complete records tell of the judged ones by the active party's columns and labels."""
+        """What the declared complete records tell of the judged ones, by what the active party knows of all of them.
+
+        That is its own columns, the public ones and labels.
+        """
         if not self.auxiliary_records or self._active.min() < 0 or self._active.max() > 1:
             return []  # views, and so attacks, are for columns in [0, 1]
-        records = self._known
+        records, known = self._known, np.hstack([self._active, self._passive[:, self._public]])
         view = PredictionView(
-            features_active=self._active[self._rows],
+            features_active=known[self._rows],
             record_labels=self._labels[self._rows],
             passive_features=self._passive.shape[1],
             auxiliary=AuxiliaryRows(
-                self._active[records], self._passive[records], np.empty((len(records), 0)), self._labels[records]
+                known[records], self._passive[records], np.empty((len(records), 0)), self._labels[records]
             ),
         )
         whole = [one.columns for one in self.told_categories if len(one.columns) > 1 and not one.is_open]
@@ -274,6 +294,7 @@ class PredictionFindings:
         limit: after how many sessions the verdicts hold; None where no auditor looked beyond the run's own.
         kept: as ``sources``, by the attacks into which no disclosed parameter entered: what is left where passive
             parties keep theirs. Empty where they did, and for runs that don't say which attacks those are.
+        left_out: how many columns of each passive table became no feature, by party; only parties that left any out.
     """
 
     attacks: tuple[AttackFinding, ...] = ()
@@ -285,6 +306,7 @@ class PredictionFindings:
     records: int = 0
     limit: SessionLimit | None = None
     kept: tuple[SourceVerdict, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_prediction_findings(
@@ -386,7 +408,7 @@ class _Judge:
         self._attacks = [self._predictor(one) for one in done if sees_scores(one)]
         self._score_free = [self._predictor(one) for one in done if not sees_scores(one)] + withheld
         self._tell(_JUDGED[0], 0)
-        self._score_free += truth.imputations()
+        self._score_free += [*truth.published(), *truth.imputations()]
         self._evidence = Evidence.of(
             truth.cells,
             self._attacks,
@@ -452,6 +474,7 @@ class _Judge:
             ),
             sources=tuple(map(no_less_than, both, both[len(sources) :])) if kept else both,
             kept=both[len(sources) :],
+            left_out=truth.left_out,
         )
 
     def _sources(self, columns: Sequence[ColumnVerdict], wrong: Mapping[int, Judged]) -> list[SourceVerdict]:

@@ -135,12 +135,20 @@ def _at_start(title: str) -> str:
 
 
 def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
-    """Every column, the most exposed first: by its light, its part at the headline's level, then at higher ones."""
+    """Every column, the most exposed first: by its light, its part at the headline's level, then at higher ones.
 
-    def rank(one: ColumnAnswer) -> tuple[int, float, float]:
+    Of one light, sensitive columns come before the others.
+    """
+
+    def rank(one: ColumnAnswer) -> tuple[int, bool, float, float]:
         parts = {verdict.level: -1.0 if verdict.part is None else verdict.part.mean for verdict in one.levels}
         lights: tuple[Light, ...] = ("red", "amber", "green", "grey")
-        return lights.index(one.light), -parts[HEADLINE], -max(parts[level] for level in KNOWING_MORE)
+        return (
+            lights.index(one.light),
+            one.role != "sensitive",
+            -parts[HEADLINE],
+            -max(parts[level] for level in KNOWING_MORE),
+        )
 
     return tuple(sorted(map(_column_answer, predictions.sources), key=rank))
 
@@ -162,6 +170,8 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
         return [f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}."]
     several = len(case.passive) > 1
     these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
+    if left_out := sum(case.predictions.left_out.values()):
+        these += f" ({left_out} more left out)"
     is_black_box = any(_KEPT in one.reason for one in case.predictions.attacks)
     kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if is_black_box else ""
     if case.predictions.kept:
@@ -171,7 +181,21 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
     if sessions > 1:
         after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}."]
     who = f"{after} {passive} {'join' if several else 'joins'} with {these}{kept}, {case.active}"
-    return [*_reconstructed(case, columns, who), *alone, *_if_kept(case, sessions)]
+    return [*_reconstructed(case, columns, who), *_of_sensitive(case, columns), *alone, *_if_kept(case, sessions)]
+
+
+def _of_sensitive(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
+    """What becomes of the columns that their owners call sensitive."""
+    sensitive = [one for one in columns if one.role == "sensitive"]
+    if not sensitive:
+        return []
+    told = [one for one in sensitive if one.light in ("red", "amber")]
+    which = (
+        f"{len(told)} can be told better than by guessing: {_names(case, told)}"
+        if told
+        else ("none is shown to be told" if any(one.light == "grey" for one in sensitive) else "none can be told")
+    )
+    return [f"Of {counted(len(sensitive), 'sensitive column')}, {which}."]
 
 
 def _if_kept(case: _Case, sessions: int) -> list[str]:
@@ -236,7 +260,9 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is
     grey = [] if is_kept else [one for one in columns if one.light == "grey"]
     if anyway := [one for one in grey if _is_known_anyway(one)]:
         sentences.append(f"Nothing is left to give away of {len(anyway)} ({_names(case, anyway)}).")
-    if unknown := [one for one in grey if one not in anyway]:
+    if coded := [one for one in grey if one not in anyway and one.kind == "code"]:
+        sentences.append(f"Not measured as a number, but as a code: {_names(case, coded)}.")
+    if unknown := [one for one in grey if one not in anyway and one not in coded]:
         sentences.append(f"Nothing was shown either way of {len(unknown)} ({_names(case, unknown)}).")
     return sentences
 
@@ -320,8 +346,13 @@ def _training_sentences(case: _Case) -> list[str]:
 
 
 def _is_leak(finding: TrainingFinding) -> bool:
-    """Whether an attack on training found something else than labels, more of it than luck would."""
-    return finding.is_scored and not finding.levels and light_of_training(finding) in ("red", "amber")
+    """Whether an attack on training found something else than labels, more of it than luck would; none that plants."""
+    return (
+        finding.is_scored
+        and not finding.levels
+        and finding.kind != "backdoor"
+        and light_of_training(finding) in ("red", "amber")
+    )
 
 
 def _leak_words(finding: TrainingFinding) -> str:
@@ -368,13 +399,14 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
     later = [one.column for one in own if once_it_knows(one)]
     grey = [one for one in own if measured and one.light == "grey"]
     anyway = [one.column for one in grey if _is_known_anyway(one)]
-    unknown = [one.column for one in grey if not _is_known_anyway(one)]
+    coded = [one.column for one in grey if not _is_known_anyway(one) and one.kind == "code"]
+    unknown = [one.column for one in grey if not _is_known_anyway(one) and one.kind != "code"]
     if not measured:
         words = [f"Its columns were not measured: {_why_not(case)}."]
     elif told:
         words = [f"{len(told)} of {its} can be told better than by guessing: {listed(told)}."]
     else:
-        shown = "is shown to" if unknown else "can"
+        shown = "is shown to" if unknown or coded else "can"
         words = [f"None of {its} {shown} be told a tenth better than by guessing."]
     if measured and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
         words = [
@@ -387,6 +419,8 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
         words.append(f"Whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told.")
     if anyway:
         words.append(f"Nothing is left to give away of {listed(anyway)}.")
+    if coded:
+        words.append(f"Not measured as a number, but as a code: {listed(coded)}.")
     if unknown:
         words.append(f"Nothing was shown either way of {listed(unknown)}.")
     lights = [one.light for one in own]

@@ -16,6 +16,7 @@ from plumbline.judge import Progress, silent
 from plumbline.judge.chance import ALPHA
 from plumbline.judge.federation_part import LEAST_PART, Comparison, LevelVerdict, Losses, corrected
 from plumbline.judge.label_control import LabelControl, label_control
+from plumbline.judge.planted_trigger import judged_trigger
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, AttackStatus, FoundLabels, PartyFeatures, TrainingAttackOutcome
@@ -76,11 +77,12 @@ class TrainingFinding:
         reason: why it was not done, or found less than it might; empty without one.
         seconds: duration of the attack.
         kind: what it looks for: ``labels`` of training rows, ``features`` (a peer's only column), ``readings`` (rows
-            of a peer's features) or ``products`` (a peer's part of the logits), which are scored, or another package's
-            own; empty when it was not done.
+            of a peer's features), ``products`` (a peer's part of the logits) or a ``backdoor``, which are scored, or
+            another package's own; empty when it was not done.
         success: share of what it attacked that it got right: labels; a column's values to 1e-4, up to sign; exact
             features among those that it read, a narrow column's up to one factor; of products, the part of their
-            variance; of estimates, the part of the squared error of a guess without the federation.
+            variance; of estimates, the part of the squared error of a guess without the federation; of a backdoor, the
+            part of other classes' records that its trigger turns, of what clean records and an honest model leave.
         resolved: share of what it attacked that it gave an answer for.
         by_epoch: of labels, the share that each epoch's own answers got right; no answer counts as wrong.
         levels: of labels, what the federation gave away of them, level by level of what the party knows of the labels
@@ -150,7 +152,8 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
         return finding
     try:
         finding = replace(finding, peers=_peers(folder, outcome))
-        return replace(finding, **_JUDGES[kind](folder, outcome.party, outcome.attack))
+        judged = _JUDGES[kind](folder, outcome.party, outcome.attack)
+        return replace(finding, **{**judged, "details": {**finding.details, **judged.get("details", {})}})
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
         reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
         return replace(finding, reason=reason)
@@ -158,15 +161,19 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
 
 def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]:
     """Whose the things are that an attack looked for: labels are the active party's."""
-    if outcome.kind == "labels":
+    if outcome.kind in ("labels", "backdoor"):
         return (str(Role.ACTIVE),)
     return tuple(folder.found_values(outcome.party, outcome.attack))
 
 
 def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     found, truth = folder.found_labels(party, attack), folder.labels()
-    rows = np.unique(found.step_rows)
-    right = found.step_labels == truth[found.step_rows]
+    rows = found.judged_rows
+    if not len(rows):
+        raise ValueError("no record that was trained on is left to judge")
+    is_judged = np.isin(found.step_rows, rows)
+    right = (found.step_labels == truth[found.step_rows])[is_judged]
+    step_epoch = found.step_epoch[is_judged]
     epochs = np.unique(found.step_epoch)
     # What is told once, behind all epochs, has no course.
     epochs = epochs if len(epochs) > 1 or not epochs.any() else epochs[:0]
@@ -174,24 +181,25 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     likely = found.probabilities
     # Of records that it says nothing of, an attack has no probabilities either.
     is_told = likely is not None and bool(np.isfinite(likely[rows]).all())
-    told = _told_likely(folder, party, attack, likely, rows) if is_told and likely is not None else {}
+    known = 0 if found.known is None else len(found.known)
+    told = _told_likely(folder, party, attack, likely, rows, known) if is_told and likely is not None else {}
     return {
         **told,
         "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
-        "by_epoch": tuple(float(right[found.step_epoch == epoch].mean()) for epoch in epochs),
-        "levels": label_verdicts(attack, found.labels, truth, rows, features, found.probabilities),
+        "by_epoch": tuple(float(right[step_epoch == epoch].mean()) for epoch in epochs),
+        "levels": label_verdicts(attack, found.labels, truth, rows, features, found.probabilities, found.known),
     }
 
 
 def _told_likely(
-    folder: RunFolder, party: str, attack: str, probabilities: FloatArray, rows: IntArray
+    folder: RunFolder, party: str, attack: str, probabilities: FloatArray, rows: IntArray, known: int
 ) -> dict[str, Any]:
     """What an attack that says how likely each class is can be asked besides."""
     return {
         "rarest": rarest_label(probabilities[rows], folder.labels()[rows]),
-        "control": label_control(folder, party, attack),
+        "control": label_control(folder, party, attack, known=known),
     }
 
 
@@ -307,6 +315,7 @@ _JUDGES = {
     "readings": _readings,
     "products": _products,
     "estimates": _estimates,
+    "backdoor": judged_trigger,
 }
 
 
@@ -323,6 +332,7 @@ def label_verdicts(
     rows: IntArray,
     features: FloatArray,
     probabilities: FloatArray | None = None,
+    known: IntArray | None = None,
 ) -> tuple[LevelVerdict, ...]:
     """Judge one attack on labels by the share that it gets wrong, at each level of what is known of labels beforehand.
 
@@ -338,15 +348,21 @@ def label_verdicts(
         features: (n, d) the party's own columns.
         probabilities: (n, k), what the attack believes of every record; NaN where nothing, None where it doesn't say.
             Where it says so of records that weren't trained on, those with a known label complete it.
+        known: (t,) records whose labels the attack was given, none of them judged. At every level the guess has them as
+            well: a classifier that learned from them.
     """
-    verdicts = []
-    others = _not_trained_on(truth, rows)
+    known = np.zeros(0, dtype=np.int64) if known is None else known
+    verdicts, given = [], list[Losses]()
+    others = _not_trained_on(truth, np.union1d(rows, known))
+    if len(np.unique(truth[known])) > 1:
+        wrong = _classified(features, truth, known, rows)[:, None]
+        given = [Losses(f"own classifier from the {len(known):,} known labels", "nothing", wrong)]
     for level in LEVELS:
         guesses = _guesses(truth, rows, features, others) if level == "records" else _priors(truth, rows)
         losses = Losses(attack, level, _filled(found[rows], truth[rows], level))
         if level == "records" and probabilities is not None and np.isfinite(probabilities).all():
             losses = _completed(losses, truth, rows, features, probabilities) or losses
-        verdicts.append(Comparison([losses], guesses).at(level).verdict(losses.name, 0))
+        verdicts.append(Comparison([losses], [*guesses, *given]).at(level).verdict(losses.name, 0))
     return corrected([verdicts])[0]
 
 

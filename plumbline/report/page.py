@@ -244,15 +244,16 @@ def _curve(name: str, positive: FloatArray | IntArray, scores: FloatArray, numbe
 
 
 def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, float]]:
-    truth, points = folder.labels(), []
+    points = []
     several = len(findings.summary.parties) > 2
     for finding in findings.training:
         if finding.kind != "labels" or not finding.is_scored:
             continue
         found = folder.found_labels(finding.party, finding.attack)
-        rows = np.unique(found.step_rows)
+        rows = found.judged_rows
         rows = rows[found.labels[rows] >= 0]
-        positive = truth[rows] == 1
+        # Read here: a run without attacks has none.
+        positive = folder.labels()[rows] == 1
         if not positive.any() or positive.all():
             continue
         named = found.labels[rows] == 1

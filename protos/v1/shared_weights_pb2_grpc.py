@@ -248,7 +248,8 @@ class SharedWeightsServicer(object):
     def SendWeightPads(self, request_iterator, context):
         """Of a learner that forwards a layer, once per step, by the label party: pads of its shares of the callee's weights,
         under its own key, which has encrypted nothing but pads, and the shares minus the pads, uniform numbers in the clear.
-        SendForward then comes under the label party's key, HandOn with what is left of the products.
+        SendForward then comes under the label party's key, HandOn with what is left of the products. All four come of
+        validation rows as well, after each epoch that is validated: their step is that of all steps, plus that of epochs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -79,7 +79,8 @@ class SharedWeightsStub:
     SendWeightPads: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
     """Of a learner that forwards a layer, once per step, by the label party: pads of its shares of the callee's weights,
     under its own key, which has encrypted nothing but pads, and the shares minus the pads, uniform numbers in the clear.
-    SendForward then comes under the label party's key, HandOn with what is left of the products.
+    SendForward then comes under the label party's key, HandOn with what is left of the products. All four come of
+    validation rows as well, after each epoch that is validated: their step is that of all steps, plus that of epochs.
     """
     SendWeightDifferences: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
     SendSignalPads: _grpc.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]
@@ -134,7 +135,8 @@ class SharedWeightsAsyncStub(SharedWeightsStub):
     SendWeightPads: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Of a learner that forwards a layer, once per step, by the label party: pads of its shares of the callee's weights,
     under its own key, which has encrypted nothing but pads, and the shares minus the pads, uniform numbers in the clear.
-    SendForward then comes under the label party's key, HandOn with what is left of the products.
+    SendForward then comes under the label party's key, HandOn with what is left of the products. All four come of
+    validation rows as well, after each epoch that is validated: their step is that of all steps, plus that of epochs.
     """
     SendWeightDifferences: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     SendSignalPads: _aio.StreamUnaryMultiCallable[_common_pb2.CipherVectorPart, _common_pb2.Acknowledgement]  # type: ignore[assignment]
@@ -282,7 +284,8 @@ class SharedWeightsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
         """Of a learner that forwards a layer, once per step, by the label party: pads of its shares of the callee's weights,
         under its own key, which has encrypted nothing but pads, and the shares minus the pads, uniform numbers in the clear.
-        SendForward then comes under the label party's key, HandOn with what is left of the products.
+        SendForward then comes under the label party's key, HandOn with what is left of the products. All four come of
+        validation rows as well, after each epoch that is validated: their step is that of all steps, plus that of epochs.
         """
 
     @_abc_1.abstractmethod

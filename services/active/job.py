@@ -95,7 +95,7 @@ class Job:
         session_id: of the session that it opened, empty before.
         session: this party's part, from the agreement on.
         order: this party's own row numbers in the common order, once it is aligned.
-        test_scores: (test rows, classes), once it has tested.
+        test_answers: what this party was told of the test rows, (test rows, outputs), once it has tested.
         quality: what they are worth; None without test rows.
         observer: is told of its stages, steps and epochs until it is interrupted.
         waiting: whom its training waits for; None while it doesn't wait.
@@ -112,7 +112,7 @@ class Job:
         self.session_id = ""
         self.session: PartySession | None = None
         self.order: IntArray = np.empty(0, dtype=np.int64)
-        self.test_scores: FloatArray | None = None
+        self.test_answers: FloatArray | None = None
         self.quality: ScoreQuality | None = None
         self.waiting: Waiting | None = None
         self._context = context
@@ -207,7 +207,7 @@ class Job:
             self.observer.stage("training")
             outcome = self._train(training) if training.can_wait else self._train_epochs(training)
         self.observer.stage("testing")
-        self.test_scores = self._test(training)
+        self._test(training)
         return outcome
 
     def go_on(self) -> JobOutcome:
@@ -222,7 +222,7 @@ class Job:
         self._await_all(training, time.time())
         outcome = self._train(training)
         self.observer.stage("testing")
-        self.test_scores = self._test(training)
+        self._test(training)
         return outcome
 
     def _train(self, training: PartyTraining) -> JobOutcome:
@@ -482,20 +482,23 @@ class Job:
         rows = training.rows.validation
         if not len(rows):
             return math.nan
-        return log_loss(self._scores(training, rows), training.model.labels_of(rows))
+        return log_loss(self._asked(training, rows)[1], training.model.labels_of(rows))
 
-    def _test(self, training: PartyTraining) -> FloatArray:
+    def _test(self, training: PartyTraining) -> None:
         """Score the test rows over the session and write them, with the labels, to this party's own folder."""
         rows = training.rows.test
-        scores, labels = self._scores(training, rows), training.model.labels_of(rows)
+        self.test_answers, scores = self._asked(training, rows)
+        labels = training.model.labels_of(rows)
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
         self._record.finish(training.model.part, DeliveredScores(rows, scores, labels))
-        return scores
 
-    def _scores(self, training: PartyTraining, rows: IntArray) -> FloatArray:
+    def _asked(self, training: PartyTraining, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """What this party is told of some rows, and their confidence scores."""
         asked = rows.tolist()
-        return self._scoring.scores(training.model_for(asked) if asked else training.model, asked)
+        model = training.model_for(asked) if asked else training.model
+        answers = self._scoring.answers(model, asked)
+        return answers, model.scores_of(answers, len(asked))
 
     def _keep_outcomes(self, training: PartyTraining) -> None:
         if training.can_wait:

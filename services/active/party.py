@@ -26,6 +26,7 @@ from services.common.errors import (
     log_failure,
     told,
 )
+from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS
 from services.party.context import PartyContext, TellsAttack, nobody_watches
 from services.party.model_file import KeptModel
@@ -61,6 +62,7 @@ class ActiveParty:
         passive_names: of the passive parties.
         executor: threads for jobs.
         reachability: asks which of the others answer now.
+        tally: counts what operators are answered.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class ActiveParty:
         self.failure = ""
         self.executor = context.executor
         self.reachability = Reachability(context.heartbeats)
+        self.tally = context.tally
         self._context = context
         self._record = context.record
         self._passive_parties = dict(passive_parties)
@@ -225,6 +228,7 @@ class ActiveParty:
             self._job = None
             self.failure = ""
             self._record.check()
+            LearnerCalls(plan.family)(plan.family.check_label_party)
             self._job = job = self._new_job(self._job_labels(), observer)
             # One whose switch has begun is served first: the others may have forgotten the one before.
             job.while_open(self._serving.settle)
@@ -299,15 +303,15 @@ class ActiveParty:
         job.observer.stage("attacking")
         model = model.knowing(self._knowledge_of(model))
         # On the thread of all attacks, so that none on the model before comes in between.
-        self._attacking.submit(self._attack_tests, model, job.test_scores, job.observer.step).result()
+        self._attacking.submit(self._attack_tests, model, job.test_answers, job.observer.step).result()
         return model
 
-    def _attack_tests(self, model: TrainedModel, scores: FloatArray | None, tell: TellsAttack) -> None:
+    def _attack_tests(self, model: TrainedModel, answers: FloatArray | None, tell: TellsAttack) -> None:
         self._attack_host.begin()
         self._attacked_session = model.session_id
         tests = model.model.rows.test
         chosen = spread(len(tests), self._context.settings.attacked_records or len(tests))
-        self._attack(model, tests[chosen].tolist(), None if scores is None else scores[chosen], tell)
+        self._attack(model, tests[chosen].tolist(), None if answers is None else answers[chosen], tell)
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
@@ -343,19 +347,17 @@ class ActiveParty:
         self,
         model: TrainedModel,
         rows: Sequence[int],
-        scores: FloatArray | None,
+        answers: FloatArray | None,
         tell: TellsAttack = nobody_watches,
     ) -> None:
-        if model.knowledge is None or scores is None:
+        """Mount the attacks on what this party was told of some rows: not on what it makes of it."""
+        if model.knowledge is None or answers is None:
             return
-        rows, scores = model.knowledge.unknown_of(rows, scores)
-        if rows and model.model.agreement.plan.family.spec.forwards:
-            # What this party is told of these records, and not what it makes of it.
-            scores = self._scoring.answers(model.model, rows)
+        rows, answers = model.knowledge.unknown_of(rows, answers)
         if rows:
-            self._attack_host.attack(model.knowledge, rows, scores, tell)
+            self._attack_host.attack(model.knowledge, rows, answers, tell)
 
-    def _attack_prediction(self, session_id: str, rows: Sequence[int], scores: FloatArray) -> None:
+    def _attack_prediction(self, session_id: str, rows: Sequence[int], answers: FloatArray) -> None:
         """Mount the attacks on an answer. After a restart they ask again what passive parties disclose of the model."""
         model = self._serving.newest
         if self._attack_host.is_idle or not len(rows) or model is None or model.session_id != session_id:
@@ -366,7 +368,7 @@ class ActiveParty:
             self._attack_host.go_on()
             self._attacked_session = session_id
         if self._attacked_session == session_id:
-            self._attack(model, rows, scores)
+            self._attack(model, rows, answers)
 
     def _fail(self, error: Exception) -> None:
         cancelled = isinstance(error, Cancelled)
@@ -438,11 +440,11 @@ class ActiveParty:
         known = [record for record, row in zip(asked, found.tolist(), strict=True) if row >= 0]
         rows = found[found >= 0].tolist()
         with self._predicting:
-            scores = self._prediction_scoring.scores(model.model, rows)
+            answers = self._prediction_scoring.answers(model.model, rows)
         # On the transcript as it grows, but never in the way of an answer.
-        attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, scores)
+        attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, answers)
         attack.add_done_callback(log_failure)
-        return Predictions(known, scores)
+        return Predictions(known, model.model.scores_of(answers, len(rows)))
 
     def predict_one(self, record: str, on_end: OnEnd = stays) -> FloatArray:
         """Confidence scores of one record, asked about with others that come meanwhile (``Coalescing``).

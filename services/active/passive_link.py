@@ -151,7 +151,8 @@ class PassiveLink:
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
         """Have the party keep the weights of one epoch and end its training."""
         request = passive_pb2.FinishTrainingRequest(session_id=session_id, kept_epoch=kept_epoch)
-        self._stub.FinishTraining(request, timeout=self._timeout)
+        # Where weights are opened now, the party waits for a peer's word as long as the timeout says.
+        self._stub.FinishTraining(request, timeout=self._timeout + _MARGIN)
 
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b"") -> bytes:
         """Have the party send its partial scores of some rows to the coordinator; returns its masked products."""

@@ -14,7 +14,7 @@ from services.common.agreement import OPENED, SHARED, Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
 from services.common.limits import ID_BYTES, PREDICTION_ROWS
-from services.network.transport import Permissions
+from services.network.transport import Permissions, require_caller
 from services.shared_weights.opening import stays_shared
 from vfl.learning.score_quality import ScoreQuality
 
@@ -111,6 +111,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
             ids = list(request.ids)
             _check_lengths(ids)
             found = self._party.predict(ids)
+            self._party.tally.answered(require_caller(context).name, "scores", len(ids))
             if request.as_block:
                 yield active_pb2.PredictReply(block=_block(found, ids))
             else:
@@ -122,6 +123,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         """Answer with one record's confidence scores."""
         _check_lengths([request.id])
         scores = self._party.predict_one(request.id, context.add_callback)
+        self._party.tally.answered(require_caller(context).name, "scores", 1)
         return active_pb2.RecordPrediction(id=request.id, scores=scores)
 
 

@@ -175,9 +175,11 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
         score: asks for the (n, classes) scores of some rows by such a model.
 
     Returns:
-        (k, d + 1), the first row 0, the bias last; None where they are known, scores are defended, or one is 0.
+        (k, d + 1), the first row 0, the bias last; None where they are known, as with every learner that forwards,
+        scores are defended, or one is 0.
     """
-    if not model.stays_shared or model.agreement.score_defences:
+    agreement = model.agreement
+    if not model.stays_shared or agreement.score_defences or agreement.plan.family.spec.forwards:
         return None
     columns = model.features.shape[1]
     chosen = np.vstack([np.zeros(columns), np.eye(columns)])
@@ -203,7 +205,24 @@ def disclosed_parts(
         if arrays is None:
             return None
         try:
-            parts.append(LearnerCalls(agreement.plan.family).read_part(arrays))
+            part = LearnerCalls(agreement.plan.family).read_part(arrays)
+            _check_fits(part, agreement, party)
         except ValueError as error:
             raise InvalidMessage(f"{party} discloses no model: {one_line(str(error))}") from error
+        parts.append(part)
     return tuple(parts)
+
+
+def _check_fits(part: Part, agreement: Agreement, party: str) -> None:
+    """Raises ValueError for a part of other columns than the party has described, or of other outputs."""
+    columns = agreement.party(party).feature_count
+
+    def shape() -> tuple[int, ...] | None:
+        try:
+            return part.shares(np.zeros((1, columns))).shape if part.class_rows is None else part.class_rows.shape
+        except ValueError:
+            return None
+
+    outputs = (1, agreement.outputs) if part.class_rows is None else (agreement.classes, columns)
+    if LearnerCalls(agreement.plan.family)(shape) != outputs:
+        raise ValueError(f"it doesn't fit its {columns} columns and this session's outputs")

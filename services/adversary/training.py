@@ -14,6 +14,7 @@ import numpy as np
 
 from attacks import Json, TrainingResult, TrainingView
 from attacks.base import refusal
+from attacks.recovered_labels import UNRESOLVED
 from attacks.training import (
     ChosenShares,
     HonestFactory,
@@ -39,7 +40,7 @@ from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
-from services.shared_weights.opening import fraction_bits
+from services.shared_weights.opening import fraction_bits, stays_shared
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
@@ -82,7 +83,8 @@ class TrainingAdversary:
             folder: where the outcomes are written. None writes nothing.
             lost: where it is noted what could not be written.
             arithmetic: computes the party's messages; by default the best kernel there is, on one core.
-            known: records that the label party's adversary has in full, with the other parties' columns.
+            known: what its adversary knows of records: the label party's the other parties' columns, a passive party's
+                one column, the class by number.
 
         Raises:
             ValueError: for two attacks that both replace messages, features or shares.
@@ -221,7 +223,7 @@ class TrainingAdversary:
                     found = self._found(name, _result(self._others[name]))
                 else:
                     view = view or self._view(training, records, ids)
-                    found = self._found(name, self._conclude[name](view))
+                    found = self._found(name, self._conclude[name](view), view.known_labels)
                 reason = None if (said := found.pop("reason", None)) is None else str(said)
                 _log.info("Attack %s has run.", name)
             except ValueError as error:
@@ -252,13 +254,15 @@ class TrainingAdversary:
             with self._lost.noting("What attacks on training found"):
                 self._folder.write_training_outcomes(self._name, outcomes)
 
-    def _found(self, attack: str, result: TrainingResult) -> dict[str, Json]:
-        """Write a result's arrays, and return its kind and facts."""
+    def _found(self, attack: str, result: TrainingResult, known: IntArray | None = None) -> dict[str, Json]:
+        """Write a result's arrays, with whose labels were ``known``, and return its kind and facts."""
         facts = dict(result.facts())
         if taken := _RESERVED & set(facts):
             raise TypeError(f"its facts can't be called {', '.join(sorted(taken))}: these the service writes")
         json.dumps(facts)  # raises TypeError now for what couldn't be written later, with all other outcomes
         arrays = result.arrays()
+        if result.kind == "labels" and known is not None:
+            arrays = {**arrays, "known": np.flatnonzero(known >= 0)}
         if self._folder is not None:
             with self._lost.noting(f"What {attack} found"):
                 self._folder.write_training_arrays(self._name, attack, arrays)
@@ -295,7 +299,9 @@ class TrainingAdversary:
             records=records,
             earlier=() if records is None else tuple(self._earlier),
             forwarded=tuple(self._of_forwarded(agreement)),
-            known_records=None if ids is None else self._known_records(ids),
+            known_labels=None if is_active or ids is None else self._known_labels(ids),
+            known_records=self._known_records(ids) if is_active and ids is not None else None,
+            stays_shared=stays_shared(agreement),
         )
 
     def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
@@ -304,6 +310,14 @@ class TrainingAdversary:
         for step, products in self._transcript.forwarded.items():
             if step in self._transcript.shares:  # the last one of a training that failed is not
                 yield Forwarded(step, batches[step], products, self._transcript.shares[step])
+
+    def _known_labels(self, ids: IdArray) -> IntArray | None:
+        """The known classes of aligned records, -1 elsewhere; None for none."""
+        if self._known is None:
+            return None
+        rows, labels = IdIndex(ids).rows(self._known.ids), np.full(len(ids), UNRESOLVED, dtype=np.int64)
+        labels[rows[rows >= 0]] = self._known.features[rows >= 0, 0].astype(np.int64)
+        return labels if (rows >= 0).any() else None
 
     def _known_records(self, ids: IdArray) -> KnownRecords | None:
         """Those of the records that are known beforehand which are aligned; None for none."""

@@ -231,7 +231,7 @@ class TrainingPlan:
             raise InvalidMessage("protocol=shared rerandomises every answer: set rerandomise=on, or protocol=hu.")
         if self.family.spec.senders != "all" and not self.family.spec.forwards:
             raise InvalidMessage(f"The learner {self.learner} doesn't train on shared weights: set protocol=hu.")
-        if self.patience and LearnerCalls(self.family).quadratic_loss(0.0, 2) is None:
+        if self.patience and not self.family.spec.forwards and LearnerCalls(self.family).quadratic_loss(0.0, 2) is None:
             raise InvalidMessage(
                 f"The learner {self.learner} has no loss that protocol=shared could validate: set patience to 0."
             )
@@ -570,8 +570,8 @@ class ProposedTerms:
 
 
 def check_validation(plan: TrainingPlan, parties: int) -> None:
-    """Raises InvalidMessage for early stopping on shares of more than two parties: no pair has all of a record's."""
-    if plan.shares_weights and plan.patience and parties > 2:
+    """Raises InvalidMessage for early stopping on shares of more than two parties, unless they forward a layer."""
+    if plan.shares_weights and plan.patience and parties > 2 and not plan.family.spec.forwards:
         raise InvalidMessage(
             f"protocol=shared validates between two parties, and these are {parties}: set patience to 0, or "
             "protocol=hu."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -27,7 +28,10 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """Where one party finds what mTLS needs: the authority's certificate, its own certificate, its own private key."""
+    """Where one party finds what mTLS needs: the authority's certificate, its own certificate, its own private key.
+
+    Beside the authority's certificate may stand its list of revoked ones.
+    """
 
     authority: Path
     certificate: Path
@@ -37,6 +41,11 @@ class CertificateFiles:
     def of(cls, folder: Path, name: str) -> "CertificateFiles":
         """The files of party ``name`` in a folder that `plumbline certs` has made."""
         return cls(folder / f"{AUTHORITY}.crt", folder / f"{name}.crt", folder / f"{name}.key")
+
+    @property
+    def revocations(self) -> Path:
+        """The authority's list of revoked certificates, which need not be there."""
+        return self.authority.with_suffix(".crl")
 
 
 def _replace(path: Path, content: bytes, mode: int = 0o644) -> None:
@@ -106,13 +115,7 @@ def create_authority(folder: Path, *, days: float = 365) -> None:
 def issue_certificate(folder: Path, identity: Identity, *, days: float = 365) -> CertificateFiles:
     """Sign a certificate for ``identity`` with the authority in ``folder``, and write both it and its key there."""
     files = CertificateFiles.of(folder, identity.name)
-    try:
-        authority = x509.load_pem_x509_certificate(files.authority.read_bytes())
-        signer = serialization.load_pem_private_key((folder / f"{AUTHORITY}.key").read_bytes(), password=None)
-    except OSError as error:
-        raise CertificateError(f"No authority in {folder}: {error}. Run `plumbline certs` first.") from error
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise CertificateError(f"{folder / 'ca.key'} is not an elliptic curve key. Make a new authority.")
+    authority, signer = _authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
         _builder(identity.name, authority.subject, days)
@@ -135,6 +138,18 @@ def issue_certificate(folder: Path, identity: Identity, *, days: float = 365) ->
     _replace(files.key, _key_pem(key), 0o600)
     _replace(files.certificate, certificate.public_bytes(serialization.Encoding.PEM))
     return files
+
+
+def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """The authority in a folder and its key; raises CertificateError where they aren't there."""
+    try:
+        authority = x509.load_pem_x509_certificate((folder / f"{AUTHORITY}.crt").read_bytes())
+        signer = serialization.load_pem_private_key((folder / f"{AUTHORITY}.key").read_bytes(), password=None)
+    except OSError as error:
+        raise CertificateError(f"No authority in {folder}: {error}. Run `plumbline certs` first.") from error
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise CertificateError(f"{folder / 'ca.key'} is not an elliptic curve key. Make a new authority.")
+    return authority, signer
 
 
 def create_federation_certificates(folder: Path, identities: Iterable[Identity], *, days: float = 365) -> None:
@@ -174,3 +189,83 @@ def renew_certificates(folder: Path, *, days: float = 365) -> list[str]:
     for name in names:
         issue_certificate(folder, Identity(role_of(name), name), days=days)
     return names
+
+
+def revoke_certificates(folder: Path, names: Sequence[str]) -> Path:
+    """Put certificates on the list of revoked ones of the authority in ``folder``, beside those that are there.
+
+    Args:
+        folder: of the authority.
+        names: parties, whose present certificates in the folder are meant, or paths of .crt files.
+
+    Returns:
+        The list, ``ca.crl``, which every party needs.
+
+    Raises:
+        CertificateError: without an authority, and for what is no certificate of its.
+    """
+    authority, signer = _authority(folder)
+    path = CertificateFiles.of(folder, AUTHORITY).revocations
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(authority.subject)
+        .last_update(now)
+        # A party that gets no newer one goes on with this.
+        .next_update(max(authority.not_valid_after_utc, now + datetime.timedelta(days=1)))
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+    )
+    before = {one.serial_number: one for one in read_revocations(path, [authority])}
+    fresh = [
+        _issued(authority, folder / f"{name}.crt" if Path(name).suffix != ".crt" else Path(name)) for name in names
+    ]
+    for entry in before.values():
+        builder = builder.add_revoked_certificate(entry)
+    for serial in {one.serial_number for one in fresh} - before.keys():
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
+        builder = builder.add_revoked_certificate(entry)
+    _replace(path, builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def _issued(authority: x509.Certificate, path: Path) -> x509.Certificate:
+    """The certificate in a file, if this authority has signed it; raises CertificateError."""
+    try:
+        found = x509.load_pem_x509_certificate(path.read_bytes())
+        found.verify_directly_issued_by(authority)
+    except (OSError, ValueError, TypeError, InvalidSignature) as error:
+        raise CertificateError(
+            f"{path} is no certificate of this authority: name a party that has one there, or give the path of a .crt."
+        ) from error
+    if found.subject == authority.subject:
+        raise CertificateError("An authority can't revoke itself: replace it (docs/how-to/certificates.md).")
+    return found
+
+
+def read_revocations(path: Path, authorities: Iterable[x509.Certificate]) -> list[x509.RevokedCertificate]:
+    """The certificates on a list of revoked ones; none where there is no list.
+
+    Raises:
+        CertificateError: for a list that can't be read, or that none of these authorities has signed.
+    """
+    try:
+        found = x509.load_pem_x509_crl(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise CertificateError(
+            f"{path} can't be read as a list of revoked certificates: copy it again from where the authority is."
+        ) from error
+    if not any(_has_signed(one, found) for one in authorities):
+        raise CertificateError(
+            f"{path} isn't signed by the authority in ca.crt: copy both from where the authority is, or remove the "
+            "list of an authority that was replaced."
+        )
+    return [*found]
+
+
+def _has_signed(authority: x509.Certificate, found: x509.CertificateRevocationList) -> bool:
+    try:
+        return found.is_signature_valid(authority.public_key())  # type: ignore[arg-type]  # others are a TypeError
+    except TypeError:
+        return False

@@ -3,11 +3,14 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
+# Counts bytes of the messages of one name, to and from one peer.
+PeerMeter: TypeAlias = Callable[[str, int], None]
 
 
 class StageTimer:
@@ -38,21 +41,34 @@ class StageTimer:
 
 
 class TrafficMeter:
-    """Bytes of messages by name, as serialised, before TLS framing. Thread-safe.
+    """Bytes of messages by name and by peer, as serialised, before TLS framing. Thread-safe.
 
     A party counts the calls that it makes, both ways: the parties' meters add up to all traffic, once.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._bytes: Counter[str] = Counter()
+        self._bytes: Counter[tuple[str, str]] = Counter()
 
-    def add(self, name: str, size: int) -> None:
-        """Count ``size`` bytes of messages called ``name``."""
+    def of_peer(self, peer: str) -> PeerMeter:
+        """What counts bytes of messages to and from ``peer``."""
+        return partial(self._add, peer)
+
+    def _add(self, peer: str, name: str, size: int) -> None:
         with self._lock:
-            self._bytes[name] += size
+            self._bytes[peer, name] += size
 
     def snapshot(self) -> dict[str, int]:
         """Bytes by message so far."""
+        return self._by(1)
+
+    def by_peer(self) -> dict[str, int]:
+        """Bytes by peer so far."""
+        return self._by(0)
+
+    def _by(self, part: int) -> dict[str, int]:
+        found: Counter[str] = Counter()
         with self._lock:
-            return dict(self._bytes)
+            for key, size in self._bytes.items():
+                found[key[part]] += size
+        return dict(found)

@@ -36,6 +36,7 @@ from services.common.run_records import (
     DeliveredScores,
     Estimates,
     FoundLabels,
+    FoundTrigger,
     FoundValues,
     PartyFeatures,
     PartyRecord,
@@ -135,6 +136,11 @@ class RunFolder:
     def weights(self, party: str) -> PartyWeights:
         """Read ``<party>-weights.npz`` of a linear model."""
         return arrays_as(PartyWeights, self._weights_file(party), _NO_ARRAYS)
+
+    def part(self, party: str) -> dict[str, NDArray[Any]]:
+        """Read all that the party's part is made of."""
+        arrays = read_arrays(self._weights_file(party), _NO_ARRAYS)
+        return {name: array for name, array in arrays.items() if name != "features"}
 
     def _weights_file(self, party: str) -> Path:
         return self._at(f"{party}-weights.npz")
@@ -244,13 +250,18 @@ class RunFolder:
             found += outcomes
         return tuple(found)
 
-    def write_training_arrays(self, party: str, attack: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write ``attacks/training-<party>-<attack>.npz``; its arrays depend on the outcome's kind."""
-        _write_arrays(self._training_file(party, attack), arrays)
+    def write_training_arrays(self, party: str, attack: str, arrays: Mapping[str, NDArray[Any] | None]) -> None:
+        """Write ``attacks/training-<party>-<attack>.npz``; its arrays, but for None, depend on the outcome's kind."""
+        there = {name: array for name, array in arrays.items() if array is not None}
+        _write_arrays(self._training_file(party, attack), there)
 
     def found_labels(self, party: str, attack: str) -> FoundLabels:
         """Read ``attacks/training-<party>-<attack>.npz`` of an attack of the kind ``labels``."""
         return arrays_as(FoundLabels, self._training_file(party, attack), _NO_ARRAYS)
+
+    def found_trigger(self, party: str, attack: str) -> FoundTrigger:
+        """Read the same file of an attack of the kind ``backdoor``."""
+        return arrays_as(FoundTrigger, self._training_file(party, attack), _NO_ARRAYS)
 
     def found_values(self, party: str, attack: str) -> dict[str, FoundValues]:
         """Read the same file of an attack of any other kind, by the peer's name."""

@@ -17,7 +17,7 @@ from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_files import ArraySpec
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.data.columns import FeatureKind
+from vfl.data.columns import ROLES, FeatureKind
 from vfl.data.grids import WIDTHS
 
 # Grows when a key or an array changes its name, its type or its meaning.
@@ -286,6 +286,8 @@ class PartyFeatures:
         scales: (d,) float64; NaN where a feature has no unit; likewise.
         widths: (d,) how many digits each has in encrypted products: ``binary``, ``byte`` or ``full``; likewise.
         steps: (d,) float64: each feature is a whole number times its step; likewise.
+        roles: (d,) what its owner says of each one's column, see ``vfl.data.columns.ColumnRole``; likewise.
+        dropped: (k,) names of the table's columns that became no feature; likewise.
     """
 
     features: Annotated[FloatArray, ArraySpec("n d", most=2.0**limits.FEATURE_INTEGER_BITS)]
@@ -297,6 +299,8 @@ class PartyFeatures:
     scales: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
     widths: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=WIDTHS)] | None = None
     steps: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
+    roles: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=ROLES)] | None = None
+    dropped: Annotated[NDArray[np.str_], ArraySpec("k", "U")] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,6 +332,7 @@ class FoundLabels:
         step_labels: (m,) its label; -1 without an answer.
         guaranteed: (n,) whether the label is certain; absent where the attack doesn't say.
         probabilities: (n, k) how likely each class is to the attack, NaN where it says nothing; likewise.
+        known: (t,) records whose labels the adversary knew beforehand; absent for none.
     """
 
     labels: Annotated[IntArray, ArraySpec("n", "iu", -1, limits.CLASSES)]
@@ -336,6 +341,28 @@ class FoundLabels:
     step_labels: Annotated[IntArray, ArraySpec("m", "iu", -1, limits.CLASSES)]
     guaranteed: Annotated[BoolArray, ArraySpec("n", "b")] | None = None
     probabilities: Annotated[FloatArray, ArraySpec("n k", least=0, most=1, gaps=True)] | None = None
+    known: Annotated[IntArray, ArraySpec("t", "iu", 0, limits.ALIGNED_ROWS)] | None = None
+
+    @property
+    def judged_rows(self) -> IntArray:
+        """The records that training told of, as rows of the common order, but for those known beforehand."""
+        rows: IntArray = np.unique(self.step_rows)
+        return rows if self.known is None else np.setdiff1d(rows, self.known)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundTrigger:
+    """What an attack of the kind ``backdoor`` has planted.
+
+    Attributes:
+        column: (1,) the party's column that holds the trigger, counted as columns travel.
+        trigger: (1,) the whole number that means the class, in steps of the column.
+        rows: (m,) the known records of the class, as rows of the common order.
+    """
+
+    column: Annotated[IntArray, ArraySpec("one", "iu", 0, limits.FEATURES)]
+    trigger: Annotated[FloatArray, ArraySpec("one", least=-limits.LARGEST_SHARE, most=limits.LARGEST_SHARE)]
+    rows: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.ALIGNED_ROWS)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,6 +111,12 @@ class Settings(BaseSettings):
     drop: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Columns of this party's table to leave out: names and patterns, or a JSON list."
     )
+    public: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Columns of this party's table whose values are published: no secret, and known to any guess."
+    )
+    sensitive: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Columns of this party's table to protect first: they come first in verdicts."
+    )
     encode: Annotated[dict[str, Encoding], NoDecode] = Field(
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
@@ -223,6 +229,11 @@ class Settings(BaseSettings):
     auxiliary: str = Field(
         "", description="Complete records that the adversary holds: a table of ids and passive features."
     )
+    known_labels: str = Field(
+        "",
+        description="Passive party: labels that its adversary knows: a table of ids and one column, the class by its "
+        "number from 0.",
+    )
     prior_knowledge: Path | None = Field(
         None, description="Statistics of the passive columns that the adversary knows beforehand: a JSON file."
     )
@@ -249,6 +260,11 @@ class Settings(BaseSettings):
         False, description="Let who may ask for a training list the calls, with grpcurl for instance. For a demo."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
+    metrics: str = Field(
+        "",
+        description="HOST:PORT, such as 127.0.0.1:9464, at which this process serves Prometheus metrics; default: "
+        "nowhere.",
+    )
     log_format: Literal["text", "json"] = Field(
         "text", description="json: each line an object with time, level, party, message, and session, step and caller."
     )
@@ -258,12 +274,13 @@ class Settings(BaseSettings):
         """Settings are what they are made of; ``load_settings`` alone reads the environment."""
         return (sources["init_settings"],)
 
-    @field_validator("listen")
+    @field_validator("listen", "metrics")
     @classmethod
-    def _check_listen(cls, value: str) -> str:
+    def _check_address(cls, value: str, info: ValidationInfo) -> str:
         # gRPC takes a port modulo 2^16, and blames the certificates for what is no address.
-        if not is_address(value, least_port=0):
-            raise ValueError(f"expected HOST:PORT, such as 0.0.0.0:50051, got {value!r}")
+        if value and not is_address(value, least_port=0):
+            example = "0.0.0.0:50051" if info.field_name == "listen" else "127.0.0.1:9464"
+            raise ValueError(f"expected HOST:PORT, such as {example}, got {value!r}")
         return value
 
     @field_validator("peers", mode="before")
@@ -295,7 +312,7 @@ class Settings(BaseSettings):
     def _parse_names(cls, value: Any) -> Any:
         return listed(value) if isinstance(value, str) else value
 
-    @field_validator("columns", "drop", mode="before")
+    @field_validator("columns", "drop", "public", "sensitive", mode="before")
     @classmethod
     def _parse_columns(cls, value: Any) -> Any:
         # A name may hold a comma: then the list is JSON.

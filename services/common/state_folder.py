@@ -35,6 +35,10 @@ class StateError(ValueError):
     """A state folder that this process can't use; the text says what to do."""
 
 
+class StateInUse(StateError):
+    """Another process has the folder."""
+
+
 class StateNotKept(OutOfOrder):
     """What must not be lost can't be written, so nothing is promised that depends on it."""
 
@@ -285,7 +289,7 @@ def _locked(folder: Path) -> int:
         holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
         os.close(descriptor)
         who = f"the process {holder}" if holder.isdigit() else "another process"
-        raise StateError(
+        raise StateInUse(
             f"{folder} is in use by {who}: stop it first. Every process needs a folder of its own "
             "(PLUMBLINE_STATE_DIR)."
         ) from None

@@ -12,6 +12,7 @@ from services.coordinator import servicer
 from services.coordinator.sessions import Sessions
 from services.network.bootstrap import make_transport, serve_until_stopped
 from services.network.health import Held
+from services.watching.audit_log import log_of
 
 
 def run(settings: Settings) -> None:
@@ -20,7 +21,8 @@ def run(settings: Settings) -> None:
     chosen = cast(tuple[ScoreDefence, ...], load_defences(settings, Role.COORDINATOR))
     state = open_state(settings.state_dir, transport.identity)
     sessions = Sessions(settings.step_timeout, chosen, noise_source(settings, secret_of(state)), state)
-    handler = servicer.CoordinatorServicer(sessions)
+    transport.tally.write_to(log_of(state))
+    handler = servicer.CoordinatorServicer(sessions, transport.tally)
     try:
         serve_until_stopped(
             transport,

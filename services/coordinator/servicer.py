@@ -9,6 +9,7 @@ from services.common.identity import Role
 from services.common.scores import PartialScores
 from services.coordinator.sessions import Sessions
 from services.network.transport import Permissions, require_caller
+from services.watching.tally import Tally
 
 SERVICE_NAME = coordinator_pb2.DESCRIPTOR.services_by_name["Coordinator"].full_name
 _ACTIVE = frozenset({Role.ACTIVE})
@@ -27,8 +28,9 @@ PERMISSIONS: Permissions = {
 class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
     """Answers the coordinator's calls, each of which names its caller by certificate."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, tally: Tally | None = None) -> None:
         self._sessions = sessions
+        self._tally = tally or Tally()
 
     def OpenSession(
         self, request: coordinator_pb2.OpenSessionRequest, context: grpc.ServicerContext
@@ -66,8 +68,9 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext
     ) -> coordinator_pb2.ConfidenceScores:
         """Take the active party's share, and answer with confidence scores."""
-        products = PartialScores.from_message(request).products
-        scores = self._sessions.score(require_caller(context), request.session_id, request.request_id, products)
+        caller, products = require_caller(context), PartialScores.from_message(request).products
+        scores = self._sessions.score(caller, request.session_id, request.request_id, products)
+        self._tally.answered(caller.name, "scores", len(scores), request.session_id)
         return coordinator_pb2.ConfidenceScores(rows=scores.shape[0], columns=scores.shape[1], values=scores.ravel())
 
     def EndSession(

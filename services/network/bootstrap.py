@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import grpc
 
@@ -15,7 +15,9 @@ from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.network.health import Held
+from services.network.tracing import flush
 from services.network.transport import Permissions, Transport
+from services.watching.measures import Measure
 
 _log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 2.0
@@ -30,7 +32,14 @@ def make_transport(settings: Settings, role: Role) -> Transport:
     """This process's identity and certificates, as the settings say."""
     identity = Identity(role, settings.name or str(role))
     certificates = CertificateFiles.of(settings.certs, identity.name) if settings.transport == "mtls" else None
-    return Transport(identity, certificates, TrafficMeter())
+    transport = Transport(identity, certificates, TrafficMeter())
+    transport.tally.add(lambda: _measures(transport.meter))
+    return transport
+
+
+def _measures(meter: TrafficMeter) -> Iterator[Measure]:
+    meaning = "Bytes of the calls that this party makes, both ways."
+    yield Measure.by("peer", "bytes", meaning, meter.by_peer(), grows=True)
 
 
 def serve_until_stopped(
@@ -49,10 +58,15 @@ def serve_until_stopped(
 
     Raises:
         RunFolderError: when records are wanted and can't be written. Nobody has been answered then.
-        OSError: for a taken address.
+        OSError: for a taken address, also of metrics.
     """
     if settings.run_dir is not None:
         RunFolder(settings.run_dir).check(transport.identity.name)
+    if settings.metrics:
+        # Imported late: services start without it.
+        from services.watching.exposition import serve_metrics
+
+        serve_metrics(settings.metrics, transport.tally)
     _answer_promptly()
     _leave_no_core_dump()
     stopped = threading.Event()
@@ -75,6 +89,8 @@ def serve_until_stopped(
     while not stopped.wait(_SIGNAL_SECONDS):
         pass
     server.stop(_STOP_GRACE_SECONDS).wait()
+    transport.tally.close()
+    flush()
     _log.info("%s has stopped.", transport.identity.name)
 
 

@@ -9,6 +9,7 @@ from typing import cast
 import grpc
 
 from services.common.identity import Caller, Identity
+from services.network.versions import WIRE_KEY, check_wire_version, said_by
 
 # Used by INSECURE servers only, where callers say who they are and nobody can check it.
 INSECURE_IDENTITY_KEY = "plumbline-identity"
@@ -21,7 +22,7 @@ def caller_of(context: grpc.ServicerContext) -> Caller | None:
     """The caller of an RPC, None when it shows no identity of this federation."""
     # grpc's stubs type the values as bytes; they are tuples of bytes.
     certificate = cast(Mapping[str, Iterable[bytes]], context.auth_context())
-    said = {key: str(value) for key, value in context.invocation_metadata()}
+    said = said_by(context.invocation_metadata())
     names = [value.decode(errors="replace") for value in certificate.get("x509_subject_alternative_name", ())]
     # Without TLS older gRPC says nothing of security, newer "insecure".
     if {*certificate.get("transport_security_type", ())} <= {b"insecure"}:
@@ -34,6 +35,16 @@ def caller_of(context: grpc.ServicerContext) -> Caller | None:
             continue
         return Caller(identity.role, identity.name, instance if _INSTANCE.fullmatch(instance) else "")
     return None
+
+
+def check_release(context: grpc.ServicerContext, caller: Caller) -> None:
+    """Raises OutOfOrder for a process of Plumbline that speaks another version of the wire.
+
+    Operators' tools, such as grpcurl, name no instance and no version: they have to know the messages.
+    """
+    said = said_by(context.invocation_metadata())
+    if caller.instance or WIRE_KEY in said:
+        check_wire_version(caller.name, said.get(WIRE_KEY))
 
 
 def require_caller(context: grpc.ServicerContext) -> Caller:

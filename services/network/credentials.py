@@ -2,11 +2,12 @@
 
 import datetime
 import logging
+import os
 import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cryptography import x509
@@ -14,7 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
-from services.common.certificates import CertificateError, CertificateFiles
+from services.common.certificates import CertificateError, CertificateFiles, read_revocations
 from services.common.identity import Identity
 
 _log = logging.getLogger(__name__)
@@ -34,12 +35,19 @@ class Credentials:
         certificate: this party's, and those between it and the authority, if any.
         key: of the certificate.
         expires: when this party's certificate does.
+        revoked: the numbers of certificates that the authority has taken back.
     """
 
     authority: bytes
     certificate: bytes
     key: bytes
     expires: datetime.datetime
+    revoked: frozenset[int] = frozenset()
+
+    @property
+    def expires_soon(self) -> bool:
+        """Whether it is time for a new pair."""
+        return self.expires - datetime.datetime.now(datetime.UTC) <= _EXPIRY_IS_NEAR
 
 
 def read_credentials(files: CertificateFiles, identity: Identity) -> Credentials:
@@ -57,7 +65,13 @@ def read_credentials(files: CertificateFiles, identity: Identity) -> Credentials
         raise CertificateError(
             f"{files.certificate} is not signed by {files.authority}: take both from the same run of `plumbline certs`."
         )
-    return Credentials(authority, certificate, key, chain[0].not_valid_after_utc)
+    revoked = frozenset(one.serial_number for one in read_revocations(files.revocations, authorities))
+    if not revoked.isdisjoint(one.serial_number for one in chain):
+        raise CertificateError(
+            f"{files.certificate} is revoked by {files.revocations}: get a new pair from where the authority is "
+            "(`plumbline certs --renew`)."
+        )
+    return Credentials(authority, certificate, key, chain[0].not_valid_after_utc, revoked)
 
 
 def _content(path: Path) -> bytes:
@@ -71,7 +85,10 @@ def _content(path: Path) -> bytes:
 
 
 def _check_private(key: Path) -> None:
-    if stat.S_IMODE(key.stat().st_mode) & _OTHERS:
+    status = key.stat()
+    # Kubernetes shows a secret to a service without privileges as a file of root's, to be read by the service's group.
+    is_mounted = status.st_uid == 0 != os.geteuid()
+    if stat.S_IMODE(status.st_mode) & (_OTHERS & ~stat.S_IRGRP if is_mounted else _OTHERS):
         raise CertificateError(f"Other accounts of this machine may read the private key {key}: chmod 600 {key}")
 
 
@@ -192,13 +209,17 @@ class RenewedCredentials:
             found = before
         else:
             if before is not None:
+                # Nobody is taken off the list while this process runs: a file that was lost must let nobody in.
+                found = replace(found, revoked=before.revoked | found.revoked)
+                if fresh := found.revoked - before.revoked:
+                    _log.info("Certificates that nobody may use any more: %d more, by ca.crl.", len(fresh))
+            if before is not None and found.certificate != before.certificate:
                 _log.info("The certificate is renewed, valid until %s UTC.", f"{found.expires:%Y-%m-%d %H:%M}")
         self._seen = seen
         return found
 
     def _warn_of_expiry(self, present: Credentials, now: float) -> None:
-        left = present.expires - datetime.datetime.now(datetime.UTC)
-        if left > _EXPIRY_IS_NEAR or now - self._warned < _SECONDS_BETWEEN_WARNINGS:
+        if not present.expires_soon or now - self._warned < _SECONDS_BETWEEN_WARNINGS:
             return
         self._warned = now
         _log.warning(
@@ -212,7 +233,7 @@ class RenewedCredentials:
 def _marks_of(files: CertificateFiles) -> object:
     """What changes with the files' content or mode."""
     marks: list[tuple[int, ...] | None] = []
-    for path in (files.authority, files.certificate, files.key):
+    for path in (files.authority, files.certificate, files.key, files.revocations):
         try:
             status = path.stat()
         except OSError:

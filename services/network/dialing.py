@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.message import Message
 
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2
-from services.common.meters import TrafficMeter
+from services.common.meters import PeerMeter
 from services.network.credentials import Credentials
 from services.network.deadlines import inner_timeout
 
@@ -68,9 +68,17 @@ def dial(address: str, host_name: str, credentials: Credentials) -> grpc.Channel
     )
 
 
-def intercepted(channel: grpc.Channel, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> grpc.Channel:
-    """``channel`` with what this party says of itself in each call's metadata, and its bytes counted by ``meter``."""
-    return grpc.intercept_channel(channel, _ClientInterceptor(said, meter))
+def intercepted(
+    channel: grpc.Channel,
+    said: Sequence[tuple[str, str]],
+    meter: PeerMeter,
+    check: Callable[[], None] = lambda: None,
+) -> grpc.Channel:
+    """``channel`` with what this party says of itself in each call's metadata, and its bytes counted by ``meter``.
+
+    Each call begins with ``check``, which raises RpcError where it must not be made.
+    """
+    return grpc.intercept_channel(channel, _ClientInterceptor(said, meter, check))
 
 
 class _Received(Iterator[Any]):
@@ -102,11 +110,13 @@ class _ClientInterceptor(
 ):
     """Counts the bytes that this party sends and receives as a client, and adds what it says of itself to each call."""
 
-    def __init__(self, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> None:
+    def __init__(self, said: Sequence[tuple[str, str]], meter: PeerMeter, check: Callable[[], None]) -> None:
         self._said = tuple(said)
         self._meter = meter
+        self._check = check
 
     def _details(self, details: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
+        self._check()
         metadata = (*(details.metadata or ()), *self._said)
         timeout = inner_timeout(details.timeout)
         return _CallDetails(details.method, timeout, metadata, details.credentials, details.wait_for_ready)
@@ -115,7 +125,7 @@ class _ClientInterceptor(
         name = method.decode() if isinstance(method, bytes) else method
         if name.startswith(_UNCOUNTED):
             return
-        self._meter.add(f"{name.rsplit('/', 1)[1]}: {type(message).__name__}", message.ByteSize())
+        self._meter(f"{name.rsplit('/', 1)[1]}: {type(message).__name__}", message.ByteSize())
 
     def _counted(self, details: grpc.ClientCallDetails, messages: Iterable[Message]) -> Iterator[Message]:
         for message in messages:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import grpc
@@ -24,11 +24,13 @@ from services.common.identity import Caller, Role
 from services.common.logs import log_context
 from services.network.admission import Admission, CallCut, HeldCall, call_regularly
 from services.network.call_limits import NEWCOMERS_AT_ONCE, POOL_THREADS, CallLimits, limits_of
-from services.network.callers import caller_of
+from services.network.callers import caller_of, check_release
 from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
 from services.network.occupancy import Occupancy
+from services.network.revocation import Revoked, check_caller
 from services.network.statuses import abort_with
+from services.watching.tally import Tally
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +39,12 @@ _Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 
 def gatekeeper(
-    permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
+    permissions: Permissions,
+    open_methods: frozenset[str],
+    step_timeout: float,
+    occupancy: Occupancy,
+    revoked: Callable[[], Revoked],
+    tally: Tally,
 ) -> grpc.ServerInterceptor:
     """Guards every handler of one server.
 
@@ -46,22 +53,45 @@ def gatekeeper(
         open_methods: methods that anybody with a certificate of the authority may call, without an identity too.
         step_timeout: seconds that this party waits for a message.
         occupancy: which process of each party may act here.
+        revoked: the certificates that nobody may use now.
+        tally: counts what is refused.
     """
-    return _GateInterceptor(permissions, open_methods, step_timeout, occupancy)
+    return _GateInterceptor(permissions, open_methods, step_timeout, _House(occupancy, revoked, tally))
+
+
+@dataclass(frozen=True)
+class _House:
+    """What all gates of a server share.
+
+    Attributes:
+        occupancy: which process of each party may act here.
+        revoked: the certificates that nobody may use now.
+        tally: counts what is refused.
+        admission: who is inside.
+        log_quota: how much of refusals the log has.
+    """
+
+    occupancy: Occupancy
+    revoked: Callable[[], Revoked]
+    tally: Tally
+    admission: Admission = field(default_factory=Admission)
+    log_quota: LogQuota = field(default_factory=LogQuota)
 
 
 class _GateInterceptor(grpc.ServerInterceptor):
     """Puts a gate before every method."""
 
     def __init__(
-        self, permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
+        self,
+        permissions: Permissions,
+        open_methods: frozenset[str],
+        step_timeout: float,
+        house: _House,
     ) -> None:
         self._permissions = permissions
         self._open_methods = open_methods
         self._step_timeout = step_timeout
-        self._occupancy = occupancy
-        self._admission = Admission()
-        self._log_quota = LogQuota()
+        self._house = house
         self._pools = {
             pool: ThreadPoolExecutor(threads, thread_name_prefix=f"rpc-{pool.name.lower()}")
             for pool, threads in POOL_THREADS.items()
@@ -81,14 +111,14 @@ class _GateInterceptor(grpc.ServerInterceptor):
         return guarded
 
     def _look_around(self) -> None:
-        self._admission.cut_the_slow()
-        self._log_quota.tell_the_rest()
-        self._occupancy.tell_the_rest()
+        self._house.admission.cut_the_slow()
+        self._house.log_quota.tell_the_rest()
+        self._house.occupancy.tell_the_rest()
 
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         limits = limits_of(method, self._step_timeout)
         allowed = None if method in self._open_methods else self._permissions.get(method, frozenset())
-        gate = _MethodGate(method, allowed, limits, self._admission, self._log_quota, self._occupancy)
+        gate = _MethodGate(method, allowed, limits, self._house)
         return gate.before(handler, self._pools[limits.pool])
 
 
@@ -100,16 +130,16 @@ class _MethodGate:
         method: str,
         allowed: frozenset[Role] | None,
         limits: CallLimits,
-        admission: Admission,
-        log_quota: LogQuota,
-        occupancy: Occupancy,
+        house: _House,
     ) -> None:
         self._method = method
         self._allowed = allowed
         self._limits = limits
-        self._admission = admission
-        self._log_quota = log_quota
-        self._occupancy = occupancy
+        self._admission = house.admission
+        self._log_quota = house.log_quota
+        self._occupancy = house.occupancy
+        self._revoked = house.revoked
+        self._tally = house.tally
 
     def before(
         self, handler: grpc.RpcMethodHandler[Any, Any], pool: ThreadPoolExecutor
@@ -150,14 +180,20 @@ class _MethodGate:
         """Let a call through while this context lasts, and end it with a status where it is refused or fails."""
         caller = caller_of(context)
         try:
+            check_caller(context, self._revoked())
             self._check(caller)
+            if self._allowed is not None and caller is not None:
+                check_release(context, caller)
             with log_context(caller=_name_of(caller)), self._counted(context, caller) as call:
                 yield call
         except CallCut as cut:
             # Said and logged when it was done.
+            self._tally.refused(caller, HoldsTooMuch())
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(cut))
         except (Exception, SystemExit) as error:  # another package's code may ask to exit
             is_logged = self._admits_line(caller, type(error).__name__)
+            if context.is_active():
+                self._tally.refused(caller, error)
             abort_with(context, error, self._described(caller), is_logged=is_logged)
 
     @contextmanager

@@ -11,6 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from services.common.errors import NotIdentified, UnknownService, one_line
 from services.network.callers import caller_of
 from services.network.occupancy import Occupancy
+from services.network.versions import own_facts
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE_NAME = _SERVICE.full_name
@@ -49,7 +50,8 @@ class HealthServicer:
     """Answers SERVING for the whole process, for its services and for sessions that it holds.
 
     Anybody with a certificate of the authority may ask for the whole process (""), identities of this federation for
-    the rest. There is no Watch: it would hold a thread for as long as the caller likes.
+    the rest; they are told this party's versions and its clock besides. There is no Watch: it would hold a thread for
+    as long as the caller likes.
     """
 
     def __init__(
@@ -75,6 +77,8 @@ class HealthServicer:
         caller, service, status = caller_of(context), request.service, health_pb2.HealthCheckResponse
         if service and caller is None:
             raise NotIdentified("Only parties of this federation are told of services and sessions.")
+        if caller is not None:
+            context.set_trailing_metadata(own_facts())
         if caller is not None and service.startswith(_SESSION):
             # A party asks for the session that it is at work in: a sign of life, and never of a new process.
             self._occupancy.heard(caller)

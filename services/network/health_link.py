@@ -12,6 +12,7 @@ from services.common.heartbeat import READY_SECONDS, RESTART_SECONDS, Answer
 from services.network.health import session_service
 from services.network.statuses import naming
 from services.network.unanswered import is_cut
+from services.network.versions import WIRE_KEY, check_wire_version, said_by
 
 T = TypeVar("T")
 
@@ -34,14 +35,20 @@ class HealthLink:
         call.add_done_callback(lambda done: answered(_answer_of(done)))
 
     def await_ready(self, seconds: float = READY_SECONDS) -> None:
-        """Wait until a party that is starting again serves; raises PeerVanished when it doesn't in time."""
+        """Wait until a party that is starting again serves.
+
+        Raises:
+            PeerVanished: when it doesn't in time.
+            OutOfOrder: when it speaks another version of the wire.
+        """
         request = health_pb2.HealthCheckRequest()
         with naming(self.name):
             try:
-                self._stub.Check(request, timeout=seconds, wait_for_ready=True)
+                _, call = self._stub.Check.with_call(request, timeout=seconds, wait_for_ready=True)
             except grpc.RpcError:
                 # Says only that the time is up. An attempt that doesn't wait tells why there was no connection.
-                self._stub.Check(request, timeout=_LAST_ATTEMPT_SECONDS)
+                _, call = self._stub.Check.with_call(request, timeout=_LAST_ATTEMPT_SECONDS)
+        check_wire_version(self.name, said_by(call.trailing_metadata()).get(WIRE_KEY))
 
     def insisting(self, call: Callable[[], T]) -> T:
         """Make an idempotent call. Where the connection is refused or cut, wait until the party is back and ask again.

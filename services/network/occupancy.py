@@ -35,6 +35,9 @@ class Occupancy:
     long in its first call, takes its place. Operators may be many.
 
     It does not tell which of two processes is the honest one: who comes second, while the first is silent, is let in.
+
+    Attributes:
+        own_name: the party whose server this is.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class Occupancy:
         pause: Callable[[threading.Condition, float], object] = threading.Condition.wait,
     ) -> None:
         """Keep the place of each peer of the party ``own_name``, whose own calls are always let in."""
-        self._own_name = own_name
+        self.own_name = own_name
         self._clock = clock
         self._pause = pause
         self._condition = threading.Condition()
@@ -98,7 +101,7 @@ class Occupancy:
         self._log_quota.tell_the_rest()
 
     def _may_be_many(self, caller: Caller) -> bool:
-        return caller.role not in _PEERS or caller.name == self._own_name
+        return caller.role not in _PEERS or caller.name == self.own_name
 
     def _succeed(
         self, occupant: _Occupant, caller: Caller, address: str, waiting: AbstractContextManager[object]

@@ -18,6 +18,7 @@ from services.common.certificates import CertificateError, CertificateFiles
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.network.call_limits import CALLS_PER_CALLER
+from services.network.call_meter import CallMeterInterceptor
 from services.network.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.network.credentials import Credentials, RenewedCredentials
 from services.network.dialing import CHANNEL_OPTIONS, KEEPALIVE, RenewingChannel, dial, intercepted
@@ -25,6 +26,10 @@ from services.network.gate import Permissions, gatekeeper
 from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
 from services.network.occupancy import Occupancy
+from services.network.revocation import PeerLook, Revoked
+from services.network.tracing import tracers
+from services.network.versions import WIRE_KEY, WIRE_VERSION
+from services.watching.tally import Tally
 
 _SERVER_OPTIONS = [
     *KEEPALIVE,
@@ -47,13 +52,17 @@ REFLECTION_PERMISSIONS: Permissions = {
 }
 
 
-def make_server(permissions: Permissions, step_timeout: float, occupancy: Occupancy) -> grpc.Server:
+def make_server(
+    permissions: Permissions, step_timeout: float, occupancy: Occupancy, revoked: Callable[[], Revoked], tally: Tally
+) -> grpc.Server:
     """A server, not started, every handler of which stands behind the gate."""
+    meters = [CallMeterInterceptor(tally.calls)] if tally.calls is not None else []
+    gate = gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, revoked, tally)
     return grpc.server(
         # The gate's pools have the threads.
         ThreadPoolExecutor(1, thread_name_prefix="rpc"),
         options=_SERVER_OPTIONS,
-        interceptors=[gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy)],
+        interceptors=[*meters, gate, *tracers(occupancy.own_name)],
     )
 
 
@@ -109,6 +118,12 @@ def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials
         ) from error
 
 
+def check_listen(address: str) -> None:
+    """Raises OSError with what to do where no server could be bound to ``address`` now."""
+    _check_form(address)
+    _check_address(address)
+
+
 def _check_form(address: str) -> None:
     """Raises OSError for what is no HOST:PORT. gRPC takes some of it, and listens on a port that nobody named."""
     host, _, port = address.rpartition(":")
@@ -150,12 +165,14 @@ class Transport:
         certificates: what mTLS needs; None is INSECURE.
         meter: counts the bytes of the calls that this party makes.
         instance: which process of this party it is, as every call tells.
+        tally: counts what this party answers and refuses.
     """
 
     identity: Identity
     certificates: CertificateFiles | None
     meter: TrafficMeter
     instance: str = field(default_factory=lambda: secrets.token_hex(16))
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def is_insecure(self) -> bool:
@@ -168,20 +185,23 @@ class Transport:
         It refuses who can't show that party's certificate.
         """
         if self._credentials is None:
-            channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
-        else:
-            host_name = Identity(role_of(peer), peer).host_name
-            channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
-        return intercepted(channel, self._said(), self.meter)
+            return intercepted(grpc.insecure_channel(address, CHANNEL_OPTIONS), self._said(), self.meter.of_peer(peer))
+        host_name, look = Identity(role_of(peer), peer).host_name, PeerLook(address, self._credentials.present)
+        channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
+        return intercepted(channel, self._said(), self.meter.of_peer(peer), look.check)
 
     @cached_property
     def _credentials(self) -> RenewedCredentials | None:
         return RenewedCredentials(self.certificates, self.identity) if self.certificates else None
 
+    def _revoked(self) -> Revoked:
+        return frozenset() if self._credentials is None else self._credentials.present().revoked
+
     def _said(self) -> list[tuple[str, str]]:
         """What this party says of itself with every call."""
         return [
             (INSTANCE_KEY, self.instance),
+            (WIRE_KEY, str(WIRE_VERSION)),
             *([(INSECURE_IDENTITY_KEY, self.identity.uri)] if self.is_insecure else []),
         ]
 
@@ -215,7 +235,8 @@ class Transport:
             CertificateError: for certificates or a key that can't be used.
         """
         occupancy = Occupancy(self.identity.name)
-        server = make_server({**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}, step_timeout, occupancy)
+        allowed = {**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}
+        server = make_server(allowed, step_timeout, occupancy, self._revoked, self.tally)
         for add in register:
             add(server)
         HealthServicer(service_names, held, occupancy).add_to(server)

@@ -76,12 +76,12 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
     if plan.cipher != own_plan.cipher:
         raise OutOfOrder(
             f"The session is cipher={plan.cipher}, this party runs cipher={own_plan.cipher}. "
-            "Set PLUMBLINE_CIPHER alike at every party."
+            f"{_alike('CIPHER', own_plan)}"
         )
     if plan.protocol != own_plan.protocol:
         raise OutOfOrder(
             f"The session is protocol={plan.protocol}, this party runs protocol={own_plan.protocol}. "
-            "Set PLUMBLINE_PROTOCOL alike at every party."
+            f"{_alike('PROTOCOL', own_plan)}"
         )
     if plan.shares_weights and settings.serving == SHARED != plan.serving:
         raise OutOfOrder(
@@ -109,6 +109,13 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
                 f"The session has {name}={found}, this party {name}={own}. Set PLUMBLINE_{name.upper()} alike at every "
                 "party."
             )
+
+
+def _alike(setting: str, own: TrainingPlan) -> str:
+    """What to set, where this party's own term isn't the session's."""
+    if own.family.terms():
+        return "It follows from the learner's options here, such as PLUMBLINE_BACKWARD: set them alike at every party."
+    return f"Set PLUMBLINE_{setting} alike at every party."
 
 
 def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:

@@ -19,6 +19,7 @@ from services.party.training_means import TrainingObserver
 from services.protocol1.cipher import Cipher
 from services.protocol1.peer import Peer
 from services.shared_weights.share_peer import SharePeer
+from services.watching.tally import Tally
 from vfl.arrays import FloatArray, IntArray
 from vfl.cores import Cores, OneCore
 from vfl.crypto import Engine
@@ -118,6 +119,7 @@ class PartyContext:
             these, or as many threads.
         share_peers: the ways to the other parties where weights are shared, by name.
         engine: computes what is shared; Protocol 1's arithmetic is the adversary's to make.
+        tally: counts what this party answers.
     """
 
     name: str
@@ -134,3 +136,4 @@ class PartyContext:
     cores: Cores = field(default_factory=OneCore)
     share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
+    tally: Tally = field(default_factory=Tally)

@@ -258,6 +258,7 @@ def load_party_data(settings: Settings, *, with_bias: bool, table: TypedTable | 
         ValueError: with what to do about a table or data set that can't be used.
     """
     table, simulation = _load(settings, table)
+    table = table.with_roles(settings.public, settings.sensitive, is_share=settings.data in DATASETS)
     if not table.kept:
         raise SettingsError("Every column of this party's table is left out: see PLUMBLINE_COLUMNS and PLUMBLINE_DROP.")
     return PartyData(table, settings.encoder, with_bias, simulation, pads_widths=settings.pad_widths)

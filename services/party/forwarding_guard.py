@@ -35,6 +35,12 @@ def guard_forwarding(agreement: Agreement, name: str, mode: Mode) -> list[str]:
     return warnings
 
 
+def forwarded_ratio(agreement: Agreement) -> float:
+    """What a session forwards of a record, as a share of what is warned of: twice the sums, by the passive columns."""
+    columns = sum(party.feature_count for party in agreement.parties[1:])
+    return 2 * agreement.outputs * agreement.plan.epochs / columns
+
+
 def _of_labels(agreement: Agreement) -> list[str]:
     plan, active = agreement.plan, agreement.active.name
     if plan.shares_weights:
@@ -59,7 +65,7 @@ def _of_features(agreement: Agreement, name: str) -> list[str]:
     passive = agreement.parties[1:]
     # Of several only the sum is seen.
     columns = sum(party.feature_count for party in passive)
-    if 2 * units * epochs < columns:
+    if forwarded_ratio(agreement) < 1:
         return []
     whose = f"{name}'s columns are {columns}" if len(passive) == 1 else f"all passive parties' columns are {columns}"
     return [

@@ -10,6 +10,7 @@ from services.common.agreement import FIXED, Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.protocol1.channels import Channel
 from services.protocol1.formats import CipherFormats
+from services.watching.tally import Told
 from vfl.crypto import PackingImpossible
 
 Mode = Literal["warn", "refuse", "off"]
@@ -32,6 +33,12 @@ def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
         return ()
     formats = CipherFormats(agreement)
     return tuple(formats.channel(key_holder, peer.name) for peer in agreement.peers_of(key_holder))
+
+
+def told_by(channel: Channel) -> Told:
+    """What a decryption tells a channel's peer, for who watches this party: of one step, not of several together."""
+    most = max(channel.most_rows_told, channel.labels_beyond_weights)
+    return Told(channel.capacity.equations, sum(channel.capacity.answer_bits), most / channel.rows)
 
 
 def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, noisy: bool = False) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -117,7 +117,7 @@ class PartyTraining:
         # Where weights stay shared, once training is over.
         self._frozen: SharedPart | None = None
         # Shares after every epoch that may be kept, until one is.
-        self._shares_after_epoch: dict[int, FloatArray] = {}
+        self._shares_after_epoch: dict[int, Any] = {}
         self.shared_loss = math.nan
         self._kept_epoch: int | None = None
         self._epoch_runs = False
@@ -128,6 +128,7 @@ class PartyTraining:
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
         self._observer = means.observer
+        self._tally = means.tally
         forwards = self._learner.spec.forwards and self._shared is None
         self._forwarding = Forwarding(agreement, name, means.peers, means.executor) if forwards else None
         self._defences = means.defences
@@ -164,7 +165,7 @@ class PartyTraining:
                     rows_of_step=batches.rows_of_step,
                     timeout=means.timeout,
                     roles=step_roles(agreement, name),
-                    beginning=beginning,
+                    beginning=replace(beginning, answering=lambda peer, count: self._tell(peer, "decryption", count)),
                 )
 
             self._exchange_from = exchange_from
@@ -197,6 +198,9 @@ class PartyTraining:
             shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
             return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer)
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
+
+    def _tell(self, peer: str, kind: str, count: int) -> None:
+        self._tally.answered(peer, kind, count, self.agreement.session_id)
 
     def exchange_as(self, kind: type[E]) -> E:
         """The exchange, for messages of its protocol; raises OutOfOrder for those of another."""
@@ -335,7 +339,7 @@ class PartyTraining:
         elif self.agreement.validates(epoch):
             loss = shared.validate((epoch + 1) * self.schedule.steps_per_epoch)
             self.shared_loss = math.nan if loss is None else loss
-            self._shares_after_epoch[epoch] = self.half.weights
+            self._shares_after_epoch[epoch] = shared.state
 
     def _end_sharing(self, shared: SharedSteps | LayerSteps) -> None:
         """Open the weights, or freeze them as they are shared; then nothing is left of the shares of earlier epochs."""
@@ -366,9 +370,11 @@ class PartyTraining:
             if not self.agreement.validates(epoch):
                 # Another one would be one more answer about the validation records than was agreed on.
                 raise OutOfOrder(f"Epoch {epoch} is none of those whose model may be kept: they are validated.")
-            if self._kept_epoch not in (None, epoch):
-                raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
-            if self._shared is not None and self._kept_epoch is None and self.agreement.validates_on_shares:
+            if self._kept_epoch is not None:
+                if self._kept_epoch != epoch:
+                    raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
+                return
+            if self._shared is not None and self.agreement.validates_on_shares:
                 self._open_epoch(self._shared, epoch)
             self._kept_epoch = epoch
             self.exchange.end("training is complete.")
@@ -378,7 +384,7 @@ class PartyTraining:
     def _open_epoch(self, shared: SharedSteps | LayerSteps, epoch: int) -> None:
         """Go back to the shares after an epoch, and open them; those of others are forgotten."""
         try:
-            self._calls.set_weights(self.half, self._shares_after_epoch[epoch])
+            shared.restore(self._shares_after_epoch[epoch])
             self._end_sharing(shared)
         except BaseException as error:
             self.exchange.end(f"{self.name} stopped at the opening: {told(error)}")
@@ -432,8 +438,14 @@ class PartyTraining:
 
     @property
     def remarks(self) -> list[str]:
-        """What of this party's defences' promises doesn't hold after this training, as far as it sees for itself."""
-        return self._defences.remarks(self._log.largest_norm, self._terms) if self._learner.spec.trains else []
+        """What doesn't hold after this training, as far as this party sees: promises of defences, a range."""
+        said = self._defences.remarks(self._log.largest_norm, self._terms) if self._learner.spec.trains else []
+        if isinstance(self._shared, LayerSteps) and self._shared.left_range:
+            said.append(
+                "Sums of the first layer, or the backward signal, came near what backward=shared holds of them or left "
+                "it: the model may be wrong. Lower learning_rate, or raise residual_integer_bits."
+            )
+        return said
 
     def _project(self) -> None:
         """Keep the weights where the party's defences want them."""
@@ -447,6 +459,7 @@ class PartyTraining:
         timer, features = StageTimer(), self._features[batch]
         own: FloatArray | None = None
         sending: list[Future[None]] = []
+        has_forwarded = False
         program = self._calls(lambda: self.half.step(batch))
         request = self._calls.next_request(program)
         while request is not None:
@@ -455,6 +468,10 @@ class PartyTraining:
                 case Forward(weights):
                     answer = features @ self._calls.checked(weights, (features.shape[1], None), "weights")
                     if self._forwarding is not None:
+                        if has_forwarded:
+                            # Two vectors under the mask of one step would show their difference.
+                            raise self._calls.refused("forwards more than once in a step")
+                        has_forwarded = True
                         answer, forwarding = self._forward(step, answer, timer)
                         sending += forwarding
                 case Send(values):
@@ -503,6 +520,8 @@ class PartyTraining:
         if self._observer is not None and self._labels is None:
             self._observer.own_share(step, own)
         own = self._defences.protect_hidden(own)
+        if self._labels is None:
+            self._tell(self.agreement.active.name, "hidden layer", len(own))
         return self._forwarding.products(step, own, self._gradients, timer, self._observer)
 
     def _sendable(self, values: FloatArray, batch: IntArray, sent: FloatArray | None) -> FloatArray:
@@ -517,6 +536,9 @@ class PartyTraining:
             self._observer.own_share(step, values)
         with timer.stage("encrypt"):
             outgoing = self._gradients.outgoing_residuals(step, self._protected(step, values, batch))
+            if not self.agreement.plan.is_encrypted:
+                for peer in self._peers:
+                    self._tell(peer, "residuals in the clear", len(batch))
             sending = [
                 self._executor.submit(peer.send_residuals, self.agreement.session_id, step, outgoing)
                 for peer in self._peers.values()

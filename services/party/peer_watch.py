@@ -23,7 +23,7 @@ _PART_OF_PATIENCE = 0.25
 
 @dataclass
 class _Peer:
-    """What the watch knows of one peer. Times are the clock's."""
+    """What the watch knows of one peer. Times are those of `PeerWatch._listened`."""
 
     heard_at: float
     reached: bool = False
@@ -63,8 +63,7 @@ class PeerWatch:
     """Asks each peer of one session about once a second whether it still knows the session. Thread-safe.
 
     A peer that refuses connections, or has forgotten the session, ends it within two rounds. One that is silent ends it
-    after ``patience`` seconds.
-
+    after ``patience`` seconds for which this process has listened: who was stopped itself has heard nobody.
     """
 
     def __init__(
@@ -88,6 +87,7 @@ class PeerWatch:
         self._lost = lost
         self._patience = min(_PART_OF_TIMEOUT * step_timeout, _MOST_SILENT_SECONDS)
         self._clock = clock
+        self._looked, self._missed = clock(), 0.0
         self._lock = threading.Lock()
         self._peers: dict[str, _Peer] = {}
         self._stopped = threading.Event()
@@ -103,7 +103,7 @@ class PeerWatch:
         with self._lock:
             for name in peers:
                 if name in self._heartbeats:
-                    self._peers.setdefault(name, _Peer(self._clock()))
+                    self._peers.setdefault(name, _Peer(self._listened()))
 
     def stop(self) -> None:
         """Watch no longer; answers that are on their way change nothing."""
@@ -112,6 +112,7 @@ class PeerWatch:
     def look(self) -> None:
         """One round: judge every peer by what it has answered so far, and ask those that have answered."""
         with self._lock:
+            self._listened()
             names = list(self._peers)
             due = [name for name in names if not self._peers[name].asked]
             for name in due:
@@ -123,6 +124,15 @@ class PeerWatch:
                 self._session_id, _PART_OF_PATIENCE * self._patience, partial(self._answered, name)
             )
 
+    def _listened(self) -> float:
+        """The clock's time, less that for which this process was stopped, or its machine asleep. Under the lock."""
+        now = self._clock()
+        missed = now - self._looked - INTERVAL_SECONDS
+        if missed > INTERVAL_SECONDS:
+            self._missed += missed
+        self._looked = now
+        return now - self._missed
+
     def _run(self) -> None:
         self.look()
         while not self._stopped.wait(INTERVAL_SECONDS):
@@ -130,12 +140,12 @@ class PeerWatch:
 
     def _answered(self, name: str, answer: Answer) -> None:
         with self._lock:
-            self._peers[name].take(answer, self._clock())
+            self._peers[name].take(answer, self._listened())
         self._judge(name)
 
     def _judge(self, name: str) -> None:
         with self._lock:
-            verdict = self._peers[name].verdict(self._clock(), self._patience)
+            verdict = self._peers[name].verdict(self._listened(), self._patience)
             if not verdict or self._stopped.is_set():
                 return
             self._stopped.set()

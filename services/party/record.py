@@ -3,7 +3,8 @@
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import DeliveredScores, PartyFeatures, PartyRecord, StepRecord
 from services.shared_weights.shared_serving import SharedPart
+from services.watching.measures import Measure
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.data.columns import EncodedColumn
+from vfl.data.typed_tables import TypedTable
 from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
@@ -46,7 +49,11 @@ class RunRecord:
         self._lock = threading.Lock()
         self._content = _EMPTY
         self._steps: list[StepRecord] = []
+        # Of all sessions of this process.
+        self._stages: defaultdict[str, float] = defaultdict(float)
+        self._steps_of_all = 0
         self._columns: tuple[EncodedColumn, ...] = ()
+        self._table: TypedTable | None = None
         self._finished: PartyRecord | None = None
         self._was_there = self._folder is not None and self._folder.has_record(name)
 
@@ -68,18 +75,28 @@ class RunRecord:
                 "(PLUMBLINE_RUN_DIR)."
             ) from error
 
-    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...]) -> None:
-        """Start over with a new session's terms, and what this party's features are of in it."""
+    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...], table: TypedTable | None = None) -> None:
+        """Start over with a new session's terms, what this party's features are of in it, and its table."""
         self.lost.forget()
         with self._lock:
             self._content = replace(_EMPTY, agreement=agreement)
             self._steps = []
-            self._columns = columns
+            self._columns, self._table = columns, table
 
     def add_step(self, step: int, seconds: Mapping[str, float]) -> None:
         """Add one training step and its seconds by stage."""
         with self._lock:
             self._steps.append(StepRecord(step, dict(seconds)))
+            for stage, spent in seconds.items():
+                self._stages[stage] += spent
+            self._steps_of_all += 1
+
+    def measures(self) -> Iterator[Measure]:
+        """Steps of training and their seconds, since this process has started."""
+        with self._lock:
+            stages, steps = dict(self._stages), self._steps_of_all
+        yield Measure("steps", "Steps of training.", {(): steps}, grows=True)
+        yield Measure.by("stage", "stage_seconds", "Seconds of steps, by stage.", stages, grows=True)
 
     def note(self, **facts: Any) -> None:
         """Add facts to the record: fields of PartyRecord."""
@@ -109,7 +126,8 @@ class RunRecord:
         """
         if self._folder is None:
             return
-        columns = self._columns
+        columns, plans = self._columns, () if self._table is None else self._table.plans
+        roles = {} if self._table is None else self._table.roles
         table = PartyFeatures(
             features,
             self._names,
@@ -120,6 +138,8 @@ class RunRecord:
             scales=np.array([one.scale for one in columns], dtype=np.float64),
             widths=np.array(gridded.column_widths),
             steps=gridded.scales,
+            roles=np.array([roles.get(one.source, "") for one in columns], dtype=np.str_),
+            dropped=np.array([plan.name for plan in plans if plan.encoding == "drop"], dtype=np.str_),
         )
         with self.lost.noting(f"{self._name}'s features of this run"):
             self._folder.write_features(self._name, table)

@@ -24,7 +24,9 @@ from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.arithmetic import EngineArithmetic, arithmetic_of
 from services.protocol1.peer_link import PeerLink
 from services.shared_weights import servicer as shared_servicer
+from services.shared_weights.opening_ledger import measures_of
 from services.shared_weights.share_link import ShareLink
+from services.watching.audit_log import log_of
 from vfl.crypto import Engine
 
 
@@ -39,11 +41,14 @@ def prepare(
     transport = make_transport(settings, role)
     name, timeout = transport.identity.name, settings.step_timeout
     state = open_state(settings.state_dir, transport.identity)
+    transport.tally.write_to(log_of(state))
     defences = PartyDefences.of(settings, role, secret_of(state))
     data = load_party_data(settings, with_bias=role is Role.ACTIVE and settings.model is None)
     if role is Role.PASSIVE:
         data = data.protected_by(defences)
     record = RunRecord(settings.run_dir, name, transport.meter)
+    for source in (record.measures, lambda: measures_of(state)):
+        transport.tally.add(source)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
     # Certificates have been read: a service that stops says one sentence.
     arithmetic = arithmetic_of(settings, cores)
@@ -64,6 +69,7 @@ def prepare(
         cores=cores,
         share_peers={peer: ShareLink(peer, channels[peer], timeout) for peer in others},
         engine=arithmetic.engine if isinstance(arithmetic, EngineArithmetic) else Engine(),
+        tally=transport.tally,
     )
     return transport, channels, context
 

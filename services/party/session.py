@@ -12,14 +12,15 @@ from services.common.state_folder import check_room, secret_of
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
-from services.party.forwarding_guard import guard_forwarding
-from services.party.guard import channels_of, guard
+from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
+from services.party.guard import channels_of, guard, told_by
 from services.party.party_training import PartyTraining
 from services.party.table_hash import hash_of_features, keys_of_records
 from services.party.training_log import KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
 from services.shared_weights.opening import guard_opening
 from services.shared_weights.opening_ledger import OpeningLedger
+from services.watching.tally import Told
 from vfl.arrays import IntArray
 from vfl.learning.networks import load_network
 
@@ -90,6 +91,10 @@ class PartySession:
         log = kept or TrainingLog(context.state if _can_wait(context, agreement) else None)
         training = _training_of(context, joined, labels, trained_labels, ledger=ledger, log=log)
         channels = channels_of(agreement, context.name)
+        told = {channel.peer: told_by(channel) for channel in channels}
+        if agreement.plan.family.spec.forwards and context.name != agreement.active.name:
+            told[agreement.active.name] = Told(0, 0, forwarded_ratio(agreement))
+        context.tally.begin(told)
         session = cls(
             training,
             aligned,
@@ -102,7 +107,7 @@ class PartySession:
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
-        context.record.begin(agreement, aligned.columns)
+        context.record.begin(agreement, aligned.columns, context.data.table)
         context.record.note(
             defences=list(defences.names),
             predictions=training.predictions,
@@ -182,7 +187,12 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
 
 def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
     ids = (context.data.ids[row] for row in joined.aligned.rows)
-    return OpeningLedger(context.state, keys_of_records(ids, secret_of(context.state)))
+    session_id = joined.agreement.session_id
+
+    def tell(owner: str, bits: int) -> None:
+        context.tally.answered(owner, "opened bits", bits, session_id)
+
+    return OpeningLedger(context.state, keys_of_records(ids, secret_of(context.state)), tell)
 
 
 def _training_of(
@@ -212,6 +222,7 @@ def _training_of(
         others=context.adversary.other_features,
         chosen=context.adversary.chosen_shares,
         log=log,
+        tally=context.tally,
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed, trained_labels)

@@ -19,6 +19,7 @@ from services.protocol1.peer import Peer
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_steps import SharedObserver
+from services.watching.tally import Tally
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
 
@@ -53,6 +54,7 @@ class TrainingMeans:
         ledger: counts what others are opened about the party's records, over all sessions, and keeps it.
         others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
         chosen: what an adversary adds to its shares of others' weights where a first layer is shared, likewise.
+        tally: counts what peers are told.
         log: where the training is; of one that has begun before, it goes on from there when ``resume`` says where.
     """
 
@@ -68,6 +70,7 @@ class TrainingMeans:
     ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
     others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None
     chosen: Callable[[Agreement, FloatArray], ChosenShares | None] = lambda *_: None
+    tally: Tally = field(default_factory=Tally)
     log: TrainingLog = field(default_factory=TrainingLog)
 
 

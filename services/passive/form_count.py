@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,7 @@ from services.common.state_folder import State, StateError, StateInMemory, secre
 from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel, rows_of_plan
 from services.party.table_hash import hash_of_features, keys_of_records
+from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
 from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
@@ -162,10 +164,13 @@ class FormCount:
     def count_forwarded(self, agreement: Agreement, aligned: AlignedFeatures) -> None:
         """Count what a training is about to tell of its records, where its learner forwards; raises as ``count``.
 
-        Each epoch has other weights, and as many sums of a record as a layer has units.
+        Each epoch has other weights, and as many sums of a record as a layer has units: of a validation record too,
+        where these are forwarded.
         """
         count = min(agreement.outputs * agreement.plan.epochs, len(self._data.grids), _MOST_OF_TRAINING)
-        rows = aligned.rows[rows_of_plan(agreement.plan, len(aligned.rows)).train]
+        split = rows_of_plan(agreement.plan, len(aligned.rows))
+        told = [split.train, *([split.validation] if agreement.validates_on_shares else [])]
+        rows = aligned.rows[np.concatenate(told)]
         self._count(agreement, rows, *_opaque(f"forwarded {agreement.session_id}", count))
 
     def _count(self, agreement: Agreement, rows: IntArray, coordinates: tuple[str, ...], forms: FloatArray) -> None:
@@ -197,6 +202,15 @@ class FormCount:
             accounts = {**self._accounts, active: _Account(after, spent)}
             self._state.write(FORMS, _packed(accounts))
             self._accounts = accounts
+
+    def measures(self) -> Iterator[Measure]:
+        """How much active parties were answered about the record that each was answered most about."""
+        with self._lock:
+            most = {name: account.spent.most for name, account in self._accounts.items()}
+        features = len(self._data.grids)
+        yield Measure.by("peer", "forms_answered", "Independent sums of one record's columns, the most.", most)
+        yield Measure("forms_allowed", "As many as the owner allows.", {(): most_forms(self._share, features)})
+        yield Measure("forms_of_a_record", "As many tell a whole record.", {(): features})
 
     def _keys(self, rows: IntArray) -> NDArray[np.uint64]:
         """Stand for records whatever their place in the table, and tell nobody their ids."""

@@ -50,6 +50,7 @@ from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.crypto.sharing.frozen_weights import Residues
 from vfl.data import BlindedIds, PsiServer
+from vfl.data.id_array import IdArray
 from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
@@ -166,6 +167,8 @@ class PassiveParty:
             self.name, self._data, context.state, settings.most_forms, refuses_first=settings.guard == "refuse"
         )
         self._asked = AskedOnce()
+        self._tally = context.tally
+        self._tally.add(self._forms.measures)
         # Models that were counted, by session and epochs.
         self._counted: set[tuple[str, int]] = set()
         self._take_up_training()
@@ -214,6 +217,7 @@ class PassiveParty:
                 session = _Session(terms, psi, self._watch_of(session_id))
                 setup = session.psi.setup(client_count)
             self._quota.take(caller.name)
+            self._tally.answered(caller.name, "blinded ids", setup.count, session_id)
             # A refused set-up ends nothing.
             if self._session is not None:
                 self._end(self._session, OutOfOrder("the active party has begun another session."))
@@ -234,6 +238,7 @@ class PassiveParty:
         if session.order is not None:
             raise OutOfOrder("This session was aligned already.")
         count = session.psi.client_count
+        self._tally.answered(caller.name, "alignment", count, session_id)
         reading, answering = (
             LoggedProgress("Read %s of %s ids of the request."),
             LoggedProgress("Answered %s of %s ids."),
@@ -366,9 +371,12 @@ class PassiveParty:
         self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
-        self.executor.submit(self._context.adversary.attack, training, records=session.rows).add_done_callback(
-            log_failure
-        )
+        self.executor.submit(self._attack, training, session.rows).add_done_callback(log_failure)
+
+    def _attack(self, training: PartyTraining, rows: IntArray) -> None:
+        adversary = self._context.adversary
+        ids = None if adversary.is_idle else IdArray.of(self._data.ids).take(rows)
+        adversary.attack(training, records=rows, ids=ids)
 
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
@@ -403,6 +411,7 @@ class PassiveParty:
             request = session_id, request_id
             answer, products = self._asked(request, content, lambda: self._on_shares(model, rows, masked))
         share = model.share_of(rows, self._context.defences, products)
+        self._tally.answered(caller.name, "scores", len(rows), session_id)
         share = replace(share, submissions_seen=self._submissions.of_session(session_id))
         submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
         self._submissions.note(session_id, submissions)
@@ -452,6 +461,8 @@ class PassiveParty:
         if kept is None or disclosed is None:
             raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
         self._count(kept)
+        values = sum(array.size for array in disclosed.arrays().values())
+        self._tally.answered(caller.name, "parameters", values, session_id)
         return disclosed
 
     def serve_model(self, caller: Identity, session_id: str) -> None:

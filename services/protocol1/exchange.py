@@ -66,19 +66,21 @@ class OpenQuestion:
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where an exchange begins: at the first step, or where the one before it was cut off.
+    """Where an exchange begins, at the first step or where the one before was cut off, and who notes its answers.
 
     Attributes:
         step: the first that is done.
         answers: what was answered before, and is from now on.
         asked: this party's own questions of its next step, by peer, which were answered and have to be read yet.
         asked_at: that step; later than the first where this party is ahead.
+        answering: is told of each answer before a peer has it: the peer, and how many numbers were decrypted.
     """
 
     step: int = 0
     answers: AnswerLog = field(default_factory=NoLog)
     asked: Mapping[str, OpenQuestion] = field(default_factory=dict)
     asked_at: int = 0
+    answering: Callable[[str, int], object] = lambda *_: None
 
 
 @dataclass
@@ -127,6 +129,7 @@ class GradientExchange:
     ) -> None:
         self._cipher = cipher
         self._roles = roles
+        self._answering = beginning.answering
         self._peers = {peer: _PeerState() for peer in peers}
         self._sending = [peer for peer in self._peers if roles.senders is None or peer in roles.senders]
         self._steps = steps
@@ -263,6 +266,7 @@ class GradientExchange:
                 self._refuse_if_ended()
             if question.answer is None:
                 self._answers.keep_answer(peer, step, Answered.of(vector, answer))
+                self._answering(peer, answer.count)
                 question.answer = answer
             self._condition.notify_all()
             return question.answer

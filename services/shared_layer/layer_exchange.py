@@ -7,6 +7,7 @@
     hide_signal(step)      ── [R], delta - R ──>         backward(step): waits for them
     sums(step)             <── masked [X^T R] ──         sums: what is left of X^T delta
     complete_step(step)                                  complete_step(step)
+    after an epoch that is validated, of other records: hide_weights, forward, products
     at the end
     freeze                 ── once, [V] ──>              frozen
 
@@ -24,7 +25,7 @@ import numpy as np
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.protocol1.shown_keys import shown_key
 from services.protocol1.vectors import PublicKeyShown
-from services.shared_layer.layer_messages import LayerSizes
+from services.shared_layer.layer_messages import FORWARDING, LayerSizes
 from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.share_mailbox import Outgoing, ShareMailbox
 from services.shared_weights.share_messages import Kind
@@ -130,7 +131,7 @@ class LayerExchange(ShareMailbox):
 
         In units of a product's fraction bits; exact but for a carry of each party in the last place, below 2^7.
         """
-        formats, rows = self._layer.forward, self._layer.batches.rows_of_step(step)
+        formats, rows = self._layer.forward, self._layer.rows_of(step)
         total: Integers = np.zeros((rows, formats.outputs), dtype=np.object_)
         for peer in self._peers:
             masked, clear = (self._await(kind, peer, step) for kind in (Kind.FORWARD, Kind.HANDED))
@@ -217,7 +218,7 @@ class LayerExchange(ShareMailbox):
             self._step = step + 1
             self._sent.clear()
             self._left.clear()
-            for key in [key for key in self._received if key[2] < step]:
+            for key in [key for key in self._received if self._layer.taken_before(key[2]) < step]:
                 del self._received[key]
 
     # -- inner -----------------------------------------------------------------------------------------------------
@@ -265,8 +266,15 @@ class LayerExchange(ShareMailbox):
 
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         if kind is Kind.FROZEN:
-            if step != self._steps or self._step < self._steps - 1:
+            # Where epochs are validated, the label party may stop after any, once it is over.
+            stops = self._terms.agreement.validates_on_shares
+            over = self._layer.batches.steps_per_epoch if stops else self._steps - 1
+            if step != self._steps or self._step < over:
                 raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
+        elif kind in FORWARDING and self._layer.is_validation(step):
+            taken = self._layer.taken_before(step)
+            if not self._step <= taken <= self._step + 1:
+                raise OutOfOrder(f"A validation after {taken} steps is out of order: {self._step} are taken here.")
         elif not 0 <= step < self._steps:
             raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
         elif not self._step <= step <= self._step + 1:

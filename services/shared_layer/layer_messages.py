@@ -8,14 +8,16 @@ from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.share_messages import Kind
 from vfl.crypto.pairwise_masks import MASK_BITS
 
-_FROM_LABEL_PARTY = (
+FROM_LABEL_PARTY = (
     Kind.WEIGHT_PADS,
     Kind.WEIGHT_DIFFERENCES,
     Kind.SIGNAL_PADS,
     Kind.SIGNAL_DIFFERENCES,
     Kind.FROZEN,
 )
-_TO_LABEL_PARTY = (Kind.FORWARD, Kind.HANDED, Kind.BACKWARD)
+# Of a step's, and of a validation's.
+FORWARDING = (Kind.WEIGHT_PADS, Kind.WEIGHT_DIFFERENCES, Kind.FORWARD, Kind.HANDED)
+TO_LABEL_PARTY = (Kind.FORWARD, Kind.HANDED, Kind.BACKWARD)
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,13 @@ class LayerSizes:
         """Whether one party sends another such messages; passive parties send each other none."""
         active = self.terms.agreement.active.name
         if sender == active != receiver:
-            return kind in _FROM_LABEL_PARTY
-        return receiver == active != sender and kind in _TO_LABEL_PARTY
+            return kind in FROM_LABEL_PARTY
+        return receiver == active != sender and kind in TO_LABEL_PARTY
 
     def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
         """Values of a message of a step."""
         terms, units = self.terms, self.terms.formats.outputs
-        passive = sender if kind in _TO_LABEL_PARTY else receiver
+        passive = sender if kind in TO_LABEL_PARTY else receiver
         columns = terms.columns(passive)
         match kind:
             case Kind.WEIGHT_PADS:
@@ -52,9 +54,9 @@ class LayerSizes:
             case Kind.SIGNAL_PADS:
                 return terms.backward.pads(terms.batches.rows_of_step(step))
             case Kind.SIGNAL_DIFFERENCES | Kind.HANDED:
-                return terms.batches.rows_of_step(step) * units
+                return terms.rows_of(step) * units
             case Kind.FORWARD:
-                return terms.forward.answers(terms.batches.rows_of_step(step))
+                return terms.forward.answers(terms.rows_of(step))
             case Kind.BACKWARD:
                 return terms.backward.answers(columns)
         raise InvalidMessage(f"A network's first layer has no {kind}.")
@@ -82,10 +84,17 @@ class LayerSizes:
                 f"Products of {terms.forward.ring} bits are longer than the masks of several passive parties, which "
                 f"have {MASK_BITS}: lower feature_fraction_bits or residual_fraction_bits."
             )
+        most = limits.VECTOR_BYTES
         for name in terms.passive:
             for kind in (Kind.WEIGHT_PADS, Kind.SIGNAL_PADS):
-                if (size := self.count(kind, active, name, 0) * self.width(kind)) > limits.VECTOR_BYTES:
+                if (size := self.count(kind, active, name, 0) * self.width(kind)) > most:
                     raise InvalidMessage(
-                        f"A step's {kind} for {name} take {size >> 20} MiB, at most {limits.VECTOR_BYTES >> 20} can be "
-                        "sent: choose a smaller batch_size or fewer hidden units."
+                        f"A step's {kind} for {name} take {size >> 20} MiB, at most {most >> 20} can be sent: choose a "
+                        "smaller batch_size or fewer hidden units."
                     )
+            validated = self.count(Kind.FORWARD, name, active, terms.steps + 1) * self.width(Kind.FORWARD)
+            if terms.agreement.validates_on_shares and validated > most:
+                raise InvalidMessage(
+                    f"A validation's products of {name} take {validated >> 20} MiB, at most {most >> 20} can be sent: "
+                    "choose a smaller validation_fraction or fewer hidden units, or set patience to 0."
+                )

@@ -12,14 +12,15 @@ from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.shared_layer.layer_exchange import LayerExchange
 from services.shared_layer.layer_terms import LayerTerms
-from services.shared_weights.share_mailbox import Outgoing
+from services.shared_weights.opening import kept_epoch_bits
+from services.shared_weights.share_mailbox import VALIDATION, Outgoing
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedMeans, SharedObserver, made_key
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PackingImpossible
 from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Integers, Shares, encoded
-from vfl.learning import Ask, BatchSchedule, Forward, Half, OwnData, Send
+from vfl.learning import Ask, BatchSchedule, Forward, Half, OwnData, Part, Send, log_loss
 
 
 class LayerObserver(SharedObserver, Protocol):
@@ -40,6 +41,8 @@ class LayerSteps:
         exchange: the party's messages.
         half: the party's half of the learner; its weights are shares, at the label party of all parties' first layers,
             stacked, its own last.
+        left_range: whether numbers of the label party's came near what the fixed point holds, beyond which they are
+            others. It alone knows, and nothing ends by it.
     """
 
     def __init__(
@@ -48,18 +51,22 @@ class LayerSteps:
         name: str,
         features: FloatArray,
         exchange: LayerExchange,
-        half: Half,
+        own: OwnData,
         means: SharedMeans,
         observer: LayerObserver | None = None,
     ) -> None:
-        """Take a party's exchange and half of a session; features are (aligned rows, d), in its fixed point."""
-        self.exchange, self.half = exchange, half
+        """Begin a party's half of a session; features are (aligned rows, d), in its fixed point."""
+        self.exchange, self.half = exchange, _begun(terms, name, own)
         self._terms, self._name, self._means, self._observer = terms, name, means, observer
         self._chosen = means.chosen
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._is_label_party = name == terms.agreement.active.name
+        self.left_range = False
         self._session_id = terms.agreement.session_id
+        self._labels = own.labels
+        # Of the last epoch that was validated, at the label party: what of its model isn't shared.
+        self._part: Part | None = None
 
     @property
     def schedule(self) -> BatchSchedule:
@@ -96,7 +103,7 @@ class LayerSteps:
             exchange = LayerExchange(terms, name, key, PooledEngine.of(means.engine), timeout=means.timeout)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, features, exchange, _begun(terms, name, own), means, observer)
+        return cls(terms, name, features, exchange, own, means, observer)
 
     def show_public_key(self) -> None:
         """Show the label party's key to all, or what masks are agreed on with to the other passive parties."""
@@ -139,8 +146,34 @@ class LayerSteps:
         return timer
 
     def validate(self, step: int) -> float | None:
-        """Raises OutOfOrder: a plan with patience is refused before."""
-        raise OutOfOrder(f"No epoch of this learner is validated on shares: set patience to 0 (step {step}).")
+        """After so many steps, the log loss of validation rows, in nats, at the label party; None at others.
+
+        By the labels that are trained on. Products travel as in a step, and nobody is told the loss; what the epoch
+        tells that is kept for it, the label party counts.
+        """
+        terms, sending, rows = self._terms, list[Future[None]](), self._terms.validated_rows
+        number, weights = terms.validation_after(step), self._checked(self.half.weights)
+        joined = self._products(number, self._features[rows], weights, sending, StageTimer(), validates=True)
+        _all_done(sending)
+        if self._labels is None:
+            return None
+        agreement, key = terms.agreement, self.exchange.public_key
+        assert key is not None  # noqa: S101 - the label party's
+        bits = dict.fromkeys(terms.passive, kept_epoch_bits(agreement))
+        self._means.ledger.count(f"{key.key_id}{VALIDATION}", bits)
+        self._part = self._own_part(weights)
+        return log_loss(self._calls.scores(self._part, joined, agreement.classes), self._labels[rows])
+
+    @property
+    def state(self) -> tuple[Shares, Part | None]:
+        """What to go back to after an epoch that was validated: shares, and the label party's own layers."""
+        return self._checked(self.half.weights), self._part
+
+    def restore(self, state: tuple[Shares, Part | None]) -> None:
+        """Go back to what ``state`` was."""
+        weights: Any
+        weights, self._part = state
+        self._calls.set_weights(self.half, weights)
 
     def open(self) -> FloatArray:
         """Raises OutOfOrder: a first layer is never opened."""
@@ -160,16 +193,32 @@ class LayerSteps:
             self._means.executor.submit(peers[one].send_serving_key, self._session_id, shown) for one in terms.passive
         )
         sending = self._sending(self.exchange.freeze(weights, key))
+        part = SharedPart.of_owner(share, key, self._part or self._own_part(weights))
         self._calls.set_weights(self.half, _values(own.integers, own.fraction_bits))
-        part = SharedPart.of_owner(share, key, self._calls.part(self.half.part))
         _all_done(sending)
         return part
 
+    def _own_part(self, weights: Any) -> Part:
+        """The label party's part of the model as it stands: its own columns' weights, and what is above."""
+        own: Shares = weights[self._terms.places(self._name)[self._name]]
+        self._calls.set_weights(self.half, _values(own.integers, own.fraction_bits))
+        part = self._calls.part(self.half.part)
+        self._calls.set_weights(self.half, weights)
+        return part
+
     def _products(
-        self, step: int, features: Integers, weights: Shares, sending: list[Future[None]], timer: StageTimer
+        self,
+        step: int,
+        features: Integers,
+        weights: Shares,
+        sending: list[Future[None]],
+        timer: StageTimer,
+        *,
+        validates: bool = False,
     ) -> Any:
         """What ``Forward`` is answered with: z, (s, h), at the label party, a party's own share of it elsewhere."""
         terms, exchange = self._terms, self.exchange
+        chosen, observer = (None, None) if validates else (self._chosen, self._observer)
         bits = terms.formats.product_fraction_bits
         share = weights[terms.places(self._name)[self._name]].rescaled(terms.formats.fraction_bits)
         own = features @ share.integers
@@ -178,14 +227,16 @@ class LayerSteps:
                 sending += self._sending(exchange.forward(step, features, own))
             return Shares(own, bits)
         with timer.stage("encrypt"):
-            hidden = weights if self._chosen is None else self._with_added(step, weights)
+            hidden = weights if chosen is None else self._with_added(step, weights)
             sending += self._sending(exchange.hide_weights(step, hidden))
         with timer.stage("decrypt"):
             others = _values(exchange.products(step), bits)
-        if self._chosen is not None:
-            others = self._chosen.read(step, others)
-        if self._observer is not None:
-            self._observer.forwarded(step, others)
+        # Beyond the range they come back within it: what grows is seen on its way there.
+        self.left_range |= bool(np.abs(others).max(initial=0) > 2.0 ** (terms.formats.integer_bits - 1))
+        if chosen is not None:
+            others = chosen.read(step, others)
+        if observer is not None:
+            observer.forwarded(step, others)
         return others + _values(own, bits)
 
     def _with_added(self, step: int, weights: Shares) -> Shares:
@@ -205,6 +256,7 @@ class LayerSteps:
         formats = self._terms.formats
         checked = self._calls.checked(values, (len(features), formats.outputs), "values to send")
         limit = 2.0**formats.integer_bits
+        self.left_range |= not (np.abs(checked) <= limit).all()
         return encoded(np.clip(np.nan_to_num(checked), -limit, limit), formats.fraction_bits)
 
     def _sums(

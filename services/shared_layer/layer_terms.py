@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from services.shared_weights.shared_terms import SharedTerms
+from vfl.arrays import IntArray
 from vfl.crypto.sharing.padded_products import PaddedFormats
 from vfl.learning import BatchSchedule
 
@@ -62,6 +63,28 @@ class LayerTerms(SharedTerms):
     def steps(self) -> int:
         """Of the whole training."""
         return self.batches.steps_per_epoch * self.agreement.plan.epochs
+
+    @property
+    def validated_rows(self) -> IntArray:
+        """Row indices of the records that epochs are validated with."""
+        return self._rows.validation
+
+    def validation_after(self, taken: int) -> int:
+        """The number of the validation after so many steps, which stands for a step's: behind those and the end's."""
+        return self.steps + taken // self.batches.steps_per_epoch
+
+    def taken_before(self, step: int) -> int:
+        """How many steps are taken before a step, or before a validation of this number."""
+        return step if step <= self.steps else (step - self.steps) * self.batches.steps_per_epoch
+
+    def is_validation(self, step: int) -> bool:
+        """Whether epochs are validated under this number."""
+        epoch, validates = step - self.steps - 1, self.agreement.validates_on_shares
+        return validates and 0 <= epoch < self.agreement.plan.epochs and self.agreement.validates(epoch)
+
+    def rows_of(self, step: int) -> int:
+        """Count the records of a step, or of a validation."""
+        return len(self.validated_rows) if step > self.steps else self.batches.rows_of_step(step)
 
     @property
     def _feature_bits(self) -> int:

@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -68,13 +69,22 @@ def kept_words(state: State, session_id: str, words: dict[str, Integers]) -> dic
 
     Raises:
         StateNotKept: where they can't be. Nothing is told then.
+        OutOfOrder: where what was kept is broken. Other words could be another opening.
     """
     found = state.read(_KEPT)
-    kept = json.loads(found) if found else {}
-    if kept.get("session") != session_id:
-        kept = {"session": session_id, "words": {owner: word.tolist() for owner, word in words.items()}}
-        state.write(_KEPT, json.dumps(kept).encode())
-    return {owner: np.array(word, dtype=np.object_) for owner, word in kept["words"].items()}
+    try:
+        kept: Any = json.loads(found) if found else {"session": "", "words": {}}
+        if kept["session"] != session_id:
+            kept = {"session": session_id, "words": {owner: word.tolist() for owner, word in words.items()}}
+            state.write(_KEPT, json.dumps(kept).encode())
+        return {
+            owner: np.array(kept["words"][owner], dtype=np.object_).reshape(word.shape) for owner, word in words.items()
+        }
+    except (ValueError, LookupError, TypeError) as error:
+        raise OutOfOrder(
+            f"{_KEPT} of this party's state is broken: put the folder back from a copy, or delete this file, and train "
+            "again in a new session."
+        ) from error
 
 
 # Of all that labels tell, and of one record: what an opening may carry.
@@ -233,8 +243,12 @@ def _told(agreement: Agreement, name: str) -> dict[str, int]:
 
 
 def validation_bits(agreement: Agreement) -> int:
-    """How many bits the label party is shown by validations of weights that are shared, at most."""
-    return WORD_BITS * agreement.validated_epochs if agreement.validates_on_shares else 0
+    """How many bits the label party is shown by validations of weights that are shared, at most.
+
+    None where a layer is forwarded: it is shown sums of validation records as of all others, and computes the loss.
+    """
+    is_shown = agreement.validates_on_shares and not agreement.plan.family.spec.forwards
+    return WORD_BITS * agreement.validated_epochs if is_shown else 0
 
 
 def kept_epoch_bits(agreement: Agreement) -> int:

@@ -6,7 +6,8 @@ for every record that took part. What can't be written is not opened.
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from services.common.errors import OutOfOrder
 from services.common.state_folder import State, StateError, StateInMemory
+from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, write_arrays
 
 LEDGER = "openings.npz"
@@ -59,9 +61,14 @@ class OpeningLedger:
         state: of the party, where it counts, and keeps what it has opened.
     """
 
-    def __init__(self, state: State, records: NDArray[np.uint64]) -> None:
-        """Count in ``state`` for a session of these records: keys that stand for them in every session."""
-        self.state, self._records = state, records
+    def __init__(
+        self, state: State, records: NDArray[np.uint64], tell: Callable[[str, int], object] = lambda *_: None
+    ) -> None:
+        """Count in ``state`` for a session of these records: keys that stand for them in every session.
+
+        ``tell`` is told of each owner, and how many bits more it is about to be opened.
+        """
+        self.state, self._records, self._tell = state, records, tell
 
     @classmethod
     def in_memory(cls) -> "OpeningLedger":
@@ -96,6 +103,8 @@ class OpeningLedger:
         file = io.BytesIO()
         write_arrays(file, arrays)
         self.state.write(LEDGER, file.getvalue())
+        for owner, added in bits.items():
+            self._tell(owner, added)
 
     def _read(self) -> tuple[str, dict[str, _Account]]:
         try:
@@ -107,6 +116,14 @@ class OpeningLedger:
 def opened_in(content: bytes) -> dict[str, int]:
     """The bits that each owner was opened about the record that most was about; raises StateError for a broken one."""
     return {owner: int(account.bits.max(initial=0)) for owner, account in _unpacked(content)[1].items()}
+
+
+def measures_of(state: State) -> Iterator[Measure]:
+    """How much owners of weights were opened; nothing where the ledger is broken, which the next session says."""
+    with suppress(StateError):
+        content = state.read(LEDGER)
+        opened = {} if content is None else opened_in(content)
+        yield Measure.by("peer", "opened_bits", "Bits told by openings, about the record with most.", opened)
 
 
 def _unpacked(content: bytes | None) -> tuple[str, dict[str, _Account]]:

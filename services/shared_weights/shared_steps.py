@@ -202,6 +202,15 @@ class SharedSteps:
         _all_done(sending)
         return loss
 
+    @property
+    def state(self) -> Shares:
+        """What to go back to after an epoch that was validated."""
+        return self._checked(self.half.weights)
+
+    def restore(self, state: Any) -> None:
+        """Go back to what ``state`` was."""
+        self._calls.set_weights(self.half, state)
+
     def open(self) -> FloatArray:
         """Open all weights to their owners: this party's own, (d, columns). No step is taken after it."""
         weights = self._checked(self.half.weights)

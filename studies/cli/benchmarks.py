@@ -109,6 +109,27 @@ def shared(
 
 
 @app.command()
+def network(
+    columns: Annotated[list[int] | None, typer.Option(min=1, help="Columns of each party; default: 12, 100.")] = None,
+    hidden: Annotated[int, typer.Option(min=1, max=1024, help="Units of the first layer.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help="Rows per batch.")] = 256,
+    key_bits: Annotated[int, typer.Option(help="Size of the modulus.")] = 2048,
+    repetitions: Repetitions = 3,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """A step of a network's training on each encrypted rung, beside one of a linear model under Protocol 1.
+
+    Example: plumbline bench network --columns 30 --hidden 8
+    """
+    from studies.speed.federations.network_subject import NetworksAsked, measure_networks
+
+    with plain_errors():
+        asked = NetworksAsked(hidden=hidden, batch=batch, key_bits=key_bits, repetitions=repetitions)
+        _show(measure_networks(asked.with_columns(columns), _say), out, as_json=as_json)
+
+
+@app.command()
 def psi(
     ids: Annotated[int, typer.Option(min=2, help="Ids on each side, message by message.")] = 50_000,
     whole: Annotated[

@@ -127,6 +127,10 @@ def targets(results: Results) -> list[Target]:
                 ("once, kB a row", 6.5, "begin_bytes"),
             )
         ]
+    for columns, rung, limit in ((12, "paillier", 1.5), (12, "shared", 8), (100, "paillier", 2), (100, "shared", 4.5)):
+        found = most(rows_of(results, "network", str(columns), trained=rung), "times")
+        words = f"{columns} columns, a network of 16 units, {rung}: a step by Protocol 1's, any kernel"
+        asked.append(Target(words, None, limit, found))
     growth = most(rows_of(results, "he", "scaling"), "growth")
     gained = number(rows_of(results, "psi", "workers", workers=2), "gain")
     memory = {ids: most(rows_of(results, "psi", "whole", ids=ids), "memory") for ids in (300_000, 1_000_000)}
@@ -158,6 +162,7 @@ RESULTS, PAGE = _ROOT / "studies" / "results", _ROOT / "docs" / "benchmarks.md"
 _OPTIONS = {
     "he": ("--scaling", "--workers", str(available_cores())),
     "shared": (),
+    "network": (),
     "psi": ("--whole", "300000", "--whole", "1000000", "--workers", str(available_cores())),
     "federation": (),
     "predict": (),
@@ -166,6 +171,7 @@ _OPTIONS = {
 _TITLES = {
     "he": "The encrypted exchange",
     "shared": "Training on shared weights",
+    "network": "Training a network",
     "psi": "Alignment",
     "federation": "A step of a federation",
     "predict": "Predictions",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,9 +142,25 @@ def test_a_death_is_noticed_by_everybody_and_named(
     check_death(federation, stage, killed, frozen, GENEROUS)
 
 
-@pytest.mark.parametrize("parties", [2, 3])
-def test_a_death_on_shared_weights_is_noticed_and_the_next_job_is_as_any_other(tmp_path: Path, parties: int) -> None:
-    terms = {"protocol": "shared", "epochs": 2000, "batch_size": 16, "step_timeout": STEP_TIMEOUT}
+# As many units as a short key has room for.
+NETWORK = {"learner": "network", "learner_options": {"hidden": 4}, "patience": 0}
+
+
+@pytest.mark.parametrize(
+    ("parties", "terms"),
+    [
+        (2, {"protocol": "shared"}),
+        (3, {"protocol": "shared"}),
+        (3, {**NETWORK, "backward": "paillier"}),
+        (2, {**NETWORK, "backward": "shared"}),
+        pytest.param(3, {**NETWORK, "backward": "shared"}, marks=pytest.mark.hostile_long),
+    ],
+    ids=["two", "three", "network-paillier", "network-shared", "three-network-shared"],
+)
+def test_a_death_in_other_trainings_is_noticed_and_the_next_job_is_as_any_other(
+    tmp_path: Path, parties: int, terms: dict[str, Any]
+) -> None:
+    terms = {**terms, "epochs": 2000, "batch_size": 16, "step_timeout": STEP_TIMEOUT}
     with quick_federation(tmp_path, parties=parties, **terms) as running:
         killed = [name for name in running.processes.settings if name.startswith("passive")][-1]
         words, seconds = strike_at(running, "training", frozen_while(running, None, killed))

@@ -293,6 +293,7 @@ def house(
     passive_adversary: Mapping[str, TrainingAttack] | None = None,
     active_adversary: Mapping[str, TrainingAttack] | None = None,
     known: Table | None = None,
+    known_labels: Table | None = None,
 ) -> Iterator[House]:
     settings = settings or small_settings()
     passive = [party_data(rows=range(59, 4, -1))] if passive is None else passive
@@ -330,7 +331,7 @@ def house(
                     peers=peers_of(name),
                     record=RunRecord(folder, name, TrafficMeter()),
                     executor=stack.enter_context(ThreadPoolExecutor()),
-                    adversary=TrainingAdversary(passive_adversary or {}, name, folder),
+                    adversary=TrainingAdversary(passive_adversary or {}, name, folder, known=known_labels),
                     defences=passive_defences,
                     share_peers=share_peers_of(name),
                 )

@@ -74,20 +74,26 @@ def wired_layers(
         yield parties
 
 
-def run_layers(parties: Mapping[str, LayerSteps], steps: int | None = None) -> None:
-    """Show keys and run every party's steps with a thread for each."""
+def run_layers(parties: Mapping[str, LayerSteps], steps: int | None = None) -> list[float]:
+    """Show keys and run every party's steps with a thread for each: the label party's validation losses."""
     for one in parties.values():
         one.show_public_key()
     with ThreadPoolExecutor(len(parties)) as threads:
-        for done in [threads.submit(_run, one, steps) for one in parties.values()]:
-            done.result()
+        losses = [done.result() for done in [threads.submit(_run, one, steps) for one in parties.values()]]
+    assert not any(losses[1:])
+    return losses[0]
 
 
-def _run(party: LayerSteps, steps: int | None) -> None:
-    schedule, epochs = party.schedule, party._terms.agreement.plan.epochs
-    batches = [batch for epoch in range(epochs) for batch in schedule.epoch(epoch)]
+def _run(party: LayerSteps, steps: int | None) -> list[float]:
+    schedule, agreement, losses = party.schedule, party._terms.agreement, list[float]()
+    batches = [batch for epoch in range(agreement.plan.epochs) for batch in schedule.epoch(epoch)]
     for step, batch in enumerate(batches[:steps]):
         party.run_step(step, batch)
+        epoch, further = divmod(step + 1, schedule.steps_per_epoch)
+        if agreement.validates_on_shares and not further and agreement.validates(epoch - 1):
+            loss = party.validate(step + 1)
+            losses += [] if loss is None else [loss]
+    return losses
 
 
 def joined_weights(parties: Mapping[str, LayerSteps]) -> dict[str, FloatArray]:

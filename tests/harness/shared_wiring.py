@@ -12,6 +12,7 @@ import numpy as np
 
 from protos.v1 import shared_weights_pb2_grpc
 from services.common.agreement import TrainingPlan
+from services.party.party_model import PartyModel
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.share_exchange import ShareExchange
@@ -19,11 +20,13 @@ from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
+from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from vfl.arrays import FloatArray
+from vfl.crypto import Engine
 from vfl.learning import OwnData
 
 Exchanges = Mapping[str, ShareExchange]
@@ -61,23 +64,10 @@ def over_mutual_tls(certificates: Path) -> Iterator[MakePeer]:
 
         def linked(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
             if receiver not in addresses:
-                addresses[receiver] = _serve(stack, certificates, receiver, lambda _: exchanges[receiver])
+                addresses[receiver] = serve_shares(stack, certificates, receiver, lambda _: exchanges[receiver])
             return ShareLink(receiver, transport_of(certificates, sender).dial(addresses[receiver], receiver), 20.0)
 
         yield linked
-
-
-def _serve(stack: ExitStack, certificates: Path, name: str, exchange_of: Callable[[str], ShareExchange]) -> str:
-    servicer = shared_servicer.SharedWeightsServicer(exchange_of)
-
-    def register(server: grpc.Server) -> None:
-        shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(servicer, server)
-
-    server, port = transport_of(certificates, name).serve(
-        "127.0.0.1:0", [register], shared_servicer.PERMISSIONS, [shared_servicer.SERVICE_NAME]
-    )
-    stack.callback(lambda: server.stop(None).wait())
-    return f"127.0.0.1:{port}"
 
 
 @contextmanager
@@ -154,3 +144,15 @@ def serve_shares(stack: ExitStack, certificates: Path, name: str, exchange_of: C
     )
     stack.callback(lambda: server.stop(None).wait())
     return f"127.0.0.1:{port}"
+
+
+def joined_weights(models: Mapping[str, PartyModel]) -> dict[str, FloatArray]:
+    """Each party's (d, k) weights U + V, which nobody knows, by whoever had every party's state."""
+    terms, found = SharedTerms(models["active"].agreement), {}
+    for name, model in models.items():
+        part, holder = model.part, models[terms.holder(name)].part
+        assert isinstance(part, SharedPart)
+        assert isinstance(holder, SharedPart)
+        v = [Engine().decrypt(holder.own_key, column) for column in part.by_output]
+        found[name] = terms.scores.sums([part.share, np.array(v, dtype=np.uint64).T]) * 2.0**16
+    return found

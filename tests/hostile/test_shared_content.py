@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.common.agreement import TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 from services.protocol1.vectors import WireVector
+from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.opening import stays_shared
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedSteps
-from services.shared_weights.shared_terms import SharedTerms
+from tests.harness.shared_layers import LAYER_PLAN, wired_layers
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem
 from tests.harness.shared_wiring import Exchanges, over_mutual_tls, wired_shares
 from vfl.crypto import Engine, PublicKey, to_bytes
@@ -31,13 +32,20 @@ from vfl.crypto.kernels import ProductTask
 
 Content = Callable[[PublicKey | None, WireVector], bytes]
 ONE_EPOCH = SHARED_PLAN.changed(protocol="shared", epochs=1)
-# By parties. Two can validate; of three each hands on what products leave it with.
-PLANS = {2: ONE_EPOCH.changed(validation_fraction=0.4, patience=1), 3: ONE_EPOCH}
+# Of a linear model two parties can validate; of three each hands on what products leave it with. A network's are three.
+PLANS = {
+    "two": ONE_EPOCH.changed(validation_fraction=0.4, patience=1),
+    "three": ONE_EPOCH,
+    "network": LAYER_PLAN.changed(epochs=1, validation_fraction=0.4, patience=1),
+}
 OF_VALIDATION = {Kind.VALIDATION, Kind.PADS, Kind.DIFFERENCES, Kind.CROSSED, Kind.WORD}
+OF_PADS = {Kind.WEIGHT_PADS, Kind.WEIGHT_DIFFERENCES, Kind.SIGNAL_PADS, Kind.SIGNAL_DIFFERENCES}
+OF_NETWORKS = OF_PADS | {Kind.FORWARD, Kind.HANDED, Kind.BACKWARD, Kind.FROZEN}
 # Of any session, whatever becomes of its weights; in an order that all workers have.
-OF_STEPS: dict[int, list[Kind]] = {
-    2: [kind for kind in Kind if kind is not Kind.HANDED],
-    3: [kind for kind in Kind if kind not in OF_VALIDATION],
+OF_STEPS: dict[str, list[Kind]] = {
+    "two": [kind for kind in Kind if kind not in OF_PADS | {Kind.HANDED}],
+    "three": [kind for kind in Kind if kind not in OF_PADS | OF_VALIDATION],
+    "network": [kind for kind in Kind if kind in OF_NETWORKS],
 }
 
 
@@ -66,7 +74,7 @@ class Session:
 
     def __init__(self, certificates: Path, plan: TrainingPlan, content: Content, kinds: set[Kind]) -> None:
         self.sent, self.products = Counter[Any](), Counter[Any]()
-        columns = (3, 2) if plan.patience else (3, 2, 1)
+        columns = (3, 2) if plan.patience and not plan.family.spec.forwards else (3, 2, 1)
         problem = SharedProblem.random(columns=columns, rows=30)
         product, count = Engine.product, self.products.update
 
@@ -91,21 +99,22 @@ class Session:
                 vars(link)["send_values"] = instead
                 return link
 
-            with wired_shares(problem, plan, peer=peer) as wired, ThreadPoolExecutor(len(columns)) as threads:
+            make: Any = wired_layers if plan.family.spec.forwards else wired_shares
+            with make(problem, plan, peer=peer) as wired, ThreadPoolExecutor(len(columns)) as threads:
                 for one in wired.values():
                     one.show_public_key()
-                running = [threads.submit(_run, one, problem.terms(plan)) for one in wired.values()]
+                running = [threads.submit(_run, one, problem.agreement(plan)) for one in wired.values()]
                 self.ends = [done.result(60) for done in running]
 
 
-def _run(party: SharedSteps, terms: SharedTerms) -> Any:
+def _run(party: SharedSteps | LayerSteps, agreement: Agreement) -> Any:
     party.show_features()
-    for step, batch in enumerate(terms.schedule.epoch(0)):
+    for step, batch in enumerate(party.schedule.epoch(0)):
         party.run_step(step, batch)
-    if terms.agreement.validates_on_shares:
-        loss = party.validate(terms.schedule.steps_per_epoch)
+    if agreement.validates_on_shares:
+        loss = party.validate(party.schedule.steps_per_epoch)
         assert loss is None or np.isfinite(loss)
-    return party.freeze() if stays_shared(terms.agreement) else party.open()
+    return party.freeze() if stays_shared(agreement) else party.open()
 
 
 @pytest.fixture(scope="module")
@@ -116,34 +125,48 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def check(certificates: Path, parties: int, serving: str, content: Content, kinds: set[Kind]) -> None:
+def check(certificates: Path, session: str, serving: str, content: Content, kinds: set[Kind]) -> None:
     """Whatever all parties send in messages of these kinds, the session ends as an honest one does."""
-    plan = PLANS[parties].changed(serving=serving)
+    plan = PLANS[session].changed(serving=serving)
     honest = Session(certificates, plan, content, set())
     at_the_end = {Kind.OPENED, Kind.FROZEN} - {Kind.FROZEN if serving == "shared" else Kind.OPENED}
-    assert {kind for kind, *_ in honest.sent} == set(OF_STEPS[parties]) - at_the_end
+    assert {kind for kind, *_ in honest.sent} == set(OF_STEPS[session]) - at_the_end
     found = Session(certificates, plan, content, kinds)
     assert found.sent == honest.sent
     assert found.products == honest.products
-    assert len(found.ends) == parties
+    assert len(found.ends) == (2 if session == "two" else 3)
     assert all(isinstance(one, SharedPart) or np.isfinite(one).all() for one in found.ends)
 
 
 @pytest.mark.parametrize(
-    ("parties", "serving", "content"),
-    [(2, "opened", drawn), (2, "shared", overflowing), (3, "shared", drawn), (3, "opened", overflowing)],
+    ("session", "serving", "content"),
+    [
+        ("two", "opened", drawn),
+        ("two", "shared", overflowing),
+        ("three", "shared", drawn),
+        ("three", "opened", overflowing),
+        ("network", "shared", drawn),
+        ("network", "shared", overflowing),
+    ],
 )
 def test_whatever_all_messages_hold_the_session_goes_on_alike(
-    certificates: Path, parties: int, serving: str, content: Content
+    certificates: Path, session: str, serving: str, content: Content
 ) -> None:
-    check(certificates, parties, serving, content, set(Kind))
+    check(certificates, session, serving, content, set(Kind))
 
 
 @pytest.mark.hostile_long
 @pytest.mark.parametrize("content", [drawn, overflowing])
-@pytest.mark.parametrize("serving", ["opened", "shared"])
-@pytest.mark.parametrize(("parties", "kind"), [(parties, kind) for parties in PLANS for kind in OF_STEPS[parties]])
+@pytest.mark.parametrize(
+    ("session", "serving", "kind"),
+    [
+        (session, serving, kind)
+        for session, kinds in OF_STEPS.items()
+        for serving in (["shared"] if session == "network" else ["opened", "shared"])
+        for kind in kinds
+    ],
+)
 def test_whatever_messages_of_one_kind_hold_the_session_goes_on_alike(
-    certificates: Path, parties: int, kind: Kind, serving: str, content: Content
+    certificates: Path, session: str, kind: Kind, serving: str, content: Content
 ) -> None:
-    check(certificates, parties, serving, content, {kind})
+    check(certificates, session, serving, content, {kind})

@@ -248,7 +248,7 @@ def serve(role: str, **settings: str) -> tuple[int, str]:
 def test_an_unknown_defence_stops_every_service_with_the_list_of_known_ones(role: str) -> None:
     status, words = serve(role, defences="half_moon")
     assert status == 2
-    assert "Unknown defence 'half_moon'. Known: class_label, dp_noise, dp_sgd, feature_transform," in words
+    assert "Unknown defence 'half_moon'. Known: class_label, discrete_gradients, dp_noise, dp_sgd," in words
     assert "Traceback" not in words
 
 

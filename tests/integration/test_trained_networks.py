@@ -26,8 +26,7 @@ def test_a_rung_trains_what_one_place_trains_and_answers_after_a_restart(
     tmp_path: Path, parties: int, backward: str, tolerance: float
 ) -> None:
     chosen: dict[str, Any] = {"learner": "network", "backward": backward, "epochs": 4, "batch_size": 32}
-    chosen |= {"patience": 0 if backward == "shared" else 3}
-    chosen |= {"learner_options": {"hidden": 6, "upper": 4}, "step_timeout": 20}
+    chosen |= {"patience": 3, "learner_options": {"hidden": 6, "upper": 4}, "step_timeout": 20}
     chosen |= {name: QUICK[name] for name in ("key_bits", "allow_insecure_keys") if backward != "plain"}
     processes = local_processes(tmp_path, data="wine", parties=parties, **chosen)
     with Federation.start(processes) as federation:

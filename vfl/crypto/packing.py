@@ -289,8 +289,8 @@ def layouts_for(
     ]
     if not candidates:
         raise PackingImpossible(
-            f"{classes} classes need {classes} slots, a {key_bits}-bit key has {available}: "
-            "use a larger key or packing=off."
+            f"A record's {classes} values (one a class, or one a hidden unit of a network) need {classes} slots, a "
+            f"{key_bits}-bit key has {available}: use a larger key or packing=off, or fewer hidden units."
         )
     return sorted(candidates, key=lambda layout: max(_products(layout, columns) for columns in different))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DecimalMark = Literal[".", ","]
-_MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "<na>", "null", "none", "?", "-", "--", "."})
+_MISSING = frozenset(
+    {
+        *("", "na", "n/a", "#n/a", "n.a.", "k.a.", "nan", "nat", "<na>", "null", "(null)", "nil", "none"),
+        *("?", "-", "--", "."),
+    }
+)
 # The second means 1.
 _YES_OR_NO = [
     *(("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"), ("off", "on")),
@@ -27,15 +33,32 @@ _YES_OR_NO = [
 ]
 # Spaces of every width, and the Swiss apostrophe.
 _BLANK_MARKS = " '’\u00a0\u2009\u202f"
-_AROUND_NUMBERS = "€$£¥%" + _BLANK_MARKS
+# Before or after an amount, in the letters that tables have.
+_UNIT = (
+    r"(?:US\$|A\$|C\$|[€$£¥₹₽₺₩₪₫฿%‰]|EUR|Euro|CHF|SFr\.?|Fr\.|USD|GBP|JPY|CNY|INR|Rs\.?|AUD|CAD|NZD|SEK|NOK|DKK|kr\.?|PLN|"
+    r"zł|CZK|Kč|HUF|Ft|RON|lei|BGN|RUB|TRY|TL|BRL|R\$|MXN|ZAR|HKD|SGD)"
+)
+_AMOUNT = re.compile(
+    # A sign may stand before the unit, behind it or, as accountants have it, at the end; brackets are a minus too.
+    rf"(?P<open>\()?(?P<sign>[+−-])?\s*(?:{_UNIT}\s*)?(?P<inner>[+−-])?(?P<number>\d.*?)(?P<no_cents>[.,][-–—]+)?"
+    rf"(?P<last>[−-])?\s*(?:{_UNIT})?\s*(?P<close>\))?",
+    re.IGNORECASE,
+)
 _TIME = r"(?:[ T]\d{1,2}:\d{2}.*)?"
 # Also 20241231 and 2024, which are numbers unless a person says otherwise.
 _LOOKS_LIKE_A_DATE = re.compile(
     rf"(?:\d{{8}}|\d{{4}}|\d{{1,4}}[./-]\d{{1,2}}(?:[./-]\d{{1,4}})?|\d{{1,2}}[ -]?[A-Za-z]{{3,9}}\.?[ -]?,? ?\d{{2,4}}"
     rf"|[A-Za-z]{{3,9}} \d{{1,2}},? \d{{4}}){_TIME}"
 )
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 # Texts that a form is guessed from before all are read.
 _SAMPLE = 100
+# Days that a table writes for no end: 9999-12-31, and few besides.
+_FEW_ENDS = 3
+# Microseconds.
+_DAY = 86_400e6
+# Moments of 64 bits of nanoseconds begin and end there, so that nobody keeps a date of his own beyond.
+_FIRST, _LAST = (float(np.datetime64(day, "D").astype(np.int64)) for day in ("1677-09-22", "2262-04-11"))
 
 
 def is_missing_word(text: str) -> bool:
@@ -64,7 +87,7 @@ def read_numbers(texts: Sequence[str], decimal: DecimalMark) -> FloatArray:
     """Read numbers in the notation of a decimal mark: NaN for a text that is none.
 
     Digits may stand in groups of three (separated by the other mark, a blank or an apostrophe), with a currency or a
-    percent sign around.
+    percent sign around. ``12.-`` is 12, ``(12)`` and ``12-`` are -12.
     """
     import pandas as pd
 
@@ -92,16 +115,20 @@ def _ungrouped(texts: pd.Series[str], decimal: DecimalMark) -> pd.Series[str]:
     """Plain numbers of those with groups of three digits or signs around; others become no number."""
     other = "," if decimal == "." else "."
     pattern = re.compile(
-        rf"([+-]?)(\d+|\d{{1,3}}([{other}{_BLANK_MARKS}])\d{{3}}(?:\3\d{{3}})*)(?:\{decimal}(\d*))?(?:[eE]([+-]?\d+))?"
+        rf"(\d+|\d{{1,3}}([{other}{_BLANK_MARKS}])\d{{3}}(?:\2\d{{3}})*)(?:\{decimal}(\d*))?(?:[eE]([+-]?\d+))?"
     )
 
     def plain(text: str) -> str:
-        sign = "-" if text.startswith(("-", "−")) else ""
-        found = pattern.fullmatch(sign + text[text[:1] in "+-−" :].strip(_AROUND_NUMBERS))
-        if not found:
+        amount = _AMOUNT.fullmatch(text.strip(_BLANK_MARKS))
+        found = pattern.fullmatch(amount["number"].strip(_BLANK_MARKS)) if amount else None
+        if not amount or not found or bool(amount["open"]) != bool(amount["close"]):
             return "x"
-        digits = "".join(letter for letter in found[2] if letter.isdigit())
-        return f"{found[1]}{digits}.{found[4] or '0'}e{found[5] or '0'}"
+        signs = [amount["open"] and "-", amount["sign"], amount["inner"], amount["last"]]
+        if sum(map(bool, signs)) > 1:
+            return "x"
+        digits = "".join(letter for letter in found[1] if letter.isdigit())
+        sign = "-" if any(one in ("-", "−") for one in signs) else ""
+        return f"{sign}{digits}.{found[3] or '0'}e{found[4] or '0'}"
 
     return texts.map(plain)
 
@@ -185,18 +212,49 @@ def _forms(sample: Sequence[str]) -> Iterator[str]:
 def _days(texts: Sequence[str], form: str) -> FloatArray:
     import pandas as pd
 
-    read = pd.to_datetime(pd.Series(list(texts), dtype=object), format=form, errors="coerce", utc=True)
-    return days_since_1970(read)
+    words = pd.Series(list(texts), dtype=object)
+    if form == "ISO8601":  # a number of four or eight digits has a form of its own
+        words = words.where(~words.str.fullmatch(r"\d+"), "")
+    days = days_since_1970(pd.to_datetime(words, format=form, errors="coerce", utc=True))
+    # Older versions have moments of nanoseconds only, of which there are none beyond the year 2262.
+    for at in np.flatnonzero(np.isnan(days)):
+        days[at] = _far_day(texts[int(at)], form)
+    return days
+
+
+def _far_day(text: str, form: str) -> float:
+    """Days since 1970 of a date some centuries away; NaN for any other text."""
+    year = _YEAR.search(text)
+    if year is None or 1700 < int(year[0]) < 2200 or not _LOOKS_LIKE_A_DATE.fullmatch(text):
+        return float("nan")
+    try:
+        moment = datetime.fromisoformat(text) if form == "ISO8601" else datetime.strptime(text, form)
+    except ValueError:
+        return float("nan")
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
 
 
 def days_since_1970(moments: pd.Series[pd.Timestamp]) -> FloatArray:
     """Turn timestamps into days (n,), NaN for none."""
-    import pandas as pd
-
     zoned = moments if getattr(moments.dtype, "tz", None) is not None else moments.dt.tz_localize("UTC")
-    # In nanoseconds there is no year 1000.
-    days = (zoned.dt.as_unit("us") - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
-    return np.asarray(days, dtype=np.float64)
+    # In nanoseconds there is no year 1000, nor 9999.
+    microseconds = zoned.dt.as_unit("us").to_numpy(dtype="datetime64[us]")
+    days: FloatArray = np.where(np.isnat(microseconds), np.nan, microseconds.astype(np.int64) / _DAY)
+    return days
+
+
+def with_open_ends(days: FloatArray) -> FloatArray:
+    """Dates (n,) of which those some centuries away stand for none: 9999-12-31 for no end, 0001-01-01 for no beginning.
+
+    They become infinity and its opposite, unless they are many different ones and most of the column: then dates are
+    what they are.
+    """
+    ended = days.copy()
+    for is_far, value in ((days > _LAST, np.inf), (days < _FIRST, -np.inf)):
+        few = len(np.unique(days[is_far])) <= _FEW_ENDS or 2 * is_far.sum() < (~np.isnan(days)).sum()
+        ended[is_far & few] = value
+    return ended if np.isfinite(ended).any() else days
 
 
 def _order(form: str) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+from vfl.arrays import FloatArray
 
 # What a person may ask a column to become.
 # Of a category among many, the code of a value that no fitted row has: those that were seen count from 0.
 UNSEEN_CODE = -1
 Encoding = Literal["number", "date", "onehot", "ordinal", "drop"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+# What a column's owner says of it: a published figure, which is no secret to anybody, or one to protect first.
+ColumnRole = Literal["", "public", "sensitive"]
+ROLES: tuple[ColumnRole, ...] = get_args(ColumnRole)
 # What a feature tells of its source column.
 FeatureKind = Literal["number", "date", "code", "category", "missing", "bias"]
 
@@ -24,6 +30,7 @@ class ColumnPlan:
         encoding: what it becomes.
         becomes: the same in words: ``4 features, one per category``, ``left out: every row has the same value``.
         warning: what its owner should know, a sentence; empty for nothing.
+        role: what its owner says of it; empty for nothing.
     """
 
     name: str
@@ -31,6 +38,7 @@ class ColumnPlan:
     encoding: Encoding
     becomes: str
     warning: str = ""
+    role: ColumnRole = ""
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,11 @@ class EncodedColumn:
     """One feature as the federation trains on it, and what it is of.
 
     Attributes:
-        name: of the feature: that of its source, ``marital=single`` for a category, ``age is missing`` for a gap.
+        name: of the feature: that of its source, ``marital=single`` for a category, ``age is missing`` for a gap,
+            ``valid has no end`` for a date that stands for none.
         source: column of the party's table.
         kind: ``number``, ``date`` and ``code`` (of a category among many) are scaled values, ``category`` and
-            ``missing`` are 0 or 1 before scaling, ``bias`` is constant.
+            ``missing`` (a gap, or a date without end) are 0 or 1 before scaling, ``bias`` is constant.
         offset: the source's value is ``offset + scale * feature``: days since 1970 for a date, 1 for a category that
             is there.
         scale: see there; NaN where features of several columns are scaled together.
@@ -52,3 +61,14 @@ class EncodedColumn:
     kind: FeatureKind
     offset: float = 0.0
     scale: float = 1.0
+
+
+# What a date may lack, and what stands for it in days since 1970.
+OPEN_ENDS = (("has no end", float("inf")), ("has no beginning", float("-inf")))
+
+
+def open_ends(days: FloatArray) -> Iterator[tuple[str, float, int]]:
+    """What dates (n,) lack, what stands for it, and how many lack it: see `vfl.data.cell_words.with_open_ends`."""
+    for words, stands_for_it in OPEN_ENDS:
+        if count := int((days == stands_for_it).sum()):
+            yield words, stands_for_it, count

@@ -14,7 +14,7 @@ import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.widths import BYTE
-from vfl.data.columns import UNSEEN_CODE, ColumnPlan, EncodedColumn, FeatureKind
+from vfl.data.columns import UNSEEN_CODE, ColumnPlan, EncodedColumn, FeatureKind, open_ends
 from vfl.data.encoders import Encoder, EncoderKind, fit_encoder, rows_to_unit_norm
 from vfl.data.grids import UNIT_GRID, Grid, grid_of
 from vfl.data.typed_tables import TypedTable
@@ -126,7 +126,7 @@ def _grids(cells: pd.Series[Any], plan: ColumnPlan, encoder: EncoderKind) -> Ite
     """The grids of the features of one column."""
     values = _Values.of(cells, plan)
     grid = _source_grid(cells, plan, encoder)
-    if values.has_gaps and grid is not None:
+    if (values.has_gaps or values.ends) and grid is not None:
         grid = grid.halved()
     for one in _features(plan, values):
         yield None if encoder == "unit_norm" else grid if one.kind in _SCALED else UNIT_GRID
@@ -140,21 +140,27 @@ def _source_grid(cells: pd.Series[Any], plan: ColumnPlan, encoder: EncoderKind) 
         # From the code of a value never seen to the most frequent one's.
         steps = cells.nunique() - 1 - UNSEEN_CODE
         return Grid(steps=steps) if encoder == "minmax" and steps <= BYTE.bound else None
-    grid = grid_of(cells.to_numpy(dtype=np.float64), from_zero=encoder == "none")
+    days = cells.to_numpy(dtype=np.float64)
+    grid = grid_of(np.where(np.isinf(days), np.nan, days), from_zero=encoder == "none")
     return None if grid is not None and grid.steps and encoder == "standardise" else grid
 
 
 @dataclass(frozen=True)
 class _Values:
-    """What a whole column holds: its categories, in the order of their letters, and whether cells are missing."""
+    """What a whole column holds: its categories, in the order of their letters, and whether cells are missing.
+
+    Of dates also what some lack, in words, and what stands for it.
+    """
 
     categories: tuple[str, ...]
     has_gaps: bool
+    ends: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, cells: pd.Series[Any], plan: ColumnPlan) -> _Values:
         categories = sorted(cells.dropna().unique()) if plan.encoding == "onehot" else []
-        return cls(tuple(categories), bool(cells.isna().any()))
+        ends = open_ends(cells.to_numpy(dtype=np.float64)) if plan.encoding == "date" else ()
+        return cls(tuple(categories), bool(cells.isna().any()), tuple((words, value) for words, value, _ in ends))
 
 
 def _with_unseen(fitted_on: FloatArray, described: list[EncodedColumn]) -> FloatArray:
@@ -194,10 +200,32 @@ def _step(plan: ColumnPlan, values: _Values) -> Any:
         # A gap is a category of its own here: its feature is the indicator.
         categories = np.array([*values.categories, *([np.nan] if values.has_gaps else [])], dtype=object)
         return OneHotEncoder(categories=[categories], handle_unknown="ignore", sparse_output=False)
+    if values.ends:
+        return _open_ended(values)
     learned = (
         FrequencyCodes() if plan.encoding == "ordinal" else SimpleImputer(strategy="median", keep_empty_features=True)
     )
     return make_union(learned, MissingIndicator(features="all")) if values.has_gaps else learned
+
+
+def _open_ended(values: _Values) -> Any:
+    """The transformer of dates of which some have no end, or no beginning: they get the median, and say so."""
+    from functools import partial
+
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.preprocessing import FunctionTransformer
+
+    dates = make_pipeline(
+        FunctionTransformer(_without_ends), SimpleImputer(strategy="median", keep_empty_features=True)
+    )
+    gaps = [FunctionTransformer(np.isnan)] if values.has_gaps else []
+    return make_union(dates, *gaps, *(FunctionTransformer(partial(np.equal, value)) for _, value in values.ends))
+
+
+def _without_ends(days: pd.DataFrame) -> FloatArray:
+    values = days.to_numpy(dtype=np.float64)
+    return np.where(np.isinf(values), np.nan, values)
 
 
 def _features(plan: ColumnPlan, values: _Values) -> Iterator[EncodedColumn]:
@@ -211,6 +239,8 @@ def _features(plan: ColumnPlan, values: _Values) -> Iterator[EncodedColumn]:
         yield EncodedColumn(name, name, kinds[plan.encoding])
     if values.has_gaps:
         yield gap
+    for words, _ in values.ends:
+        yield EncodedColumn(f"{name} {words}", name, "missing")
 
 
 def _with_scales(

@@ -14,9 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray
-from vfl.data.cell_words import Dates, DecimalMark, leads_with_zeros, notation_of, read_dates, read_numbers, yes_or_no
+from vfl.data.cell_words import (
+    Dates,
+    DecimalMark,
+    leads_with_zeros,
+    notation_of,
+    read_dates,
+    read_numbers,
+    with_open_ends,
+    yes_or_no,
+)
 from vfl.data.cells import Cells, cells_of
-from vfl.data.columns import ColumnPlan, Encoding
+from vfl.data.columns import ColumnPlan, Encoding, open_ends
 from vfl.data.faults import Problems, TableError, bounded, counted, quoted
 from vfl.data.selection import is_nameless
 
@@ -29,6 +38,8 @@ MOST_CATEGORIES = 20
 _MOST_ASKED = 1_000
 # A column is of numbers or of dates when so much of what it holds is.
 _MOSTLY = 0.9
+# A column of categories is told to hold numbers or dates as well when so much of it is.
+_SOME = 0.05
 # Text with a value of its own in so many rows is no category.
 _ITS_OWN = 0.5
 # Rows from which distinct whole numbers throughout are no accident.
@@ -42,7 +53,8 @@ class Reading:
     Attributes:
         encoding: what it becomes.
         found: what it holds, in words.
-        values: (n,) of numbers and dates, NaN for gaps; None for categories.
+        values: (n,) of numbers and dates, NaN for gaps, infinity for dates without end or beginning; None for
+            categories.
         cells: of categories: texts, and each row's.
         warnings: sentences to its owner.
     """
@@ -79,8 +91,10 @@ class Reading:
             features = counted(self.distinct + has_gaps, "feature")
             return f"{features}, one per category" + (" and one for missing" if has_gaps else "")
         what = {"ordinal": "a code by how often a value occurs", "date": "days since 1970"}.get(self.encoding, "")
-        if has_gaps:
-            return f"2 features: {what or 'the number'}, and whether it is missing"
+        ends = [] if self.values is None else [words for words, *_ in open_ends(self.values)]
+        besides = [f"whether it {one}" for one in (["is missing"] if has_gaps else []) + ends]
+        if besides:
+            return f"{1 + len(besides)} features: {what or 'the number'}, and {', and '.join(besides)}"
         return f"1 feature: {what}" if what else "1 feature"
 
     def frame_column(self) -> pd.Series[Any]:
@@ -123,7 +137,7 @@ def typed_columns(
     decimals = _decimal_marks(cells, separator)
     for name, column in cells.items():
         with problems.noted():
-            reading = _read(name, column, decimals.get(name, (".", "")), encode.get(name, ""))
+            reading = _read_safely(name, column, decimals.get(name, (".", "")), encode.get(name, ""))
             plan = reading if isinstance(reading, ColumnPlan) else reading.plan(name)
             plans.append(plan)
             if isinstance(reading, Reading) and plan.encoding != "drop":
@@ -160,6 +174,19 @@ def _mark_warning(has_commas: bool, guess: str) -> str:
         f"{marks} in it may separate thousands or decimals and were read as {read}: if that is wrong, write plain "
         "numbers."
     )
+
+
+def _read_safely(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str) -> Reading | ColumnPlan:
+    """What ``_read`` finds; raises TableError with the column's name where a library gives up on its cells."""
+    try:
+        return _read(name, cells, decimal, asked)
+    except TableError:
+        raise
+    except (ValueError, ArithmeticError) as error:
+        raise TableError(
+            f"Column {quoted(name)} holds what reads neither as numbers nor as dates: mend it, or leave it out "
+            f"(--drop {bounded(name)})."
+        ) from error
 
 
 def _read(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str) -> Reading | ColumnPlan:
@@ -205,7 +232,7 @@ def _text(name: str, cells: Cells, decimal: tuple[DecimalMark, str]) -> Reading:
             f"Digits with leading zeros are taken for codes: if they are numbers, use --encode {bounded(name)}=number."
         )
         return _categories(name, cells, warning)
-    return _numbers(name, cells, decimal) or _dates(name, cells) or _categories(name, cells)
+    return _numbers(name, cells, decimal) or _dates(name, cells) or _categories(name, cells, _mixed(cells, decimal))
 
 
 def _numbers(name: str, cells: Cells, decimal: tuple[DecimalMark, str], least: float = _MOSTLY) -> Reading | None:
@@ -235,6 +262,22 @@ def _date_warnings(dates: Dates) -> tuple[str, ...]:
         "Days and months can't be told apart, and the day is taken to come first: if that is wrong, write dates as "
         "2024-12-31.",
     )
+
+
+def _mixed(cells: Cells, decimal: tuple[DecimalMark, str]) -> str:
+    """A sentence on categories of which many read as numbers or dates; empty for words."""
+    dates = read_dates(cells.texts, cells.weights)
+    read = [("numbers", read_numbers(cells.texts, decimal[0])), *([("dates", dates.days)] if dates else [])]
+    for what, values in read:
+        is_read = (cells.codes >= 0) & ~np.isnan(cells.of_texts(values))
+        others = (cells.codes >= 0) & ~is_read
+        if _SOME * (is_read.sum() + others.sum()) <= is_read.sum():
+            first, other = (int(rows.argmax()) + 1 for rows in (is_read, others))
+            return (
+                f"{counted(int(is_read.sum()), 'cell')} (first in row {first:,}) read as {what}, and "
+                f"{counted(int(others.sum()), 'cell')} (first in row {other:,}) don't: all are taken for categories."
+            )
+    return ""
 
 
 def _enough(read: FloatArray, cells: Cells, least: float) -> bool:
@@ -269,6 +312,8 @@ def _categories(name: str, cells: Cells, warning: str = "") -> Reading:
 
 def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
     """A reading of numbers, dates, or 0 and 1."""
+    if kind == "date":
+        return _moments(with_open_ends(values), how)
     infinite = np.flatnonzero(np.isinf(values)) + 1
     values = np.where(np.isinf(values), np.nan, values)
     warnings = (
@@ -279,9 +324,6 @@ def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
     present = values[~np.isnan(values)]
     if kind == "boolean":
         return Reading("number", "yes or no", values, warnings=warnings)
-    if kind == "date":
-        span = f"dates from {_day(present.min())} to {_day(present.max())}" if len(present) else "dates"
-        return Reading("date", ", ".join(filter(None, [span, how])), values, warnings=warnings)
     if len(present) >= _MANY_ROWS and (present == np.rint(present)).all() and _distinct(present) == len(present):
         warnings = (*warnings, "Every row has a whole number of its own: if it is an id, drop the column.")
     span = f"numbers from {_figure(present.min())} to {_figure(present.max())}" if len(present) else "numbers"
@@ -289,6 +331,14 @@ def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
     are_bits = 0 < ones < len(present) and ones + int((present == 0).sum()) == len(present)
     found = "0 or 1" if are_bits else " ".join(filter(None, [span, how]))
     return Reading("number", found, values, warnings=warnings)
+
+
+def _moments(days: FloatArray, how: str) -> Reading:
+    """A reading of dates, infinity for those without end."""
+    present = days[np.isfinite(days)]
+    told = [f"{counted(count, 'row')} {words.replace('has', 'with')}" for words, _, count in open_ends(days)]
+    span = f"dates from {_day(present.min())} to {_day(present.max())}" if len(present) else "dates"
+    return Reading("date", ", ".join(filter(None, [span, how, *told])), days)
 
 
 def _distinct(values: FloatArray) -> int:

@@ -71,7 +71,7 @@ class Selection:
         self._check_exact(present, problems)
         others = [name for name in present if name not in self.exact]
         wanted = others if self.columns is None else self._named(present, problems)
-        dropped = set(_matching(self.drop, present, "column to drop", problems))
+        dropped = set(matching(self.drop, present, "column to drop", problems))
         features = [name for name in dict.fromkeys(wanted) if name not in dropped]
         self._check_encode(features, present, problems)
         if not features:
@@ -83,7 +83,7 @@ class Selection:
         for name in self.columns or ():
             if name in self.exact:
                 problems.add(f"Column {quoted(name)} is the id or the label: take it off the list of features.")
-        found = _matching(self.columns or (), present, "feature column", problems)
+        found = matching(self.columns or (), present, "feature column", problems)
         return [name for name in found if name not in self.exact]
 
     def _check_exact(self, present: Sequence[str], problems: Problems) -> None:
@@ -139,7 +139,8 @@ def strict_features(present: list[str], selection: Selection) -> list[str]:
     return features
 
 
-def _matching(patterns: Sequence[str], present: Sequence[str], role: str, problems: Problems) -> list[str]:
+def matching(patterns: Sequence[str], present: Sequence[str], role: str, problems: Problems) -> list[str]:
+    """Names that any of the patterns means; a problem is noted for each that means none, by the ``role`` it was for."""
     found: list[str] = []
     for pattern in patterns:
         named = matches(pattern, present)

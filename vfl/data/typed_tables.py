@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vfl.data.cells import cells_in_parts
-from vfl.data.columns import ColumnPlan
-from vfl.data.faults import Problems, quoted
+from vfl.data.columns import ColumnPlan, ColumnRole
+from vfl.data.faults import Problems, name_list, quoted
 from vfl.data.labels import Labels, label_array
 from vfl.data.record_ids import record_ids
-from vfl.data.selection import Selection
+from vfl.data.selection import Selection, matching
 from vfl.data.table_limits import TableLimits, in_memory
 from vfl.data.tables import Table
 
@@ -41,6 +41,37 @@ class TypedTable:
     plans: tuple[ColumnPlan, ...]
     labels: Labels | None = None
     read_as: str = ""
+
+    def with_roles(self, public: Sequence[str], sensitive: Sequence[str], *, is_share: bool = False) -> TypedTable:
+        """The same table with what its owner says of columns, by names and patterns.
+
+        Args:
+            public: columns whose values are published.
+            sensitive: columns to protect first.
+            is_share: of a data set that is dealt out: others' columns may be meant, too.
+
+        Raises:
+            TableError: for a name that no column has, and for columns that are said to be both.
+        """
+        if not public and not sensitive:
+            return self
+        names, problems = [plan.name for plan in self.plans], Problems()
+        roles: dict[ColumnRole, set[str]] = {}
+        asked: tuple[tuple[ColumnRole, Sequence[str]], ...] = (("public", public), ("sensitive", sensitive))
+        for role, patterns in asked:
+            roles[role] = set(matching(patterns, names, f"column to call {role}", Problems() if is_share else problems))
+        if both := sorted(roles["public"] & roles["sensitive"]):
+            problems.add(f"{name_list(both)} can't be both public and sensitive: say one of both.")
+        problems.tell()
+        plans = [
+            replace(plan, role=next((role for role, of in roles.items() if plan.name in of), "")) for plan in self.plans
+        ]
+        return replace(self, plans=tuple(plans))
+
+    @property
+    def roles(self) -> dict[str, ColumnRole]:
+        """What its owner says of columns, by name; only those of which something is said."""
+        return {plan.name: plan.role for plan in self.plans if plan.role}
 
     @property
     def kept(self) -> tuple[ColumnPlan, ...]:

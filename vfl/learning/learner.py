@@ -202,6 +202,10 @@ class Learner(Protocol):
         """How many columns a part's shares have."""
         return self.columns(classes)
 
+    def check_label_party(self) -> None:
+        """Raises LearnerError where the label party lacks what it trains with: asked there before a session begins."""
+        return  # a body of words only would count as abstract
+
     def terms(self) -> Mapping[str, str]:
         """Terms of the session's plan that follow from the options, such as its protocol; others stay free."""
         return {}

@@ -36,7 +36,7 @@ class DenseNetwork:
         if len(self.weights) != len(self.biases) or not self.weights:
             raise ValueError("A network needs one bias vector per weight matrix, and at least one layer.")
         for weight, bias in zip(self.weights, self.biases, strict=True):
-            if weight.shape[1:] != bias.shape:
+            if weight.ndim != 2 or weight.shape[1:] != bias.shape:
                 raise ValueError(f"A layer's weights {weight.shape} don't fit its bias {bias.shape}.")
         for before, after in zip(self.weights, self.weights[1:], strict=False):
             if before.shape[1] != after.shape[0]:

@@ -29,18 +29,19 @@ _SAME = 1e-3
 
 
 class OwnCryptography:
-    """Both parties of an agreement, without a network between them."""
+    """Both parties of an agreement about Protocol 1, without a network between them."""
 
     def __init__(self, agreement: Agreement, kernel: Kernel) -> None:
         """Make both parties' keys, and features and residuals of one batch."""
         arithmetic = EngineArithmetic(Engine(kernel))
         self._names = [party.name for party in agreement.parties]
+        self._senders = agreement.senders
         self._messages = {name: messages_by(arithmetic, agreement, name) for name in self._names}
         rows, draw = smallest_batch(agreement.training_rows, agreement.plan.batch_size), np.random.default_rng(0)
         step = 2.0**agreement.plan.residual_fraction_bits
         self._shares = np.rint(draw.uniform(-2, 2, (rows, agreement.residual_columns)) * step) / step
         self._features = {
-            name: _features(CipherFormats(agreement).columns_of(name), rows, draw) for name in self._names
+            name: drawn_features(CipherFormats(agreement).columns_of(name), rows, draw) for name in self._names
         }
         for name in self._names:
             self._messages[name].encrypt(0, self._shares[:1])  # builds the owner's tables: once per session
@@ -56,7 +57,8 @@ class OwnCryptography:
 
     def _both(self) -> dict[str, FloatArray]:
         first, second = self._names
-        return {peer: self._sums(holder, peer) for holder, peer in ((first, second), (second, first))}
+        ways = (first, second), (second, first)
+        return {peer: self._sums(holder, peer) for holder, peer in ways if holder in self._senders}
 
     def _sums(self, holder: str, peer: str) -> FloatArray:
         encrypted = self._messages[holder].encrypt(0, self._shares)
@@ -65,7 +67,7 @@ class OwnCryptography:
         return question.read(self._messages[holder].answer(0, peer, question.masked))
 
 
-def _features(columns: ColumnFormats, rows: int, draw: np.random.Generator) -> FloatArray:
+def drawn_features(columns: ColumnFormats, rows: int, draw: np.random.Generator) -> FloatArray:
     """Whole numbers of every column's format, in wire order."""
     made = [draw.integers(-one.offset, one.bound + 1, size=rows) for one in columns.each()]
     return np.stack(made, axis=1).astype(np.float64)

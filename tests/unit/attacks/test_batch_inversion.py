@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from attacks.batch_inversion import BatchInversion
+from attacks.label_completion import own_classifier, with_columns
 from attacks.own_part import OwnPart
 from attacks.recovered_labels import UNRESOLVED
 from attacks.views import ViewError
 from tests.harness.network_views import breast_cancer, network_run
+from vfl.learning.confidence import confidence_scores
 from vfl.learning.score_quality import area_under_curve
 
 
@@ -20,6 +22,20 @@ def test_sums_of_all_epochs_tell_labels_that_no_column_tells() -> None:
     assert area_under_curve(found.probabilities, labels) >= 0.99
     own = OwnPart().attack(run.passive())
     assert area_under_curve(own.probabilities, labels) <= 0.65
+
+
+def test_own_columns_complete_what_sums_leave_open_and_no_shuffled_labels() -> None:
+    generator = np.random.default_rng(0)
+    labels = (generator.random(1000) < 0.3).astype(np.int64)
+    features = labels[:, None] + generator.normal(0, 1.0, (1000, 3))
+    evidence = (labels + generator.normal(0, 0.8, 1000) - 0.5)[:, None] * [-1, 1]
+    believed = confidence_scores(evidence / 0.64)
+    for columns, least in ((features, 0.03), (generator.permutation(features), -0.01)):
+        gain = area_under_curve(with_columns(columns, believed), labels) - area_under_curve(believed, labels)
+        assert gain >= least
+    # Sums of nothing are no evidence, and columns alone name no class.
+    flat = with_columns(features, np.full((1000, 2), 0.5))
+    assert np.ptp(flat[:, 1]) < 1e-6
 
 
 def test_small_batches_are_solved_step_by_step() -> None:
@@ -52,6 +68,24 @@ def test_own_part_of_a_layer_is_a_classifier_and_completed_by_known_labels() -> 
     found = OwnPart().attack(view)
     assert area_under_curve(found.probabilities[440:], labels[440:]) >= 0.9
     assert area_under_curve(OwnPart().attack(replace(view, known_labels=None)).probabilities, labels) >= 0.9
+
+
+def test_few_known_labels_complete_a_layer_better_than_own_columns_and_no_shuffled_labels() -> None:
+    gains, chance = list[float](), list[float]()
+    for shuffled in (False, True):
+        blocks, labels = breast_cancer(columns=20, shuffled=shuffled)
+        view = network_run(blocks, labels, epochs=15).passive()
+        for first in range(0, 200, 20):
+            known = np.full(len(labels), UNRESOLVED)
+            known[first : first + 20] = labels[first : first + 20]
+            rest = known == UNRESOLVED
+            if len(np.unique(labels[~rest])) > 1:
+                found = OwnPart().attack(replace(view, known_labels=known)).probabilities[rest]
+                own = own_classifier().fit(view.features[~rest], labels[~rest]).predict_proba(view.features[rest])
+                told = area_under_curve(found, labels[rest])
+                (chance if shuffled else gains).append(told if shuffled else told - area_under_curve(own, labels[rest]))
+    assert np.mean(gains) > 0
+    assert abs(np.mean(chance) - 0.5) <= 0.05
 
 
 def test_own_part_of_three_classes_says_that_it_cannot_name_them() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attacks.binary_columns import BinaryColumns
+from attacks.lattices import has_flint
 from attacks.views import ViewError
 from tests.harness.network_views import NetworkRun, breast_cancer, network_run
 
@@ -50,3 +51,31 @@ def test_too_few_records_are_refused_and_so_is_a_passive_party() -> None:
         BinaryColumns().attack(run.passive())
     with pytest.raises(ValueError, match="most_rank from 1 to 18"):
         BinaryColumns(most_rank=30)
+
+
+@pytest.mark.skipif(not has_flint(), reason="needs python-flint, of the extra lab")
+def test_of_more_directions_than_patterns_can_be_tried_a_lattice_finds_categories_and_nothing_else() -> None:
+    generator = np.random.default_rng(0)
+    categories = np.hstack([np.eye(4)[generator.choice(4, 250, p=[0.4, 0.3, 0.2, 0.1])] for _ in range(6)])
+    numbers = np.rint(generator.random((250, 4)) * 2**16) / 2**16
+    labels = generator.integers(0, 2, 250)
+    own = generator.random((250, 2))
+    blocks = [own, np.hstack([categories, numbers])]
+    found = BinaryColumns().attack(network_run(blocks, labels, batch=250, epochs=1, hidden=32).active())
+    truth = categories[found.rows]
+    assert found.rank == 23  # the last category of each but one follows from the others
+    is_true = [(truth == one[:, None]).all(axis=0).any() for one in found.values.T]
+    assert all(is_true)
+    assert len(is_true) >= 17
+    # The same numbers of other records: nothing is whole in all of them.
+    alone = [own, np.rint(generator.random((250, 20)) * 2**16) / 2**16]
+    nothing = BinaryColumns().attack(network_run(alone, labels, batch=250, epochs=1, hidden=32).active())
+    assert nothing.values.shape[1] == 0
+    assert nothing.reason
+
+
+def test_without_flint_many_directions_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attacks.binary_columns.has_flint", lambda: False)
+    blocks = [np.random.default_rng(0).random((250, columns)) for columns in (2, 20)]
+    run = network_run(blocks, np.arange(250) % 2, batch=250, epochs=1, hidden=32)
+    assert "pip install" in BinaryColumns().attack(run.active()).reason

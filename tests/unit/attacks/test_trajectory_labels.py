@@ -169,6 +169,11 @@ def test_known_labels_complete_an_estimate_that_is_the_wrong_way_round() -> None
     assert (found.argmax(axis=1) == truth).mean() >= 0.98
 
 
+def test_who_keeps_a_uniform_share_has_no_own_part() -> None:
+    with pytest.raises(ViewError, match="no part of its own where weights stay shared"):
+        OwnPart().attack(replace(seen(trained(shuffled=False)), stays_shared=True))
+
+
 def test_a_constant_own_part_says_why_it_tells_nothing() -> None:
     run = planted(parties=(4, 1), epochs=2)
     run.blocks[1][:] = 1.0

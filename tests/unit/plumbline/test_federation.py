@@ -109,14 +109,6 @@ def test_a_job_without_a_result_names_the_log(processes: LocalProcesses) -> None
         running.train()
 
 
-def test_a_term_that_no_training_has_is_told_before_anybody_is_asked(processes: LocalProcesses) -> None:
-    with (
-        federation(processes, Failing(TypeError("secret"))) as running,
-        pytest.raises(ValueError, match=r"^A training has no 'epoch'\. Did you mean 'epochs'\? Its terms: epochs, "),
-    ):
-        running.train(epoch=3)
-
-
 @dataclass
 class Trained(Failing):
     """An active party whose job ends at once, and which serves another session's model or its own."""
@@ -138,6 +130,14 @@ def test_an_outcome_says_how_its_own_model_does_and_no_other(processes: LocalPro
     assert (outcome.aligned_rows, outcome.accuracy, outcome.auc) == (9, 0.75, 0.5)
     with federation(processes, Trained(serves="b" * 32)) as running:
         assert running.train().accuracy is None
+
+
+def test_a_term_that_no_training_has_is_told_before_anybody_trains(processes: LocalProcesses) -> None:
+    with (
+        federation(processes, Trained()) as running,
+        pytest.raises(ValueError, match=r"^A training has no 'epoch'\. Did you mean 'epochs'\? Its terms: epochs, "),
+    ):
+        running.train(epoch=3)
 
 
 class Counting(active_pb2_grpc.ActiveServicer):

@@ -1,6 +1,7 @@
 """Findings in a notebook: the same numbers as a table, a page element and a drawing, and nobody's words as markup."""
 
 import math
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import read_summary
 from plumbline.judge.training import TrainingFinding
-from plumbline.notebook import NotebookFindings
+from plumbline.notebook import _COLOURS, NotebookFindings
 from plumbline.own_frames import write_frames
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -28,6 +29,7 @@ from tests.harness.findings import findings as prediction_findings
 from tests.harness.parties import house, small_settings
 
 mpl.use("Agg")
+ROOT = Path(__file__).parents[3]
 HOSTILE = "<script>alert(1)</script> $x$ \u202e"
 NOT_DONE = AttackFinding("rcc1", "not applicable", "rcc1 needs parameters.", 10, 0.0)
 READ = TrainingFinding("randomiser_channel", "passive", "", 0.5, "readings", 0.75, 0.9)
@@ -97,6 +99,22 @@ def test_a_notebook_shows_the_verdict_and_no_markup_of_others(found: NotebookFin
     # A part that wasn't measured is no zero.
     assert "80 %</td><td>70 % to 90 %" in shown
     assert "<td></td><td></td>" in shown.split(">pay<")[1]
+
+
+def test_findings_are_printed_in_ten_lines(found: NotebookFindings) -> None:
+    lines = str(found).splitlines()
+    assert lines[0] == found.answer.sentences[0]
+    assert 1 < len(lines) <= 10
+    assert any(line.startswith(f"{one.light}: ") for one in found.answer.columns[:1] for line in lines)
+    many = replace(found.answer, columns=found.answer.columns * 40)
+    lines = str(replace(found, answer=many)).splitlines()
+    assert len(lines) == 10
+    assert lines[-1].endswith("more columns: to_frame() has them.")
+
+
+def test_lights_are_of_the_reports_colours() -> None:
+    style = (ROOT / "plumbline" / "templates" / "elements" / "style.css").read_text()
+    assert {light: re.search(rf"--{light}: (#\w+);", style)[1] for light in _COLOURS} == _COLOURS  # type: ignore[index]
 
 
 def test_the_drawing_has_a_bar_for_each_column(found: NotebookFindings) -> None:

@@ -1,6 +1,7 @@
 """From a request to every process's settings: both ways in give the same, and what is wrong starts no process."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -164,7 +165,7 @@ def test_who_serves_a_federation_mounts_what_is_named(tmp_path: Path) -> None:
 
 
 def test_records_for_no_adversary_are_refused() -> None:
-    with pytest.raises(ValueError, match="no attack on predictions is asked for"):
+    with pytest.raises(ValueError, match="no attack that could use them is asked for"):
         AuditRequest.of(data="wine", auxiliary=5, attacks=("label_recovery",))
 
 
@@ -310,3 +311,10 @@ def test_a_local_federation_trains_under_the_protocol_that_it_is_asked_for(tmp_p
     for asked in ({"protocol": "shared"}, {"settings": {"protocol": "shared"}}):
         assert {one.protocol for one in start_local(tmp_path, **asked).values()} == {"shared"}
     assert {one.protocol for one in start_local(tmp_path).values()} == {"hu"}
+
+
+def test_a_network_without_torch_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vfl.learning.network.top", None)
+    with pytest.raises(ValueError, match=r"the label party trains a network with torch: pip install"):
+        Recipe(TABLES, settings={"learner": "network"}).checked()
+    Recipe(TABLES, settings={"learner": "linear"}).checked()

@@ -12,6 +12,7 @@ from defences import load
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.settings import SettingsError, load_settings
 from services.passive.form_count import FORMS, spent_in
+from tests.harness.parties import house, small_settings
 from tests.harness.restarts import IDS, Town, town
 
 NETWORK: dict[str, Any] = {"learner": "network", "backward": "plain", "learner_options": {"hidden": 2}}
@@ -115,3 +116,34 @@ print("torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(("own", "proposed"), [("shared", "plain"), ("shared", "paillier"), ("paillier", "plain")])
+def test_a_party_on_another_rung_refuses_and_says_what_to_set(tmp_path: Path, own: str, proposed: str) -> None:
+    mine, theirs = (
+        small_settings(
+            learner="network",
+            learner_options={"hidden": 2, "backward": one},
+            patience=0,
+            **({"cipher": "plain"} if one == "plain" else {}),
+        )
+        for one in (own, proposed)
+    )
+    with house(tmp_path, settings=theirs, passive_settings=mine) as home:
+        with pytest.raises(OutOfOrder, match=r"such as PLUMBLINE_BACKWARD: set them alike at every party"):
+            home.train()
+        assert home.passive["passive"]._session is None or home.passive["passive"]._session.joined is None
+
+
+@pytest.mark.parametrize(("rate", "is_told"), [(0.2, False), (1e8, True)])
+def test_numbers_that_leave_the_range_end_nothing_and_are_told_at_the_label_party_alone(
+    tmp_path: Path, rate: float, is_told: bool
+) -> None:
+    options = {"hidden": 3, "activation": "relu", "learning_rate": rate, "backward": "shared"}
+    settings = small_settings(learner="network", learner_options=options, patience=0)
+    with house(tmp_path, settings=settings) as home:
+        home.train()
+        remarks = home.record()["remarks"]
+        assert [one for one in remarks if "came near what backward=shared holds" in one] == remarks
+        assert bool(remarks) == is_told
+        assert home.record("passive")["remarks"] == []

@@ -88,6 +88,10 @@ class Network(Learner):
                 "optimiser=momentum or sgd."
             )
 
+    def check_label_party(self) -> None:
+        """Raises LearnerError without torch."""
+        _top_class()
+
     def terms(self) -> Mapping[str, str]:
         """The protocol and the cipher that carry the backward signal as its option says."""
         return _TERMS.get(self.backward, {})
@@ -143,8 +147,12 @@ class NetworkHalf:
 
 
 def _top(learner: Network, own: OwnData) -> "Top":
+    return _top_class()(learner.first_layers(own.classes, own.generator), learner.optimiser, learner.learning_rate)
+
+
+def _top_class() -> type["Top"]:
     try:
         from vfl.learning.network.top import Top
     except ImportError as error:
         raise LearnerError("the label party trains a network with torch: pip install 'plumbline[lab]'") from error
-    return Top(learner.first_layers(own.classes, own.generator), learner.optimiser, learner.learning_rate)
+    return Top

@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 
 from attacks.known_moments import known_moments
-from plumbline.audit.federating import write_knowledge
+from plumbline.audit.federating import write_knowledge, write_known_labels
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables
 from services.adversary.prior_knowledge import read_moments
-from services.common.settings import Settings
+from services.common.settings import Settings, load_settings
 from services.party.features import load_party_data
+from services.passive.server import known_labels
 from vfl.data import common_order, rows_of
 from vfl.learning import split_rows
 
@@ -56,6 +57,32 @@ def test_moments_are_over_all_that_is_not_judged(tmp_path: Path, records: int) -
     found = read_moments(changes["prior_knowledge"])
     np.testing.assert_array_equal(found.mean, expected.mean)
     np.testing.assert_array_equal(np.asarray(found.covariance), np.asarray(expected.covariance))
+
+
+def test_known_labels_are_of_training_records_and_some_are_left_to_judge(tmp_path: Path) -> None:
+    settings = AuditRequest.of(data="wine", parties=3, attacks=("own_part",), known_labels=12)
+    joined = JoinedTables(settings.recipe(settings.tables.party_settings).checked().settings(Path()))
+    path = write_known_labels(joined, AuditFolder(tmp_path), 12)
+    table = known_labels(load_settings(known_labels=path))
+    assert table is not None
+    rows = np.array([joined.ids.index(one) for one in table.ids])
+    assert len(np.intersect1d(rows, joined.split.train)) == 12
+    np.testing.assert_array_equal(table.features[:, 0], joined.labels[rows])
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ValueError, match="at least one must be left to judge"):
+        write_known_labels(joined, AuditFolder(tmp_path), len(joined.split.train))
+
+
+@pytest.mark.parametrize("cells", ["id,class\na,.5\n", "id,class\na,-1\n", "id,class\na,100\n", "id,x,y\na,1,0\n"])
+def test_what_tells_no_classes_is_refused_in_a_sentence(tmp_path: Path, cells: str) -> None:
+    (tmp_path / "labels.csv").write_text(cells)
+    with pytest.raises(ValueError, match="PLUMBLINE_KNOWN_LABELS needs ids"):
+        known_labels(load_settings(known_labels=str(tmp_path / "labels.csv")))
+
+
+def test_labels_for_no_adversary_are_refused() -> None:
+    with pytest.raises(ValueError, match="no attack of theirs is asked for"):
+        AuditRequest.of(data="wine", known_labels=5, attacks=("half_star",))
 
 
 def test_some_record_is_left_to_judge(tmp_path: Path) -> None:

@@ -30,3 +30,12 @@ def test_attacks_have_their_options_behind_their_names() -> None:
         AuditRequest.of(data="wine", attacks=("agnostic(base=ls)",), settings=settings)
     with pytest.raises(ValueError, match="Unknown attack 'giaa'"):
         AuditRequest.of(data="wine", attacks=("giaa(init=half)",))
+
+
+@pytest.mark.parametrize("settings", [{"learner": "network"}, {"backward": "plain"}])
+def test_a_network_is_installed_or_trained_in_the_federation(settings: dict[str, object]) -> None:
+    """`--hidden` alone installs one, as ever."""
+    assert AuditRequest.of(data="breast_cancer", hidden=(8,)).federation.settings == {}
+    assert not AuditRequest.of(data="breast_cancer", hidden=(8,)).federation.forwards
+    with pytest.raises(ValueError, match=r"--hidden installs a network .* drop one\. The units of --learner network"):
+        AuditRequest.of(data="breast_cancer", hidden=(8,), settings=settings)

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.tables import ExaminedTables, examine_tables, print_tables
+from plumbline.audit.tables import ExaminedTables, JoinedTables, examine_tables, print_tables
+from services.common.settings import Settings
 from vfl.data import ColumnPlan, TableError, TypedTable
 
 
@@ -117,6 +118,26 @@ def test_a_partys_name_picks_its_column(files: Files) -> None:
     found = examined(files.request(drop=("passive:age",), encode={"active:age": "onehot"}))
     assert names(found) == {"active": ["age", "job"], "passive": ["spent", "visits", "town"]}
     assert "encode" not in found.settings["passive"]
+
+
+def test_roles_of_columns_go_to_whichever_party_has_them(files: Files) -> None:
+    found = examined(files.request(public=("town",), sensitive=("spent", "active:age")))
+    assert (found.settings["passive"]["public"], found.settings["passive"]["sensitive"]) == (("town",), ("spent",))
+    assert found.settings["active"]["sensitive"] == ("age",)
+    assert "public" not in found.settings["active"]
+    assert "Did you mean 'spent'?" in faults(files.request(sensitive=("spend",)))[0]
+
+
+def test_roles_in_a_registered_data_set_are_checked_against_all_shares() -> None:
+    def joined(**roles: tuple[str, ...]) -> JoinedTables:
+        asked = AuditRequest.of(data="breast_cancer", **roles).tables
+        return JoinedTables({party: Settings(**own) for party, own in asked.party_settings.items()})
+
+    roles = joined(sensitive=("worst symmetry",), public=("mean *",))
+    assert roles.data["passive"].table.roles == {"worst symmetry": "sensitive"}
+    assert set(roles.data["active"].table.roles.values()) == {"public"}
+    with pytest.raises(ValueError, match=r"'worst symetry', which --sensitive names\. Did you mean 'worst symmetry'"):
+        joined(sensitive=("worst symetry",))
 
 
 def test_what_matches_nowhere_is_told_once(files: Files) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attacks import LEVELS
+from attacks.label_completion import own_classifier
 from plumbline.judge.training import label_verdicts, rarest_label
 from vfl.arrays import IntArray
 
@@ -49,6 +50,17 @@ def test_what_an_own_classifier_tells_is_not_the_federations() -> None:
     assert records.baseline.startswith("own classifier from")
     # Learned from records that training didn't tell of: 200 are left, so 1,000 aren't there.
     assert "1,000" not in records.baseline
+
+
+def test_who_knew_some_labels_is_measured_against_a_classifier_of_these_at_every_level() -> None:
+    known = np.arange(40)
+    rows = np.setdiff1d(ROWS, known)
+    verdicts = label_verdicts("x", TRUTH, TRUTH, rows, TELLING, known=known)
+    assert {one.baseline for one in verdicts[:-1]} == {"own classifier from the 40 known labels"}
+    classifier = own_classifier().fit(TELLING[known], TRUTH[known])
+    assert verdicts[0].e0 == pytest.approx((classifier.predict(TELLING[rows]) != TRUTH[rows]).mean())
+    named = classifier.predict(TELLING)
+    assert not any(one.is_exposed for one in label_verdicts("x", named, TRUTH, rows, TELLING, known=known))
 
 
 def test_half_of_the_labels_is_half_of_what_was_unknown() -> None:

@@ -321,6 +321,42 @@ def test_whether_a_value_is_there_is_part_of_the_answer(tmp_path: Path) -> None:
     assert found.parties[1].light == "amber"
 
 
+def test_what_became_a_code_or_nothing_is_said_and_never_green(tmp_path: Path) -> None:
+    """Amounts with a currency nobody knows are a code by frequency, or left out: neither says that they are safe."""
+    limit = Feature(np.arange(COUNT) % 5 / 4, "limit", "code", scale=4.0)
+    own = replace(typed([limit, Feature(TRUTH[:, 1], "age")]), dropped=np.array(["iban", "note"]))
+    estimate = np.column_stack([np.full(COUNT, 0.5), MEAN[:, 1]])
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": estimate}))
+    assert (
+        "If fintech joins with these 2 columns (2 more left out), bank can reconstruct none of them" in found.sentence
+    )
+    assert "Not measured as a number, but as a code: limit." in found.sentence
+    lights = {one.column: one.light for one in found.columns}
+    assert lights == {"age": "green", "limit": "grey"}
+    assert found.parties[1].light == "grey"
+    assert any("not measured as a number" in one.sentence for one in found.columns)
+
+
+def test_a_published_column_is_no_secret_and_a_sensitive_one_comes_first(tmp_path: Path) -> None:
+    own = replace(PASSIVE, roles=np.array(["public", "", "sensitive"]))
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": told(1, 1, 0.9)}))
+    assert [(one.column, one.role, one.light) for one in found.columns] == [
+        ("age", "sensitive", "red"),
+        ("emp.var.rate", "", "red"),
+        ("nr.employed", "public", "grey"),
+    ]
+    assert "Of 1 sensitive column, 1 can be told better than by guessing: age." in found.sentence
+    assert "Nothing is left to give away of 1 (nr.employed)." in found.sentence
+    assert found.columns[2].sentence == "nr.employed (public): published"
+    assert found.columns[0].sentence.startswith("age (sensitive): ")
+
+
+def test_a_sensitive_column_that_nobody_tells_is_said_to_be_safe(tmp_path: Path) -> None:
+    own = replace(PASSIVE, roles=np.array(["", "", "sensitive"]))
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": told(1, 0, 0)}))
+    assert "Of 1 sensitive column, none can be told." in found.sentence
+
+
 def test_a_column_of_a_few_huge_values_is_not_green_where_all_others_are_told(tmp_path: Path) -> None:
     cells = RNG.random(COUNT) / 100
     cells[0] = 1.0

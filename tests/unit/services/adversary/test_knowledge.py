@@ -21,11 +21,13 @@ from services.coordinator.kept_sessions import DATABASE
 from services.party.features import PartyData
 from services.party.model_file import packed, unpacked
 from services.party.served_models import SERVED
-from tests.harness.parties import active_data, party_data, values_of
+from services.passive.party import PassiveParty
+from tests.harness.parties import active_data, house, party_data, small_settings, values_of
 from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding, ScoreChannel, Temperature, Undeclared
 from vfl.data import Table
+from vfl.learning.confidence import unit_rows
 from vfl.learning.network.part import NetworkPart
 from vfl.learning.networks import DenseNetwork
 
@@ -275,3 +277,42 @@ def test_an_idle_host_asks_for_no_channel(tmp_path: Path, monkeypatch: pytest.Mo
         home.train()
     assert len(asked) == min(count, 1)
     assert AttackHost({}, None).is_idle
+
+
+def test_attacks_on_a_network_read_the_answers_that_were_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking again would be another answer about each record, and under fresh noise another one."""
+    spy, asked = Spy(), list[int]()
+    contribute = PassiveParty.contribute_scores
+
+    def counted(party: PassiveParty, caller: Any, session_id: str, request_id: int, rows: Any, *more: Any) -> bytes:
+        asked.append(len(rows))
+        return contribute(party, caller, session_id, request_id, rows, *more)
+
+    monkeypatch.setattr(PassiveParty, "contribute_scores", counted)
+    options = {"hidden": 4, "backward": "plain"}
+    with town(
+        tmp_path, learner="network", learner_options=options, attacks={"spy": spy}, validation_fraction=0.0
+    ) as home:
+        home.train()
+        tested = len(home.active._serving.newest.model.rows.test)  # type: ignore[union-attr]
+        home.scores(IDS[:3])
+        home.active._attacking.shutdown(wait=True)
+    assert asked == [tested, 3]
+    assert [view.n for view in spy.seen] == [tested, 3]
+    assert all(view.scores is not None and view.scores.shape[1] == 5 for view in spy.seen)
+
+
+def test_a_network_on_shared_weights_is_asked_for_no_class_rows(tmp_path: Path) -> None:
+    """Its label party has its first layer whole; what scores of chosen records tell are no rows of it."""
+    settings = small_settings(learner="network", learner_options={"hidden": 3, "backward": "shared"}, epochs=1)
+    with house(tmp_path, settings=settings) as home:
+        home.train()
+        newest = home.active._serving.newest
+        assert newest is not None
+        known = home.active._knowledge_of(newest)
+        tests = newest.model.rows.test
+        view = known.view(tests, home.active._scoring.answers(newest.model, tests.tolist()))
+    assert known.own_rows is None
+    own: Any = newest.model.part
+    assert view.weights_active is not None
+    np.testing.assert_array_equal(view.weights_active, unit_rows(own.own.weights)[:, :-1])

@@ -26,6 +26,7 @@ def attacked(
     is_rare = generator.random(RECORDS) < 0.3
     table = data_of(other)
     known = Table(tuple(table.ids[:KNOWN]), other[:KNOWN], tuple("abcde"))
+    known_labels = Table(tuple(table.ids[:KNOWN]), is_rare[:KNOWN, None].astype(np.float64), ("class",))
     settings = small_settings(
         learner="network",
         learner_options={"hidden": 6, "backward": backward},
@@ -44,6 +45,7 @@ def attacked(
         },
         active_adversary={"hidden_space": attacks.load("hidden_space"), "chosen_share": attacks.load("chosen_share")},
         known=known,
+        known_labels=known_labels,
     ) as home:
         home.train()
     run = RunFolder(folder)
@@ -60,6 +62,12 @@ def test_signals_in_the_clear_tell_labels_and_known_records_tell_columns(tmp_pat
     assert values.rows is not None
     assert np.abs(values.values - features[values.rows]).max() < 1e-4
     assert len(values.rows) >= 40
+    # A party isn't judged by labels that it knew.
+    own = run.found_labels("passive", "own_part")
+    assert own.known is not None
+    assert (outcomes["own_part"].facts["known_labels"], len(own.known)) == (KNOWN, KNOWN)
+    np.testing.assert_array_equal(own.judged_rows, np.setdiff1d(own.step_rows, own.known))
+    assert len(own.judged_rows) < len(np.unique(own.step_rows))
     for name in ON_LINEAR:
         assert f"{name} is on sessions of linear" in str(outcomes[name].reason)
 

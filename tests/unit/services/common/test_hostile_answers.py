@@ -147,6 +147,7 @@ def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hos
     [
         {"weights": np.zeros((2, 3))},
         {"activation": np.array("relu"), "weights_0": np.zeros((2, 3)), "biases_0": np.zeros(2)},
+        {"activation": np.array("relu"), "weights_0": np.zeros(2), "biases_0": np.zeros(())},
         {"activation": np.array("x"), "weights_0": np.zeros((2, 3)), "biases_0": np.zeros(3)},
         {
             "activation": np.array("relu"),
@@ -154,13 +155,29 @@ def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hos
             **{f"biases_{at}": np.zeros(3) for at in range(2)},
         },
     ],
-    ids=["another", "biases", "activation", "apart"],
+    ids=["another", "biases", "axes", "activation", "apart"],
 )
 def test_arrays_that_the_sessions_learner_cant_read_are_refused_in_a_sentence(arrays: dict[str, Any]) -> None:
     agreement = replace(AGREEMENT, plan=AGREEMENT.plan.changed(learner="installed"))
     with pytest.raises(InvalidMessage, match=r"^passive discloses no model: ") as error:
         disclosed_parts({"passive": arrays}, agreement)
     assert len(str(error.value)) < 800
+
+
+@pytest.mark.parametrize(
+    ("learner", "shape"),
+    [("network", (3, 4)), ("network", (2, 5)), ("network", (2, 0)), ("linear", (3, 1)), ("linear", (2, 3))],
+)
+def test_a_disclosed_model_of_another_shape_than_the_sessions_is_refused_in_a_sentence(
+    learner: str, shape: tuple[int, int]
+) -> None:
+    """Before an adversary puts it beside its own."""
+    options = {"hidden": 4} if learner == "network" else {}
+    agreement = replace(AGREEMENT, plan=AGREEMENT.plan.changed(learner=learner, **options))
+    with pytest.raises(InvalidMessage, match=r"^passive discloses no model: it doesn't fit its 2 columns"):
+        disclosed_parts({"passive": {"weights": np.zeros(shape)}}, agreement)
+    fitting = (2, 4 if learner == "network" else 1)
+    assert disclosed_parts({"passive": {"weights": np.zeros(fitting)}}, agreement) is not None
 
 
 def test_a_disclosed_model_is_read_array_by_array(dial: Dial) -> None:

@@ -157,7 +157,7 @@ def test_arrays_read_back_equal(tmp_path: Path) -> None:
     found = folder.estimates(4)
     assert set(found.by_attack) == {"posterior(prior=mean)"}
     np.testing.assert_array_equal(found.auxiliary_rows, ROWS[:2])
-    labels = FoundLabels(ROWS, ROWS, ROWS, ROWS, ROWS > 0, np.full((len(ROWS), 2), 0.5))
+    labels = FoundLabels(ROWS, ROWS, ROWS, ROWS, ROWS > 0, np.full((len(ROWS), 2), 0.5), ROWS[:2])
     folder.write_training_arrays("passive", "label_recovery", vars(labels))
     assert equal(folder.found_labels("passive", "label_recovery"), labels)
     values = {"passive-1": FoundValues(NUMBERS, ROWS), "active": FoundValues(NUMBERS[:, 0])}

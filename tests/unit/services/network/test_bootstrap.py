@@ -16,6 +16,7 @@ import pytest
 from services.common.run_files import RunFolderError
 from services.network.bootstrap import serve_until_stopped
 from services.network.transport import Transport
+from services.watching.tally import Tally
 from tests.harness.parties import small_settings
 
 
@@ -41,7 +42,7 @@ def test_a_signal_that_reaches_another_thread_stops_the_service(number: signal.S
         return ended
 
     transport: Any = SimpleNamespace(
-        identity=SimpleNamespace(name="active"), serve=lambda *_, **__: (SimpleNamespace(stop=stop), 1)
+        identity=SimpleNamespace(name="active"), tally=Tally(), serve=lambda *_, **__: (SimpleNamespace(stop=stop), 1)
     )
 
     def strike() -> None:
@@ -71,7 +72,7 @@ def test_a_service_whose_records_cant_be_written_says_so_before_it_listens(tmp_p
     def serve(*_: object) -> None:
         pytest.fail("it listens")
 
-    transport: Any = SimpleNamespace(identity=SimpleNamespace(name="active"), serve=serve)
+    transport: Any = SimpleNamespace(identity=SimpleNamespace(name="active"), tally=Tally(), serve=serve)
     settings = small_settings(run_dir=tmp_path / "runs")
     with pytest.raises(RunFolderError, match=rf"^This party's records can't be written to {tmp_path}/runs \(Not a dir"):
         serve_until_stopped(cast(Transport, transport), settings, [], {}, [])
@@ -83,7 +84,9 @@ def test_a_service_answers_while_it_computes() -> None:
     stop = threading.Event()
     stop.set()
     transport: Any = SimpleNamespace(
-        identity=SimpleNamespace(name="active"), serve=lambda *_, **__: (SimpleNamespace(stop=lambda _: stop), 1)
+        identity=SimpleNamespace(name="active"),
+        tally=Tally(),
+        serve=lambda *_, **__: (SimpleNamespace(stop=lambda _: stop), 1),
     )
     found: list[tuple[float, int]] = []
 

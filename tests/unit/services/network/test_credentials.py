@@ -1,6 +1,7 @@
 """What is refused before TLS begins, in one sentence, and files that are renewed while a party runs."""
 
 import datetime
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,25 @@ def test_an_operators_client_checks_its_pair_too(folder: Path, spoil: Callable[[
     spoil(folder)
     with pytest.raises(CertificateError, match=words):
         Federation.connect("127.0.0.1:1", folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to root")
+def test_a_key_of_roots_may_be_shown_to_the_services_group(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Kubernetes mounts a secret, for who isn't root; the rule is PostgreSQL's."""
+    files = CertificateFiles.of(folder, "passive")
+    files.key.chmod(0o440)
+    with pytest.raises(CertificateError, match="chmod 600"):
+        read_credentials(files, PASSIVE)
+    monkeypatch.setattr(os, "geteuid", lambda: 10_001)
+    read_credentials(files, PASSIVE)
+    for mode in (0o444, 0o460, 0o450):
+        files.key.chmod(mode)
+        with pytest.raises(CertificateError, match="chmod 600"):
+            read_credentials(files, PASSIVE)
+    files.key.chmod(0o440)
+    os.chown(files.key, 10_002, 10_001)
+    with pytest.raises(CertificateError, match="chmod 600"):
+        read_credentials(files, PASSIVE)
 
 
 def test_one_authority_of_a_bundle_is_enough(folder: Path) -> None:

@@ -29,6 +29,7 @@ from services.coordinator.servicer import PERMISSIONS as COORDINATOR_PERMISSIONS
 from services.network import admission, call_limits, occupancy
 from services.network.callers import INSTANCE_KEY
 from services.network.transport import Permissions, is_serving
+from services.network.versions import WIRE_KEY, WIRE_VERSION
 from services.passive.servicer import PERMISSIONS as PASSIVE_PERMISSIONS
 from services.protocol1.servicer import PERMISSIONS as EXCHANGE_PERMISSIONS
 from tests.harness.connections import NAMELESS, make_certificates, raw_channel, transport_of
@@ -49,6 +50,11 @@ PERMISSIONS: Permissions = {
 # Twice as many as the server once had threads.
 MANY = 64
 SECONDS = 20.0
+
+
+def said(instance: str) -> list[tuple[str, str]]:
+    """What a process of this release says of itself."""
+    return [(INSTANCE_KEY, instance), (WIRE_KEY, str(WIRE_VERSION))]
 
 
 class House(  # type: ignore[misc]  # two services have a call of one name
@@ -137,7 +143,7 @@ class Server:
             self.idle.wait(SECONDS)
 
         call = self.channel(caller).stream_unary(method)
-        return call.future(parts(), timeout=SECONDS, metadata=[(INSTANCE_KEY, instance)])
+        return call.future(parts(), timeout=SECONDS, metadata=said(instance))
 
     def hold_many(self, caller: str, method: str, first: bytes | None = None) -> list[Any]:
         """MANY idle calls, and a check that each is inside or refused."""
@@ -153,18 +159,18 @@ class Server:
 
     def send_key(self, caller: str, instance: str = "") -> None:
         stub = exchange_pb2_grpc.GradientExchangeStub(self.channel(caller))
-        stub.SendPublicKey(exchange_pb2.PublicKeyMessage(), timeout=SECONDS / 2, metadata=[(INSTANCE_KEY, instance)])
+        stub.SendPublicKey(exchange_pb2.PublicKeyMessage(), timeout=SECONDS / 2, metadata=said(instance))
 
     def send_nothing(self, method: str, instance: str) -> None:
         """A whole request of no message from one process of the passive party."""
         call = self.channel("passive").stream_stream(method)
-        assert not [*call(iter([]), timeout=SECONDS / 2, metadata=[(INSTANCE_KEY, instance)])][1:]
+        assert not [*call(iter([]), timeout=SECONDS / 2, metadata=said(instance))][1:]
 
     def check(self, instance: str) -> None:
         """A health check of one process of the passive party."""
         stub = health_pb2_grpc.HealthStub(self.channel("passive"))
         request = health_pb2.HealthCheckRequest()
-        stub.Check(request, timeout=SECONDS / 2, metadata=[(INSTANCE_KEY, instance)])  # type: ignore[attr-defined]
+        stub.Check(request, timeout=SECONDS / 2, metadata=said(instance))  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")

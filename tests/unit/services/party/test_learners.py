@@ -14,8 +14,10 @@ from services.common.settings import SettingsError, load_settings
 from tests.harness.documented_plugin import install, lay_out
 from tests.harness.exchanges import SMALL_PLAN, random_problem, run_together, wired
 from tests.harness.restarts import town
-from vfl.arrays import FloatArray
-from vfl.learning import registry, split_rows
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning import Forward, registry, split_rows
+from vfl.learning.learner import Step
+from vfl.learning.network import NetworkHalf
 
 _HEAD = """
 import threading
@@ -273,3 +275,29 @@ def test_a_learner_that_isnt_here_is_refused_with_those_that_are(
         load_settings(learner="least_squares", learner_options={"rat": 1.0})
     with pytest.raises(SettingsError, match="learning_rate is of learner=linear: give least_squares its own"):
         load_settings(learner="least_squares", learning_rate=0.1)
+
+
+def test_a_learner_forwards_once_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other products under the same mask would show the label party what their difference is."""
+    step = NetworkHalf.step
+
+    def twice(half: NetworkHalf, batch: IntArray) -> Step:
+        yield Forward(half.weights)
+        yield from step(half, batch)
+
+    monkeypatch.setattr(NetworkHalf, "step", twice)
+    with (
+        town(tmp_path, learner="network", learner_options={"backward": "plain"}) as home,
+        pytest.raises(FederationError, match="learner network forwards more than once in a step"),
+    ):
+        home.train()
+
+
+def test_a_label_party_without_torch_is_told_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vfl.learning.network.top", None)
+    with town(tmp_path, learner="network", learner_options={"backward": "plain"}) as home:
+        with pytest.raises(FederationError, match=r"trains a network with torch: pip install 'plumbline\[lab\]'"):
+            home.train()
+        assert home.passive()._session is None

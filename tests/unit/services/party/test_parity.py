@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
+from services.common.errors import OutOfOrder
+from services.party.party_training import PartyTraining
 from services.protocol1.formats import CipherFormats
 from tests.harness.exchanges import (
     SMALL_PLAN,
@@ -142,3 +144,17 @@ def test_keeping_an_earlier_epoch_gives_the_weights_that_it_ended_with() -> None
             training.keep_epoch(1)
         kept = [training.model.part.arrays()["weights"] for training in trainings.values()]
     assert largest_difference(kept, train_plainly(problem, replace(plan, epochs=2))) <= 1e-9
+
+
+def test_training_ends_once_and_its_remarks_are_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where weights are opened at the end, a job asks for it twice."""
+    monkeypatch.setattr(PartyTraining, "remarks", ["a promise that wasn't kept"])
+    with wired(random_problem(), replace(PLAN, cipher="plain")) as trainings:
+        run_together(trainings, 2)
+        for _ in range(2):
+            trainings["active"].keep_epoch(0)
+        with pytest.raises(OutOfOrder, match="Training has ended with epoch 0"):
+            trainings["active"].keep_epoch(1)
+    assert caplog.text.count("a promise that wasn't kept") == 1

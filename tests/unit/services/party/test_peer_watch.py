@@ -125,6 +125,22 @@ def test_a_busy_peer_that_answers_now_and_then_is_alive() -> None:
         assert watched.rounds() == ""
 
 
+@pytest.mark.parametrize("asleep", [8.0, 3600.0])
+def test_who_was_stopped_itself_blames_nobody(asleep: float) -> None:
+    # Once an active party that was stopped for 8 s said that the coordinator had not answered.
+    watched = Watched("coordinator", "passive", step_timeout=6.0)
+    watched.rounds(3)
+    watched.peers["coordinator"].answer = None
+    watched.rounds()
+    watched.now += asleep
+    # A question's deadline is over at once, perhaps before the next round.
+    watched.peers["coordinator"].open.pop()(SILENT)
+    assert watched.rounds(3) == ""
+    # Whoever goes on being silent is found as ever.
+    assert watched.until_lost() <= 0.75 * 6.0 + 2 * INTERVAL_SECONDS
+    assert str(watched.lost[0]).startswith("coordinator does not answer: nothing was heard of it for ")
+
+
 def test_an_answer_after_the_end_changes_nothing() -> None:
     watched = Watched("passive")
     watched.peers["passive"].answer = None

@@ -17,6 +17,7 @@ from services.party.record import RunRecord
 from services.party.session import PartySession, join
 from tests.harness.parties import party_data, small_settings
 from vfl.data.columns import EncodedColumn
+from vfl.data.typed_tables import TypedTable
 
 ROWS = np.arange(40)
 
@@ -42,9 +43,9 @@ class Noting(RunRecord):
         super().__init__(folder, "passive", TrafficMeter())
         self.begun: list[str] = []
 
-    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...]) -> None:
+    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...], table: TypedTable | None = None) -> None:
         self.begun.append(agreement.session_id)
-        super().begin(agreement, columns)
+        super().begin(agreement, columns, table)
 
 
 def context(folder: Path, settings: Settings, plan: TrainingPlan | None = None) -> PartyContext:

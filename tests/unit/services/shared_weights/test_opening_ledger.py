@@ -15,6 +15,7 @@ from plumbline.cli import app
 from services.common.errors import FederationError, OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.state_folder import StateFolder, StateInMemory, StateNotKept
+from services.shared_weights.opening import kept_words
 from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, opened_in
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 
@@ -39,6 +40,19 @@ def test_bits_add_up_over_sessions_of_the_same_records() -> None:
     content = state.read(LEDGER)
     assert content is not None
     assert opened_in(content) == {"passive": 144, "other": 48}
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"\xff", b"[]", b"{}", b'{"session": "s", "words": {}}', b'{"session": "s", "words": {"a": [1]}}']
+)
+def test_a_broken_word_of_an_opening_is_told_in_a_sentence_and_nothing_is_opened(content: bytes) -> None:
+    state, word = StateInMemory(), np.array([[1], [2]], dtype=object)
+    assert kept_words(state, "s", {"a": word})["a"].tolist() == [[1], [2]]
+    assert kept_words(state, "s", {"a": 7 * word})["a"].tolist() == [[1], [2]]
+    state.write("opening.json", content)
+    with pytest.raises(OutOfOrder, match=r"opening\.json of this party's state is broken: put the folder back"):
+        kept_words(state, "s", {"a": word})
+    assert state.read("opening.json") == content
 
 
 def test_what_cannot_be_counted_is_not_opened() -> None:

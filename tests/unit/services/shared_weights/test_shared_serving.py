@@ -1,7 +1,7 @@
 """Models whose weights stay shared: what is frozen, once, and what a request tells whom."""
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from services.shared_weights.shared_steps import SharedSteps, made_key
 from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.parties import ACTIVE, House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession
-from tests.harness.shared_wiring import as_session, run_all, wired_shares
+from tests.harness.shared_wiring import as_session, joined_weights, run_all, wired_shares
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine, PublicKey, to_bytes
 from vfl.learning.confidence import confidence_scores
@@ -55,21 +55,9 @@ def models_of(found: House) -> dict[str, PartyModel]:
     return models
 
 
-def joined(models: Mapping[str, PartyModel]) -> dict[str, FloatArray]:
-    """U + V of all, by whoever had every party's state."""
-    terms, found = SharedTerms(models["active"].agreement), {}
-    for name, model in models.items():
-        part, holder = model.part, models[terms.holder(name)].part
-        assert isinstance(part, SharedPart)
-        assert isinstance(holder, SharedPart)
-        v = [Engine().decrypt(holder.own_key, column) for column in part.by_output]
-        found[name] = terms.scores.sums([part.share, np.array(v, dtype=np.uint64).T]) * 2.0**16
-    return found
-
-
 def test_scores_are_those_of_the_weights_that_nobody_has(served: House) -> None:
     models = models_of(served)
-    weights = joined(models)
+    weights = joined_weights(models)
     newest = served.active._serving.newest
     assert newest is not None
     ids = ["id-3", "id-1", "id-17", "id-59"]
@@ -92,7 +80,7 @@ def test_a_label_party_with_chosen_columns_reads_its_own_class_rows_off_scores(s
         return served.active._scoring.scores(model, rows)
 
     found = own_class_rows(newest.model, score)
-    truth = joined(models_of(served))["active"].T
+    truth = joined_weights(models_of(served))["active"].T
     assert found is not None
     assert np.abs(found - (truth - truth[0])).max() < 1e-9
     assert asked == [1] * (newest.model.features.shape[1] + 1)

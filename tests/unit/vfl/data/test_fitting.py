@@ -19,6 +19,7 @@ from vfl.data import (
     FittedColumns,
     Table,
     TypedTable,
+    column_grids,
     fit_columns,
     fit_encoder,
     typed_table_of,
@@ -67,6 +68,20 @@ def test_each_kind_of_column_becomes_its_features() -> None:
         [1.00, 0, 0, 0, 1, 0, 1.0, 1.0],
     ]
     np.testing.assert_array_equal(fitted.transform(typed(MIXED)), expected)
+
+
+@pytest.mark.parametrize("kind", ["minmax", "standardise"])
+def test_dates_without_end_get_the_median_and_say_so(kind: EncoderKind) -> None:
+    cells = [10.0, np.inf, 30.0, np.nan, -np.inf, 20.0]
+    table = typed({"until": ("date", [*cells])})
+    fitted = fit_columns(table, ALL, kind)
+    assert names_of(fitted) == ["until", "until is missing", "until has no end", "until has no beginning"]
+    assert [one.kind for one in fitted.columns] == ["date", "missing", "missing", "missing"]
+    made = fitted.transform(table)
+    np.testing.assert_array_equal(made[:, 1:], [[0, 0, 0], [0, 1, 0], [0, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 0]])
+    days = fitted.columns[0].offset + fitted.columns[0].scale * made[:, 0]
+    assert days == pytest.approx([10, 20, 30, 20, 20, 20])
+    assert len(column_grids(table, kind)) == 4
 
 
 def test_numbers_come_out_as_the_encoder_of_numbers_makes_them_bit_for_bit() -> None:

@@ -83,6 +83,27 @@ def repeated(*cells: Any) -> list[Any]:
             [19753, 19754],
         ),
         (["31.01.2024", "?"], "date", "dates from 2024-01-31 to 2024-01-31, day first, 50 %", "2 features: days", None),
+        # What banks write for "for ever" is no day, whatever it is written as and however many rows have it.
+        (
+            ["2024-01-31", "2023-02-01", *["9999-12-31"] * 8],
+            "date",
+            "dates from 2023-02-01 to 2024-01-31, 32 rows with no end",
+            "2 features: days since 1970, and whether it has no end",
+            [19753, 19389, float("inf")],
+        ),
+        (
+            ["31.12.9999", "01.01.0001", "31.01.2024", ""],
+            "date",
+            "dates from 2024-01-31 to 2024-01-31, day first, 10 rows with no end, 10 rows with no beginning, 25 %",
+            "4 features: days since 1970, and whether it is missing, and whether it has no end, and whether it has no",
+            [float("inf"), -float("inf"), 19753],
+        ),
+        (["1066-10-14", "1215-06-15", "1492-10-12", "1517-10-31"], "date", "dates from 1066-10-14", "1 feature", None),
+        (["1.234,50 EUR", "12,00 EUR"], "number", "numbers from 12 to 1,234 with", "1 feature", [1234.5, 12]),
+        (["CHF 12.-", "CHF 1'200.50"], "number", "numbers from 12 to 1,200", "1 feature", [12, 1200.5]),
+        (["(12.30)", "7"], "number", "numbers from -12.3 to 7", "1 feature", [-12.3, 7]),
+        (["12,5 %", "7 %"], "number", "numbers from 7 to 12.5 with", "1 feature", [12.5, 7]),
+        (["1 234", "7"], "number", "numbers from 7 to 1,234", "1 feature", [1234, 7]),
         (["07", "12"], "onehot", "2 categories", "2 features", ["07", "12"]),
         (["same"], "drop", "the same value in every row", "left out: every row has the same value", []),
         ([5.5], "drop", "the same value in every row", "left out", []),
@@ -116,6 +137,18 @@ def test_what_a_column_becomes(
         (list(range(7, 127)), "number", "numbers from 7 to 126", "if it is an id, drop the column"),
         (repeated("01/02/2024", "03/04/2024"), "date", "dates from 2024-02-01", "Days and months can't be told apart"),
         (repeated("1,234", "5,678"), "number", "numbers from 1,234", "Commas in it may separate thousands"),
+        (
+            ["secret", "4508", "9999-12-31", "secret"],
+            "onehot",
+            "3 categories",
+            "1 cell (first in row 2) read as numbers, and 3 cells (first in row 1) don't",
+        ),
+        (
+            repeated("secret", "2024-01-31"),
+            "onehot",
+            "2 categories",
+            "20 cells (first in row 2) read as dates, and 20 cells (first in row 1) don't",
+        ),
         (repeated("1", "2", "inf"), "number", "numbers from 1 to 2, 32 % missing", "held infinity"),
     ],
 )
@@ -316,6 +349,18 @@ def test_every_source_gives_the_same_features(tmp_path: Path, ending: str) -> No
     np.testing.assert_array_equal(made, expected)
 
 
+def test_roles_are_of_columns_that_are_there_and_one_each(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,age,pay,paid\n1,30,5,1\n2,40,6,2\n")
+    table = read(str(path))
+    assert table.with_roles(["age"], ["pa*"]).roles == {"age": "public", "pay": "sensitive", "paid": "sensitive"}
+    with pytest.raises(TableError, match="There is no column to call public 'agee'"):
+        table.with_roles(["agee"], [])
+    with pytest.raises(TableError, match="'pay' can't be both public and sensitive"):
+        table.with_roles(["pay"], ["p*"])
+    assert not table.with_roles(["of another share"], [], is_share=True).roles
+
+
 def test_columns_of_odd_types(tmp_path: Path) -> None:
     source = tmp_path / "t.parquet"
     frame = pd.DataFrame(
@@ -327,17 +372,19 @@ def test_columns_of_odd_types(tmp_path: Path) -> None:
             "gap": pd.array([1, None, 3], dtype="Int64"),
             "lists": [[1], [2], [3]],
             "moments": [datetime.date(2024, 1, 1), None, datetime.date(2024, 1, 3)],
+            "until": [datetime.date(9999, 12, 31), datetime.date(2024, 1, 1), datetime.date(2024, 1, 3)],
         }
     )
     frame.to_parquet(source)
     table = read(str(source))
-    assert [plan.encoding for plan in table.plans] == ["number", "number", "onehot", "number", "drop", "date"]
+    assert [plan.encoding for plan in table.plans] == ["number", "number", "onehot", "number", "drop", "date", "date"]
     assert table.frame["spans"].tolist() == [1, 2, 3]
     assert table.frame["known"].tolist() == ["b", "a", "b"]
     assert "2 categories" in table.plans[2].found
     assert table.frame["exact"].tolist()[:2] == [1.5, 2]
     assert math.isnan(table.frame["gap"][1])
     assert table.frame["moments"][2] == 19725
+    assert table.frame["until"].tolist() == [math.inf, 19723, 19725]
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,23 +1,17 @@
 """The halves of a network, trained in one place, against the same network written in plain torch."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
+from scripts.network_accuracies import in_plain_torch
 from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, OwnData, VerticalData, registry
 from vfl.learning.network import Network, NetworkPart, ReferenceTraining, train_network
 
 SCHEDULE = BatchSchedule(np.arange(60), 16, seed=3)
 EPOCHS = 3
-OPTIMISERS: dict[str, Any] = {
-    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
-    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1),
-}
 
 
 def a_table(*widths: int, classes: int = 3) -> VerticalData:
@@ -38,34 +32,7 @@ def first_parts(learner: Network, data: VerticalData) -> list[NetworkPart]:
     return train_network(learner, data, SCHEDULE, epochs=0, generators=generators).parts  # type: ignore[return-value]
 
 
-def in_plain_torch(learner: Network, data: VerticalData) -> tuple[FloatArray, FloatArray]:
-    """Weights of the first layer, and scores of all records, of a network that torch trains as a whole."""
-    parts = first_parts(learner, data)
-    top = parts[0].top
-    assert top is not None
-    features, labels = torch.from_numpy(np.hstack(data.blocks)), torch.from_numpy(data.labels)
-    first = torch.from_numpy(np.vstack([part.weights for part in parts])).requires_grad_()
-    widths = [learner.hidden, *([learner.upper] if learner.upper else []), data.classes]
-    layers = [torch.nn.Linear(inputs, outputs, dtype=torch.float64) for inputs, outputs in pairwise(widths)]
-    act: Any = torch.nn.Tanh if learner.activation == "tanh" else torch.nn.ReLU
-    with torch.no_grad():
-        for layer, weight, bias in zip(layers, top.weights, top.biases, strict=True):
-            layer.weight.copy_(torch.from_numpy(weight.T.copy()))
-            layer.bias.copy_(torch.from_numpy(bias))
-    model = torch.nn.Sequential(*[one for layer in layers for one in (act(), layer)])
-    optimiser = OPTIMISERS[learner.optimiser]([first, *model.parameters()])
-    for epoch in range(EPOCHS):
-        for batch in SCHEDULE.epoch(epoch):
-            optimiser.zero_grad()
-            loss: Any = torch.nn.functional.cross_entropy(model(features[batch] @ first), labels[batch])
-            loss.backward()
-            optimiser.step()
-    with torch.no_grad():
-        scores: FloatArray = torch.softmax(model(features @ first), dim=1).numpy()
-    return first.detach().numpy(), scores
-
-
-@pytest.mark.parametrize("optimiser", list(OPTIMISERS))
+@pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
 @pytest.mark.parametrize(
     ("widths", "options"),
     [((4, 5), {}), ((3, 4, 2), {"upper": 6, "activation": "relu"}), ((4, 5), {"hidden": 1})],
@@ -75,10 +42,12 @@ def test_halves_of_two_and_three_parties_train_what_torch_trains(
 ) -> None:
     learner, data = Network(optimiser=optimiser, **options), a_table(*widths)
     found = trained(learner, data)
-    weights, scores = in_plain_torch(learner, data)
+    first = first_parts(learner, data)
+    batches = (batch for epoch in range(EPOCHS) for batch in SCHEDULE.epoch(epoch))
+    weights, scores = in_plain_torch(learner, first, data, batches)
     assert np.abs(np.vstack([part.weights for part in found.parts]) - weights).max() <= 1e-10
     assert np.abs(found.scores(data.blocks) - scores).max() <= 1e-10
-    moved = np.vstack([part.weights for part in first_parts(learner, data)]) - weights
+    moved = np.vstack([part.weights for part in first]) - weights
     assert np.abs(moved).max() > 0.01
 
 

@@ -1,0 +1,76 @@
+"""How often a planted trigger makes a network say what its party chose, beside networks that nobody planted one in.
+
+A column's largest value may mean a class by itself. So the same plan is trained once more with honest messages, from
+the parties' own tables in one place (SIMULATION), and shown the same trigger.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from services.common.identity import Role
+from services.common.run_folder import RunFolder
+from services.party.party_model import rows_of_plan
+from vfl.arrays import FloatArray
+from vfl.data.grids import WIDTHS
+from vfl.learning import VerticalData
+from vfl.learning.network import Network, train_network
+from vfl.learning.network.part import NetworkPart
+
+
+def judged_trigger(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
+    """Show the trigger in records of other classes, the test records where there are any.
+
+    Returns:
+        ``success``: the share of what neither the clean records nor the honest network have of the class that the
+        trigger turned into it; ``resolved``, and in ``details`` the three shares.
+
+    Raises:
+        ValueError: without such records, or of a model that is no network.
+    """
+    found, agreement = folder.found_trigger(party, attack), folder.record(Role.ACTIVE).agreement
+    if agreement is None or not isinstance(family := agreement.plan.family, Network):
+        raise ValueError("a trigger is judged in a network that the federation trained")
+    names, labels = [one.name for one in agreement.parties], folder.labels()
+    chosen, split = int(np.bincount(labels[found.rows]).argmax()), rows_of_plan(agreement.plan, len(labels))
+    rows = split.test if len(split.test) else np.setdiff1d(np.arange(len(labels)), found.rows)
+    rows = rows[labels[rows] != chosen]
+    if not len(rows):
+        raise ValueError("no record of another class is left to judge")
+    tables, own = [folder.features(name) for name in names], folder.features(party)
+    if own.steps is None:
+        raise ValueError("this run doesn't say what a column's steps are")
+    widths = ["full"] * own.features.shape[1] if own.widths is None else own.widths.tolist()
+    order = np.argsort([WIDTHS.index(width) for width in widths], kind="stable")
+    column = int(order[found.column[0]])
+    clean = [one.features[rows] for one in tables]
+    shown = [block.copy() for block in clean]
+    shown[names.index(party)][:, column] = found.trigger[0] * own.steps[column]
+    parts = [NetworkPart.of(folder.part(name)) for name in names]
+    data = VerticalData([one.features for one in tables], labels, agreement.classes)
+    honest = train_network(
+        family,
+        data,
+        agreement.plan.schedule(split.train),
+        epochs=agreement.plan.epochs,
+        generators=np.random.default_rng(0).spawn(len(names)),
+    ).parts
+    shares = {
+        "with_trigger": _of_class(parts, shown, chosen),
+        "clean": _of_class(parts, clean, chosen),
+        "honest_with_trigger": _of_class(honest, shown, chosen),
+    }
+    known = max(shares["clean"], shares["honest_with_trigger"])
+    success = max(0.0, (shares["with_trigger"] - known) / (1 - known)) if known < 1 else 0.0
+    return {
+        "success": success,
+        "resolved": 1.0,
+        "details": {"class": chosen, "records": len(rows), **{name: round(one, 4) for name, one in shares.items()}},
+    }
+
+
+def _of_class(parts: Sequence[NetworkPart], blocks: Sequence[FloatArray], chosen: int) -> float:
+    """The share of records that a network takes for the class."""
+    joined = sum(part.shares(block) for part, block in zip(parts, blocks, strict=True))
+    return float((parts[0].scores(np.asarray(joined)).argmax(axis=1) == chosen).mean())

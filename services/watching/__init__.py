@@ -1,0 +1,1 @@
+"""How an owner watches its own process: a tally of what was answered and refused, its metrics, its audit log."""
