@@ -1,5 +1,6 @@
 """How a party enters a session: it joins, consents, gets ready to train, counts what its answers tell, and records."""
 
+import gc
 import hashlib
 import logging
 from dataclasses import dataclass, replace
@@ -166,6 +167,9 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
         FederationError: when the coordinator refuses, or when this party couldn't keep its model or its records, or
             can't encode these rows.
     """
+    # Parts of a session refer to each other, and Python looks for such rarely: without this, keys and records of many
+    # sessions before stay in memory.
+    gc.collect()
     context.record.check()
     # A full disk is told before the work, not when a model is ready.
     check_room(context.state)

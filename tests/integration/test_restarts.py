@@ -16,6 +16,7 @@ import pytest
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import LocalProcesses
 from services.network.health import PREDICTIONS, is_serving, session_service
+from services.watching.audit_log import verify
 from tests.harness.processes import QUICK, dial, local_processes
 from vfl.arrays import FloatArray
 
@@ -113,6 +114,11 @@ def test_predictions_of_an_undefended_model_go_on_after_any_kill(tmp_path: Path)
         with operator(processes) as after:
             status = after.status()
             assert (status.stage, status.failure, status.obstacle) == ("serving", "", "")
+        for name in names:
+            log = (processes.state(name) / "audit-log" / "000001.jsonl").read_text()
+            assert verify(processes.state(name)).last == len(log.splitlines())
+            # Of before the kills, and of after them.
+            assert log.count('"kind": "scores"') > 5
 
 
 def test_predictions_under_score_defences_of_three_parties_go_on_after_kills(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from statistics import median
 
 from tests.harness.children import children_of
 
-# A process's first rounds load what later ones use.
-WARM_UP = 4
+# A process's first rounds load what later ones use, and fill what it remembers.
+WARM_UP = 8
 # Rounds further apart show growth, closer ones noise; of fewer pairs nothing is said.
 APART, LEAST_PAIRS = 4, 20
 
@@ -28,7 +28,7 @@ class Resource:
     most: float
 
 
-MEMORY = Resource("memory (KiB)", 128)
+MEMORY = Resource("memory (KiB)", 256)
 DESCRIPTORS = Resource("descriptors", 0.1)
 THREADS = Resource("threads", 0.1)
 CHILDREN = Resource("children", 0.05)

@@ -17,7 +17,7 @@ from tests.soak.resources import MEMORY, THREADS, WARM_UP, Samples
 from tests.soak.run import Soak, soaking
 from tests.soak.served import Broken, Counts
 
-ROUNDS = 45
+ROUNDS = 60
 
 
 def samples_of(a_round: float, *, lives: int, noise: float = 400, seed: int = 0) -> Samples:

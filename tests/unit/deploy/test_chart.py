@@ -46,6 +46,7 @@ EVERYTHING: dict[str, Any] = {
         "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
         "to": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 443}]}],
     },
+    "metrics": {"enabled": True, "from": [{"namespaceSelector": {"matchLabels": {"name": "watching"}}}]},
     "refuseDisruption": True,
     "nodeSelector": {"a": "b"},
     "tolerations": [{"key": "a", "operator": "Exists"}],
@@ -173,6 +174,7 @@ def test_the_service_starts_with_what_the_pod_gives_it(
     assert settings.listen == f"0.0.0.0:{container['ports'][0]['containerPort']}"
     volumes = {one["name"]: one for one in manifests["StatefulSet"]["spec"]["template"]["spec"]["volumes"]}
     mounted = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+    assert bool(settings.metrics) == (name == "everything")
     assert str(settings.state_dir).startswith("/var/lib/plumbline/")
     assert mounted["/var/lib/plumbline"] == "state"
     sources = volumes[mounted[str(settings.certs)]]["projected"]["sources"]
@@ -214,7 +216,9 @@ def test_nobody_else_may_call_and_nobody_else_is_called(tmp_path: Path, name: st
     federation = {"podSelector": {"matchLabels": {"app.kubernetes.io/part-of": "plumbline"}}}
     more = [{"ipBlock": {"cidr": "10.0.0.0/8"}}] if name == "everything" else []
     # A rule without a peer is one for everybody.
-    assert [one["from"] for one in policy["ingress"]] == [[federation, *more]]
+    watching = [EVERYTHING["metrics"]["from"]] if name == "everything" else []
+    assert [one["from"] for one in policy["ingress"]] == [[federation, *more], *watching]
+    assert [one["ports"][0]["port"] for one in policy["ingress"]] == ["grpc", *(["metrics"] if watching else [])]
     to = [one.get("to") for one in policy["egress"]]
     assert to == [[federation], None, *([more] if more else [])]
     assert {one["port"] for one in policy["egress"][1]["ports"]} == {53}

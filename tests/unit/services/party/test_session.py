@@ -1,5 +1,6 @@
 """Entering a session: what is refused leaves nothing behind."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from services.party.context import PartyContext
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.party.session import PartySession, join
-from tests.harness.parties import party_data, small_settings
+from tests.harness.parties import house, party_data, small_settings
+from vfl.crypto import PrivateKey
 from vfl.data.columns import EncodedColumn
 from vfl.data.typed_tables import TypedTable
 
@@ -88,3 +90,26 @@ def test_terms_that_are_refused_leave_no_record(tmp_path: Path, refuses: str) ->
     assert isinstance(made.record, Noting)
     assert made.record.begun == []
     assert list(tmp_path.iterdir()) == []
+
+
+def keys_held() -> int:
+    """Private keys in this process's memory."""
+    return sum(isinstance(one, PrivateKey) for one in gc.get_objects())
+
+
+@pytest.mark.parametrize("protocol", ["hu", "shared"])
+def test_keys_of_sessions_before_do_not_stay_in_memory(tmp_path: Path, protocol: str) -> None:
+    """Once a party that nobody restarted held those of dozens of sessions: Python's collector looks rarely."""
+    settings = small_settings(protocol=protocol, epochs=1, patience=0, batch_size=19)
+    held = []
+    gc.disable()
+    try:
+        with house(tmp_path, settings=settings) as home:
+            for _ in range(5):
+                home.train()
+                held.append(keys_held())
+    finally:
+        gc.enable()
+    assert held[0] > 0
+    # Of the session that ended last, and the one before it: no more for each.
+    assert held[4] <= held[2]
