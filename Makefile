@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the native kernel is made from: an installation compiles it, and so does make when they have changed since.
 KERNEL_SOURCES := vfl/crypto/native/build.py $(wildcard vfl/crypto/native/*.[ch])
 
-.PHONY: demo test planted mutants studies hostile soak benchmarks lint platforms release docs protos clean
+.PHONY: demo test planted mutants studies hostile interruptions soak benchmarks lint platforms release docs protos clean
 
 demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
@@ -38,6 +38,10 @@ SOAK_SECONDS ?= 1200
 SOAK_SEED ?=
 soak: $(VENV)/.installed-dev $(VENV)/.kernel
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
+# Trainings in which a party is killed at 30 random places for each role, with two and three parties: some minutes.
+interruptions: $(VENV)/.installed-dev $(VENV)/.kernel
+	INTERRUPTIONS=30 OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault/test_interrupted_trainings.py
 
 # Every subject of `plumbline bench`, and docs/benchmarks.md made from what was found: about ten minutes, alone on the
 # machine. Beside ours stand what is installed of phe, sf-heu and openmined-psi.

@@ -48,6 +48,8 @@ class JobStatus:
         validation_loss: of the last epoch that was validated, in nats; None before its end.
         seconds_left: until the stage's end, at the pace of its steps so far; None before the first one.
         at_work: which attack is; empty elsewhere.
+        waiting_for: who is away, where the training was interrupted.
+        waiting_since: when that was, in seconds since 1970; None while it goes on.
     """
 
     steps_done: int = 0
@@ -57,6 +59,8 @@ class JobStatus:
     validation_loss: float | None = None
     seconds_left: float | None = None
     at_work: str = ""
+    waiting_for: tuple[str, ...] = ()
+    waiting_since: float | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class FederationStatus:
             session_id=message.session_id,
             parties=tuple(PartyStatus(**_given(one)) for one in message.parties),
             aligned_rows=message.aligned_rows or None,
-            job=JobStatus(**_given(message.job)) if message.HasField("job") else None,
+            job=_job_of(message.job) if message.HasField("job") else None,
             test=ScoreQuality(**_given(message.test)) if message.HasField("test") else None,
             class_names=tuple(message.class_names),
             warnings=tuple(message.warnings),
@@ -115,6 +119,10 @@ class FederationStatus:
     def content(self) -> dict[str, Any]:
         """All of it as JSON stores it."""
         return {**asdict(self), "own_plan": self.own_plan.terms}
+
+
+def _job_of(message: active_pb2.JobStatus) -> JobStatus:
+    return JobStatus(**{**_given(message), "waiting_for": tuple(message.waiting_for)})
 
 
 def _given(message: Message) -> dict[str, Any]:
@@ -171,6 +179,9 @@ def _protocol_line(status: FederationStatus) -> str:
 
 def _job_facts(stage: str, job: JobStatus) -> list[str]:
     facts = []
+    if job.waiting_since is not None:
+        since = time.strftime("%H:%M", time.localtime(job.waiting_since))
+        facts.append(f"waiting for {' and '.join(map(shown, job.waiting_for)) or 'the others'} since {since}")
     if job.steps_planned:
         unit = _UNITS.get(stage, "step")
         facts.append(f"{unit} {job.steps_done:,} of {job.steps_planned:,}")

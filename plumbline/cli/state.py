@@ -47,6 +47,7 @@ def clear(
     from services.common.state_folder import StateFolder, owner_of
     from services.coordinator.kept_sessions import DATABASE
     from services.party.served_models import CANDIDATE, SERVED
+    from services.party.training_log import OF_A_TRAINING
     from services.passive.submissions import SUBMISSIONS
 
     with plain_errors():
@@ -58,7 +59,8 @@ def clear(
                 console_out.print("Nothing was changed.")
                 return
             # The database after its log, which would be taken for that of the next one.
-            for name in (SERVED, CANDIDATE, SUBMISSIONS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
+            of_models = (SERVED, CANDIDATE, SUBMISSIONS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE)
+            for name in (*OF_A_TRAINING, *of_models):
                 state.remove(name)
             console_out.print(f"{owner.name} has forgotten its models. Train again.")
 

@@ -226,6 +226,8 @@ class JobStatus(_message.Message):
     VALIDATION_LOSS_FIELD_NUMBER: _builtins.int
     SECONDS_LEFT_FIELD_NUMBER: _builtins.int
     AT_WORK_FIELD_NUMBER: _builtins.int
+    WAITING_FOR_FIELD_NUMBER: _builtins.int
+    WAITING_SINCE_FIELD_NUMBER: _builtins.int
     steps_done: _builtins.int
     """Of the stage at work, counted as in JobProgress; 0 where it has none."""
     steps_planned: _builtins.int
@@ -238,6 +240,11 @@ class JobStatus(_message.Message):
     """Until the stage's end, at the pace of its steps so far; absent before the first one."""
     at_work: _builtins.str
     """Which attack is at work; empty elsewhere."""
+    waiting_since: _builtins.float
+    @_builtins.property
+    def waiting_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of a training that was interrupted: who is away, and since when it waits, in seconds since 1970. Absent while it goes on."""
+
     def __init__(
         self,
         *,
@@ -248,19 +255,25 @@ class JobStatus(_message.Message):
         validation_loss: _builtins.float | None = ...,
         seconds_left: _builtins.float | None = ...,
         at_work: _builtins.str = ...,
+        waiting_for: _abc.Iterable[_builtins.str] | None = ...,
+        waiting_since: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "seconds_left", b"seconds_left", "validation_loss", b"validation_loss"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "_waiting_since", b"_waiting_since", "seconds_left", b"seconds_left", "validation_loss", b"validation_loss", "waiting_since", b"waiting_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "at_work", b"at_work", "epochs_done", b"epochs_done", "epochs_planned", b"epochs_planned", "seconds_left", b"seconds_left", "steps_done", b"steps_done", "steps_planned", b"steps_planned", "validation_loss", b"validation_loss"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "_waiting_since", b"_waiting_since", "at_work", b"at_work", "epochs_done", b"epochs_done", "epochs_planned", b"epochs_planned", "seconds_left", b"seconds_left", "steps_done", b"steps_done", "steps_planned", b"steps_planned", "validation_loss", b"validation_loss", "waiting_for", b"waiting_for", "waiting_since", b"waiting_since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seconds_left: _TypeAlias = _typing.Literal["seconds_left"]  # noqa: Y015
     _WhichOneofArgType__seconds_left: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left"]  # noqa: Y015
     _WhichOneofReturnType__validation_loss: _TypeAlias = _typing.Literal["validation_loss"]  # noqa: Y015
     _WhichOneofArgType__validation_loss: _TypeAlias = _typing.Literal["_validation_loss", b"_validation_loss"]  # noqa: Y015
+    _WhichOneofReturnType__waiting_since: _TypeAlias = _typing.Literal["waiting_since"]  # noqa: Y015
+    _WhichOneofArgType__waiting_since: _TypeAlias = _typing.Literal["_waiting_since", b"_waiting_since"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds_left) -> _WhichOneofReturnType__seconds_left | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validation_loss) -> _WhichOneofReturnType__validation_loss | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__waiting_since) -> _WhichOneofReturnType__waiting_since | None: ...
 
 Global___JobStatus: _TypeAlias = JobStatus  # noqa: Y015
 

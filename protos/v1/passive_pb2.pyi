@@ -147,6 +147,106 @@ class StepReport(_message.Message):
 Global___StepReport: _TypeAlias = StepReport  # noqa: Y015
 
 @_typing.final
+class TrainingPlace(_message.Message):
+    """How far a party has come in a training that was interrupted. Nothing of what it holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPLETED_FIELD_NUMBER: _builtins.int
+    ANSWERED_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    completed: _builtins.int
+    """Steps that it has completed."""
+    @_builtins.property
+    def answered(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnsweredStep]:
+        """What it has answered, of the last two steps."""
+
+    @_builtins.property
+    def asked(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of whom it still has its own question of the step after those completed."""
+
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Steps that all have passed over, of the last two."""
+
+    def __init__(
+        self,
+        *,
+        completed: _builtins.int = ...,
+        answered: _abc.Iterable[Global___AnsweredStep] | None = ...,
+        asked: _abc.Iterable[_builtins.str] | None = ...,
+        skipped: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "asked", b"asked", "completed", b"completed", "skipped", b"skipped"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TrainingPlace: _TypeAlias = TrainingPlace  # noqa: Y015
+
+@_typing.final
+class AnsweredStep(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    PEERS_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    @_builtins.property
+    def peers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Whose sums."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        peers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["peers", b"peers", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnsweredStep: _TypeAlias = AnsweredStep  # noqa: Y015
+
+@_typing.final
+class ResumeTrainingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    ANSWERED_BY_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    step: _builtins.int
+    """The first step that is done again; the callee has completed as many, or one more."""
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of this step and the next: which nobody does."""
+
+    @_builtins.property
+    def answered_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Who has answered the callee's question of its next step: there it asks the same again."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        step: _builtins.int = ...,
+        skipped: _abc.Iterable[_builtins.int] | None = ...,
+        answered_by: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by", b"answered_by", "session_id", b"session_id", "skipped", b"skipped", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeTrainingRequest: _TypeAlias = ResumeTrainingRequest  # noqa: Y015
+
+@_typing.final
 class FinishTrainingRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -65,6 +65,16 @@ class PassiveStub(object):
                 request_serializer=protos_dot_v1_dot_passive__pb2.RunEpochRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_passive__pb2.StepReport.FromString,
                 _registered_method=True)
+        self.StopTraining = channel.unary_unary(
+                '/plumbline.v1.Passive/StopTraining',
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_passive__pb2.TrainingPlace.FromString,
+                _registered_method=True)
+        self.ResumeTraining = channel.unary_unary(
+                '/plumbline.v1.Passive/ResumeTraining',
+                request_serializer=protos_dot_v1_dot_passive__pb2.ResumeTrainingRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
         self.FinishTraining = channel.unary_unary(
                 '/plumbline.v1.Passive/FinishTraining',
                 request_serializer=protos_dot_v1_dot_passive__pb2.FinishTrainingRequest.SerializeToString,
@@ -130,6 +140,21 @@ class PassiveServicer(object):
 
     def RunEpoch(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopTraining(self, request, context):
+        """After an interruption: ends what is left of the step at work, and tells how far the party has come. ABORTED is what
+        calls of an interrupted training answer until ResumeTraining.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeTraining(self, request, context):
+        """Goes back to a step that all parties can go on from, with new keys, which ShowPublicKey shows.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -200,6 +225,16 @@ def add_PassiveServicer_to_server(servicer, server):
                     servicer.RunEpoch,
                     request_deserializer=protos_dot_v1_dot_passive__pb2.RunEpochRequest.FromString,
                     response_serializer=protos_dot_v1_dot_passive__pb2.StepReport.SerializeToString,
+            ),
+            'StopTraining': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopTraining,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_passive__pb2.TrainingPlace.SerializeToString,
+            ),
+            'ResumeTraining': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeTraining,
+                    request_deserializer=protos_dot_v1_dot_passive__pb2.ResumeTrainingRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
             'FinishTraining': grpc.unary_unary_rpc_method_handler(
                     servicer.FinishTraining,
@@ -389,6 +424,60 @@ class Passive(object):
             '/plumbline.v1.Passive/RunEpoch',
             protos_dot_v1_dot_passive__pb2.RunEpochRequest.SerializeToString,
             protos_dot_v1_dot_passive__pb2.StepReport.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopTraining(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Passive/StopTraining',
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_passive__pb2.TrainingPlace.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeTraining(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Passive/ResumeTraining',
+            protos_dot_v1_dot_passive__pb2.ResumeTrainingRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,
             channel_credentials,
             insecure,

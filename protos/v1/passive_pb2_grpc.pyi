@@ -41,6 +41,12 @@ class PassiveStub:
     ShowPublicKey: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]
     """Once every party has joined: shows the public key to the peers."""
     RunEpoch: _grpc.UnaryStreamMultiCallable[_passive_pb2.RunEpochRequest, _passive_pb2.StepReport]
+    StopTraining: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.TrainingPlace]
+    """After an interruption: ends what is left of the step at work, and tells how far the party has come. ABORTED is what
+    calls of an interrupted training answer until ResumeTraining.
+    """
+    ResumeTraining: _grpc.UnaryUnaryMultiCallable[_passive_pb2.ResumeTrainingRequest, _common_pb2.Acknowledgement]
+    """Goes back to a step that all parties can go on from, with new keys, which ShowPublicKey shows."""
     FinishTraining: _grpc.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]
     ContributeScores: _grpc.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _passive_pb2.ContributedScores]
     """Sends this party's partial scores to the coordinator, never to the caller. The same request again gets the same."""
@@ -63,6 +69,12 @@ class PassiveAsyncStub(PassiveStub):
     ShowPublicKey: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Once every party has joined: shows the public key to the peers."""
     RunEpoch: _aio.UnaryStreamMultiCallable[_passive_pb2.RunEpochRequest, _passive_pb2.StepReport]  # type: ignore[assignment]
+    StopTraining: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.TrainingPlace]  # type: ignore[assignment]
+    """After an interruption: ends what is left of the step at work, and tells how far the party has come. ABORTED is what
+    calls of an interrupted training answer until ResumeTraining.
+    """
+    ResumeTraining: _aio.UnaryUnaryMultiCallable[_passive_pb2.ResumeTrainingRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Goes back to a step that all parties can go on from, with new keys, which ShowPublicKey shows."""
     FinishTraining: _aio.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     ContributeScores: _aio.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _passive_pb2.ContributedScores]  # type: ignore[assignment]
     """Sends this party's partial scores to the coordinator, never to the caller. The same request again gets the same."""
@@ -118,6 +130,24 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
         request: _passive_pb2.RunEpochRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_passive_pb2.StepReport], _abc.AsyncIterator[_passive_pb2.StepReport]]: ...
+
+    @_abc_1.abstractmethod
+    def StopTraining(
+        self,
+        request: _common_pb2.SessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_passive_pb2.TrainingPlace, _abc.Awaitable[_passive_pb2.TrainingPlace]]:
+        """After an interruption: ends what is left of the step at work, and tells how far the party has come. ABORTED is what
+        calls of an interrupted training answer until ResumeTraining.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeTraining(
+        self,
+        request: _passive_pb2.ResumeTrainingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Goes back to a step that all parties can go on from, with new keys, which ShowPublicKey shows."""
 
     @_abc_1.abstractmethod
     def FinishTraining(

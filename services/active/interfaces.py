@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from services.party.resumption import Place, Resumption
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
 
@@ -28,8 +29,14 @@ class PassiveParty(Protocol):
     def show_public_key(self, session_id: str) -> None:
         """Have the party send its public key to every peer."""
 
-    def run_epoch(self, session_id: str, epoch: int, steps: int) -> None:
-        """Have the party train one epoch of so many steps; returns when it is done."""
+    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0) -> None:
+        """Have the party train one epoch of so many steps, from step ``first`` of all on; returns when it is done."""
+
+    def stop_training(self, session_id: str) -> Place:
+        """Have the party stop after an interruption; returns how far it is."""
+
+    def resume_training(self, session_id: str, resumption: Resumption) -> None:
+        """Have the party go on from a step that all have, with a new key."""
 
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
         """Have the party keep the weights of one epoch and end its training."""

@@ -1,11 +1,12 @@
 """One job of the active party: align, agree, train, choose the epoch, test. Opens no connection."""
 
+import json
 import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -17,16 +18,30 @@ from services.active.progress import AlignmentProgress
 from services.active.scoring import Scoring, first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals
-from services.common.errors import InvalidMessage, described, is_expected, log_unexpected
+from services.common.errors import (
+    FederationError,
+    InvalidMessage,
+    OutOfOrder,
+    PeerRefused,
+    PeerVanished,
+    described,
+    is_expected,
+    is_interruption,
+    log_unexpected,
+    told,
+)
 from services.common.identity import Role
 from services.common.meters import StageTimer
 from services.common.run_records import DeliveredScores, EpochRecord
+from services.common.state_folder import State, broken
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
+from services.party.resumption import Place, resumptions
 from services.party.session import PartySession, join
+from services.party.training_log import OUTCOMES
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import BlindedIds, PsiClient, rows_in_common_order
 from vfl.data.id_array import IdArray
@@ -36,6 +51,11 @@ from vfl.learning.score_quality import ScoreQuality
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+
+# Between two looks whether all parties of an interrupted training are back.
+_LOOKS_SECONDS = 0.5
+# Who hasn't answered a look by then is named as one that is waited for.
+_ANSWERS_SECONDS = 2.0
 
 _INSTALLED = "The model was trained in one place, on both parties' data, and installed; nothing was trained here."
 
@@ -55,6 +75,19 @@ class Labels:
     trained: IntArray
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """Whom an interrupted training waits for.
+
+    Attributes:
+        names: of the parties that are away.
+        since: when it was interrupted, in seconds of the wall's clock.
+    """
+
+    names: tuple[str, ...]
+    since: float
+
+
 class Job:
     """One run from an open session to tested scores. Used once, by one thread; ``interrupt`` and ``end`` by any.
 
@@ -64,6 +97,8 @@ class Job:
         order: this party's own row numbers in the common order, once it is aligned.
         test_answers: what this party was told of the test rows, (test rows, outputs), once it has tested.
         quality: what they are worth; None without test rows.
+        observer: is told of its stages, steps and epochs until it is interrupted.
+        waiting: whom its training waits for; None while it doesn't wait.
     """
 
     def __init__(
@@ -79,6 +114,7 @@ class Job:
         self.order: IntArray = np.empty(0, dtype=np.int64)
         self.test_answers: FloatArray | None = None
         self.quality: ScoreQuality | None = None
+        self.waiting: Waiting | None = None
         self._context = context
         self._data = context.data
         self._coordinator = context.coordinator
@@ -88,9 +124,34 @@ class Job:
         self._labels = labels
         self._scoring = scoring
         self._ending = Ending()
+        # Of the training from one interruption to the next; None while nothing could go on after one.
+        self._round: Ending | None = None
+        self._first_step = 0
+        # Whether parties have keys that they haven't shown yet, as after an interruption.
+        self._shows_keys = False
+        self._outcomes: list[EpochOutcome] = []
         self._finished = threading.Event()
-        self._observer = _Guarded(observer, self._ending)
-        self._watch = PeerWatch(context.heartbeats, self.interrupt, step_timeout=context.settings.step_timeout)
+        self.observer = _Guarded(observer, self._ending)
+        self._watch = self._new_watch()
+
+    def _new_watch(self) -> PeerWatch:
+        def lost(error: FederationError) -> None:
+            self._lose(error, self._round)
+
+        return PeerWatch(self._context.heartbeats, lost, step_timeout=self._context.settings.step_timeout)
+
+    @classmethod
+    def interrupted(cls, job: "Job", session: PartySession, order: IntArray) -> "Job":
+        """A job that a process before this one was at work in; ``go_on`` does the rest of it."""
+        job.session_id, job.session, job.order = session.agreement.session_id, session, order
+        job._outcomes = _kept_outcomes(job._context.state, job.session_id)
+        job.waiting = Waiting((), time.time())
+        return job
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether it is in a training that goes on after an interruption."""
+        return self.session is not None and self.session.training.can_wait
 
     def run(self, plan: TrainingPlan) -> JobOutcome:
         """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
@@ -116,31 +177,126 @@ class Job:
         """Whether nothing can end it before its time any more."""
         return self._ending.is_finished
 
-    def _interrupt_after(self, call: Future[None]) -> None:
+    def _interrupt_after(self, call: Future[None], at: Ending | None = None) -> None:
         """A passive party that stops ends the job in its own words: nobody waits for its next message."""
         if call.cancelled() or (error := call.exception()) is None:
             return
         if not is_expected(error):
             log_unexpected(error)
-        self.interrupt(error if isinstance(error, Exception) else RuntimeError(type(error).__name__))
+        self._lose(error if isinstance(error, Exception) else RuntimeError(type(error).__name__), at)
+
+    def _lose(self, error: Exception, at: Ending | None) -> None:
+        """A party is lost: the job ends, unless it can wait for it; then only what goes on until then does."""
+        if at is not None and is_interruption(error):
+            at.end(error)
+        else:
+            self.interrupt(error)
 
     def _run(self, plan: TrainingPlan) -> JobOutcome:
         classes, passive = len(self._labels.class_names), tuple(self._passive_parties)
         self.session_id = self._coordinator.open_session(plan, classes, passive)
         terms = ProposedTerms(self.session_id, self._context.name, passive, plan, classes)
         self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
-        self._observer.stage("aligning")
+        self.observer.stage("aligning")
         rows = self._align()
-        self._observer.stage("agreeing")
+        self.observer.stage("agreeing")
         training = self._agree(terms, rows)
         if not plan.family.spec.trains:
             outcome = JobOutcome(self.session_id, len(rows), 0, 0)
         else:
-            self._observer.stage("training")
-            outcome = self._train_epochs(training)
-        self._observer.stage("testing")
+            self.observer.stage("training")
+            outcome = self._train(training) if training.can_wait else self._train_epochs(training)
+        self.observer.stage("testing")
         self._test(training)
         return outcome
+
+    def go_on(self) -> JobOutcome:
+        """Do the rest of an interrupted job, when all parties are back; raises as ``run``."""
+        return self.while_open(self._go_on)
+
+    def _go_on(self) -> JobOutcome:
+        assert self.session is not None  # noqa: S101 - an interrupted job has it
+        training = self.session.training
+        self.observer.stage("training")
+        self._note_terms(self.session)
+        self._await_all(training, time.time())
+        outcome = self._train(training)
+        self.observer.stage("testing")
+        self._test(training)
+        return outcome
+
+    def _train(self, training: PartyTraining) -> JobOutcome:
+        """Train to the end. Whenever a party is lost on the way, wait until all are there, and go on."""
+        while True:
+            self._round = at = self._round or Ending()
+            working = self._executor.submit(self._train_epochs, training)
+            try:
+                outcome = at.for_future(working)
+                self._round = None
+                return outcome
+            except FederationError as error:
+                if not (is_interruption(error) and training.can_wait):
+                    raise
+                since = time.time()
+                _log.warning("The training waits: %s", error)
+                self._watch.stop()
+                training.suspend(told(error))
+                at.end(error)
+            # What is left of it must change nothing from here on.
+            wait([working])
+            self._await_all(training, since)
+
+    def _await_all(self, training: PartyTraining, since: float) -> None:
+        """Wait until every party is there, and agree with all where to go on."""
+        within = self._context.settings.resume_within
+        while True:
+            self._ending.check()
+            try:
+                self._agree_on_place(training, since)
+            except FederationError as error:
+                if not is_interruption(error):
+                    raise
+                if time.time() - since > within:
+                    raise PeerVanished(f"{told(error)} Waited for {within:g} s (PLUMBLINE_RESUME_WITHIN).") from error
+                time.sleep(_LOOKS_SECONDS)
+            else:
+                self.waiting = None
+                return
+
+    def _agree_on_place(self, training: PartyTraining, since: float) -> None:
+        asked: dict[str, Future[object]] = {
+            name: self._executor.submit(party.stop_training, self.session_id)
+            for name, party in self._passive_parties.items()
+        }
+        asked[str(Role.COORDINATOR)] = self._executor.submit(self._coordinator.session_terms, self.session_id)
+        answered, _ = wait(asked.values(), _ANSWERS_SECONDS)
+        absent = [name for name, call in asked.items() if call not in answered or call.exception()]
+        self.waiting = Waiting(tuple(absent), since)
+        places: dict[str, Place] = {self._context.name: training.place()}
+        away: dict[str, FederationError] = {}
+        for name, call in asked.items():
+            try:
+                place = self._ending.for_future(call)
+                if isinstance(place, Place):
+                    places[name] = place
+            except FederationError as error:
+                self._ending.check()
+                if not is_interruption(error):
+                    # It has forgotten the session, or ended it.
+                    words = error.words if isinstance(error, PeerRefused) else told(error)
+                    raise OutOfOrder(f"{name} can't go on with this training: {words}") from error
+                away[name] = error
+        if away:
+            raise next(iter(away.values()))
+        agreed = resumptions(places)
+        own = agreed[self._context.name]
+        self._for_all_passive_by_name(lambda name, party: party.resume_training(self.session_id, agreed[name]))
+        training.resume(own)
+        self._first_step = own.step
+        self._round, self._watch = Ending(), self._new_watch()
+        self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
+        self._shows_keys = True
+        _log.info("All parties are back: the training goes on from step %d.", own.step)
 
     def end(self, reason: str) -> None:
         """End the session at every party that can be reached, and free who waits in it."""
@@ -153,6 +309,12 @@ class Job:
         # All at once: one that doesn't answer must not keep the others waiting.
         with ThreadPoolExecutor(len(others), thread_name_prefix="ending") as telling:
             list(telling.map(lambda other: self._tell_end(other, reason), others))
+
+    def stop(self) -> None:
+        """Free who waits in it, and tell nobody that it has ended: the next process goes on."""
+        self._watch.stop()
+        if self.session is not None:
+            self.session.training.suspend("the active party is stopping.")
 
     def _tell_end(self, other: Coordinator | PassiveParty, reason: str) -> None:
         """Tell another party that the session has ended. One that can't be told notices by itself."""
@@ -174,7 +336,7 @@ class Job:
         """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
         own = IdArray.of(self._data.ids)
         rows = np.arange(len(own))
-        progress = AlignmentProgress(self._observer.step, len(own), len(self._passive_parties))
+        progress = AlignmentProgress(self.observer.step, len(own), len(self._passive_parties))
         with alignment_refusals():
             for name in self._passive_parties:
                 rows = rows_in_common_order(own, rows[self._common_with(name, own.take(rows), progress)])
@@ -215,9 +377,13 @@ class Job:
         self.session = PartySession.open(self._context, joined, labels, self._labels.trained[rows])
         self._note_terms(self.session)
         training = self.session.training
+        self._show_keys(training)
+        return training
+
+    def _show_keys(self, training: PartyTraining) -> None:
         training.show_public_key()
         self._for_all_passive(lambda party: party.show_public_key(self.session_id))
-        return training
+        self._shows_keys = False
 
     def _note_terms(self, session: PartySession) -> None:
         plan, settings = session.agreement.plan, self._context.settings
@@ -233,12 +399,17 @@ class Job:
 
     def _train_epochs(self, training: PartyTraining) -> JobOutcome:
         plan = training.agreement.plan
-        outcomes: list[EpochOutcome] = []
+        outcomes, at = self._outcomes, self._round
         best: int | None = None
         for epoch in range(plan.epochs):
-            outcome = self._train_epoch(training, epoch)
-            outcomes.append(outcome)
-            self._observer.epoch(outcome)
+            if epoch == len(outcomes):
+                outcome = self._train_epoch(training, epoch)
+                if at is not None:
+                    at.check()
+                outcomes.append(outcome)
+                self._keep_outcomes(training)
+                self.observer.epoch(outcome)
+            outcome = outcomes[epoch]
             if math.isnan(outcome.validation_loss):
                 continue
             if best is None or outcome.validation_loss < outcomes[best].validation_loss:
@@ -260,14 +431,15 @@ class Job:
         self._ending.check()
         training.keep_epoch(kept)
         if not self._context.adversary.is_idle:
-            self._observer.stage("attacking")
+            self.observer.stage("attacking")
             self._context.adversary.attack(
-                training, self._observer.step, ids=IdArray.of(self._data.ids).take(self.order)
+                training, self.observer.step, ids=IdArray.of(self._data.ids).take(self.order)
             )
         self._record.note(
             epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
             kept_epoch=kept,
             remarks=training.remarks,
+            skipped_steps=training.skipped_steps or None,
             validation_rows=len(training.rows.validation),
         )
         return JobOutcome(self.session_id, len(self.order), len(outcomes), kept)
@@ -276,22 +448,30 @@ class Job:
         steps = training.schedule.steps_per_epoch
         planned = training.agreement.plan.epochs * steps
 
+        at = self._round
+
         def on_step(step: int, timer: StageTimer) -> None:
             # An interrupted job may take long to notice, and another's record may have begun.
             self._ending.check()
+            if at is not None:
+                at.check()
             self._record.add_step(step, timer.seconds)
-            self._observer.step(step + 1, planned)
+            self.observer.step(step + 1, planned)
 
         start = time.perf_counter()
-        others = [
-            self._executor.submit(party.run_epoch, self.session_id, epoch, steps)
-            for party in self._passive_parties.values()
-        ]
-        for other in others:
-            other.add_done_callback(self._interrupt_after)
-        # When this party fails, its own error says why, and the end of the session frees the others.
-        training.run_epoch(epoch, on_step)
-        first_failure(others)
+        # Its steps may be over, and only its validation cut off.
+        if epoch >= training.epochs_done:
+            if self._shows_keys:
+                self._show_keys(training)
+            others = [
+                self._executor.submit(party.run_epoch, self.session_id, epoch, steps, self._first_step)
+                for party in self._passive_parties.values()
+            ]
+            for other in others:
+                other.add_done_callback(lambda call: self._interrupt_after(call, at))
+            # When this party fails, its own error says why, and the end of the session frees the others.
+            training.run_epoch(epoch, on_step)
+            first_failure(others)
         seconds = time.perf_counter() - start
         is_validated = training.agreement.validates(epoch)
         return EpochOutcome(epoch, self._validation_loss(training) if is_validated else math.nan, seconds)
@@ -320,8 +500,32 @@ class Job:
         answers = self._scoring.answers(model, asked)
         return answers, model.scores_of(answers, len(asked))
 
+    def _keep_outcomes(self, training: PartyTraining) -> None:
+        if training.can_wait:
+            content = {"session": self.session_id, "epochs": [vars(outcome) for outcome in self._outcomes]}
+            self._context.state.write(OUTCOMES, json.dumps(content).encode())
+
+    def forget_training(self) -> None:
+        """Keep nothing of its training any more: it is over, or has ended."""
+        if self.session is not None:
+            self.session.training.forget()
+
+    def _for_all_passive_by_name(self, action: Callable[[str, PassiveParty], None]) -> None:
+        first_failure([self._executor.submit(action, *one) for one in self._passive_parties.items()])
+
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
         first_failure([self._executor.submit(action, party) for party in self._passive_parties.values()])
+
+
+def _kept_outcomes(state: State, session_id: str) -> list[EpochOutcome]:
+    """What the epochs of a session came to so far; raises StateError for a broken file."""
+    if (content := state.read(OUTCOMES)) is None:
+        return []
+    try:
+        kept = json.loads(content)
+        return [EpochOutcome(**one) for one in kept["epochs"]] if kept["session"] == session_id else []
+    except (ValueError, KeyError, TypeError) as error:
+        raise broken(f"{OUTCOMES} of this party's state", error) from error
 
 
 class _Guarded:

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from attacks import AuxiliaryRows
 from services.active.coalescing import Coalescing, OnEnd, stays
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
-from services.active.progress import JobProgress, ProgressMeter, Reachability
+from services.active.progress import JobProgress, LogObserver, ProgressMeter, Reachability
 from services.active.scoring import Predictions, Scoring
 from services.active.serving import Serving, TrainedModel
 from services.adversary.knowledge import Knowledge, PriorKnowledge, disclosed_parts, own_class_rows
@@ -32,7 +32,8 @@ from services.party.context import PartyContext, TellsAttack, nobody_watches
 from services.party.model_file import KeptModel
 from services.party.party_training import PartyTraining
 from services.party.served_models import ServedModels
-from services.party.session import PartySession
+from services.party.session import PartySession, rejoined
+from services.party.training_log import kept_training
 from services.protocol1.exchange import GradientExchange
 from services.shared_weights.share_mailbox import ShareMailbox
 from vfl.arrays import FloatArray
@@ -112,7 +113,43 @@ class ActiveParty:
         self._attacked_session = ""
         models = ServedModels(context.name, context.data, context.state, self.labels)
         self._serving = Serving(models, context, passive_parties)
+        self._is_closing = False
         self.stage = "idle" if self._serving.newest is None else "serving"
+        self._take_up_training(models)
+
+    def _take_up_training(self, models: ServedModels) -> None:
+        """Stand in the job that the process before this one was at work in; raises StateError for a broken one."""
+        kept = kept_training(self._context.state, self.name)
+        if kept is None:
+            return
+        if models.knows(kept.terms.agreement.session_id):
+            kept.log.forget()
+            return
+        rows = kept.terms.order
+        try:
+            joined, labels = rejoined(self._context, kept), self._job_labels()
+            session = PartySession.open(
+                self._context, joined, labels.indices[rows], labels.trained[rows], kept=kept.log
+            )
+        except FederationError as error:
+            _log.error("%s", error)
+            return
+        self._job = Job.interrupted(self._new_job(labels, LogObserver()), session, rows)
+        self.stage = "training"
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a job of the process before this one is to go on (``go_on``)."""
+        return self._job is not None and self._job.waiting is not None
+
+    def _job_labels(self) -> Labels:
+        trained = self._context.defences.replace_labels(self.labels, self._context.data.ids, len(self.class_names))
+        return Labels(self.labels, self.class_names, trained)
+
+    def _new_job(self, labels: Labels, observer: JobObserver) -> Job:
+        self._meter = ProgressMeter()
+        watched = _Watched(self, observer, self._meter)
+        return Job(self._context, self._passive_parties, labels, self._scoring, watched)
 
     @property
     def session_id(self) -> str:
@@ -154,7 +191,13 @@ class ActiveParty:
     @property
     def progress(self) -> JobProgress | None:
         """How far the job at work is; None without one."""
-        return self._meter.now() if self._job is not None else None
+        job = self._job
+        if job is None:
+            return None
+        waiting = job.waiting
+        if waiting is None:
+            return self._meter.now()
+        return replace(self._meter.now(), waiting_for=waiting.names, waiting_since=waiting.since, seconds_left=None)
 
     @property
     def test(self) -> ScoreQuality | None:
@@ -182,35 +225,53 @@ class ActiveParty:
         if not self._job_lock.acquire(blocking=False):
             raise OutOfOrder("A job is running already: wait for its end, or cancel it (`plumbline cancel`).")
         try:
+            self._job = None
             self.failure = ""
             self._record.check()
             LearnerCalls(plan.family)(plan.family.check_label_party)
-            self._meter = ProgressMeter()
-            watched = _Watched(self, observer, self._meter)
-            defences, ids = self._context.defences, self._context.data.ids
-            trained = defences.replace_labels(self.labels, ids, len(self.class_names))
-            labels = Labels(self.labels, self.class_names, trained)
-            job = Job(self._context, self._passive_parties, labels, self._scoring, watched)
-            self._job = job
+            self._job = job = self._new_job(self._job_labels(), observer)
             # One whose switch has begun is served first: the others may have forgotten the one before.
             job.while_open(self._serving.settle)
-            outcome = job.run(plan)
-            model = job.while_open(lambda: self._attacked(job, watched))
-            # From here on nobody is told that the job was cancelled.
-            job.commit()
-            self._serving.switch_to(model)
-            self._trained = job.session
-            watched.stage("serving")
-            return outcome
+            return self._finish(job, lambda: job.run(plan))
         except Exception as error:
             self._fail(error)
             raise
         finally:
-            if self._job is not None:
-                self._job.finish()
-            self._job = None
-            self._context.cores.forget()
-            self._job_lock.release()
+            self._end_job()
+
+    def go_on(self) -> JobOutcome:
+        """Do the rest of the job that the process before this one was at work in; raises as ``train``."""
+        if not self._job_lock.acquire(blocking=False):
+            raise OutOfOrder("Another job has begun: the interrupted one is given up.")
+        try:
+            job = self._job
+            if job is None:
+                raise OutOfOrder("There is no interrupted job.")
+            return self._finish(job, job.go_on)
+        except Exception as error:
+            self._fail(error)
+            raise
+        finally:
+            self._end_job()
+
+    def _finish(self, job: Job, work: Callable[[], JobOutcome]) -> JobOutcome:
+        """Train and test, then serve what came of it."""
+        outcome = work()
+        model = job.while_open(lambda: self._attacked(job))
+        # From here on nobody is told that the job was cancelled.
+        job.commit()
+        self._serving.switch_to(model)
+        job.forget_training()
+        self._trained = job.session
+        job.observer.stage("serving")
+        return outcome
+
+    def _end_job(self) -> None:
+        if self._job is not None:
+            self._job.finish()
+        self._job = None
+        self._context.cores.forget()
+        self._job_lock.release()
 
     def cancel(self) -> None:
         """End the job at work, at every party; returns when it is over. The served model goes on answering.
@@ -230,7 +291,7 @@ class ActiveParty:
                 "See `plumbline status`."
             )
 
-    def _attacked(self, job: Job, observer: JobObserver) -> TrainedModel:
+    def _attacked(self, job: Job) -> TrainedModel:
         """The job's model, and what attacks on its test scores found on the way."""
         session = job.session
         assert session is not None  # noqa: S101 - a job that has run has it
@@ -239,10 +300,10 @@ class ActiveParty:
         model = TrainedModel.of(kept, self._context.data.ids)
         if self._attack_host.is_idle:
             return model
-        observer.stage("attacking")
+        job.observer.stage("attacking")
         model = model.knowing(self._knowledge_of(model))
         # On the thread of all attacks, so that none on the model before comes in between.
-        self._attacking.submit(self._attack_tests, model, job.test_answers, observer.step).result()
+        self._attacking.submit(self._attack_tests, model, job.test_answers, job.observer.step).result()
         return model
 
     def _attack_tests(self, model: TrainedModel, answers: FloatArray | None, tell: TellsAttack) -> None:
@@ -317,8 +378,14 @@ class ActiveParty:
             _log.info("%s", error)
         else:
             _log.error("The job failed: %s", described(error))
-        if self._job is not None:
-            self._job.end(_BY_OPERATOR if cancelled else f"the active party's job has failed: {told(error)}")
+        if self._job is None:
+            return
+        if self._is_closing and self._job.can_wait:
+            # The next process goes on with it; the others wait.
+            self._job.stop()
+            return
+        self._job.end(_BY_OPERATOR if cancelled else f"the active party's job has failed: {told(error)}")
+        self._job.forget_training()
 
     def holds_session(self, session_id: str) -> bool:
         """Whether this is the session at work, or the served one: what peers ask who watch this party."""
@@ -327,6 +394,7 @@ class ActiveParty:
 
     def close(self) -> None:
         """End the session at work, if any, so that no thread waits for a peer when this process stops."""
+        self._is_closing = True
         if self._job is not None:
             self._job.interrupt(OutOfOrder("The active party is stopping."))
         if self._session is not None:

@@ -18,6 +18,7 @@ from services.common.wire import END_SECONDS
 from services.network.health import holds_model
 from services.network.health_link import HealthLink
 from services.network.statuses import naming, naming_the_party
+from services.party.resumption import MOST_STEPS, Place, Resumption
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
 from vfl.data.psi import MOST_IDS, PsiError
@@ -102,13 +103,43 @@ class PassiveLink:
         # Each of them has as long as the timeout says.
         self._stub.ShowPublicKey(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + _MARGIN)
 
-    def run_epoch(self, session_id: str, epoch: int, steps: int) -> None:
+    def stop_training(self, session_id: str) -> Place:
+        """Have the party stop after an interruption; returns how far it is.
+
+        Raises:
+            InvalidMessage: for what is no place in a training.
+        """
+        # It may wait for an answer itself, as long as the timeout says.
+        request, timeout = common_pb2.SessionRequest(session_id=session_id), self._timeout + _MARGIN
+        reply = self._stub.StopTraining(request, timeout=timeout)
+        limits.check_count(reply.answered, MOST_STEPS, "steps with answers")
+        limits.check_count(reply.skipped, MOST_STEPS, "steps that were passed over")
+        for names in (reply.asked, *(one.peers for one in reply.answered)):
+            limits.check_count(names, limits.PASSIVE_PARTIES, "parties")
+        return Place(
+            reply.completed,
+            {one.step: frozenset(one.peers) for one in reply.answered},
+            frozenset(reply.asked),
+            frozenset(reply.skipped),
+        )
+
+    def resume_training(self, session_id: str, resumption: Resumption) -> None:
+        """Have the party go on from a step that all have."""
+        request = passive_pb2.ResumeTrainingRequest(
+            session_id=session_id,
+            step=resumption.step,
+            skipped=sorted(resumption.skipped),
+            answered_by=sorted(resumption.answered_by),
+        )
+        self._stub.ResumeTraining(request, timeout=self._timeout)
+
+    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0) -> None:
         """Returns when the epoch is done. No deadline: every step has one, and a lost connection ends the call.
 
         Raises:
             InvalidMessage: for a report of anything but the epoch's next step.
         """
-        expected = iter(range(epoch * steps, (epoch + 1) * steps))
+        expected = iter(range(max(first, epoch * steps), (epoch + 1) * steps))
         reports = self._stub.RunEpoch(passive_pb2.RunEpochRequest(session_id=session_id, epoch=epoch))
         try:
             for report in reports:

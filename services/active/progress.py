@@ -1,5 +1,6 @@
 """How far the job at work is, and whether the others answer: what an operator is shown. Knows no network."""
 
+import logging
 import math
 import threading
 import time
@@ -13,6 +14,8 @@ from services.common.alignment import LoggedProgress
 from services.common.heartbeat import Answer, Heartbeat
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds
+
+_log = logging.getLogger(__name__)
 
 
 class AlignmentProgress:
@@ -103,6 +106,8 @@ class JobProgress:
         validation_loss: of the last epoch that was validated, in nats; None before its end.
         seconds_left: until the stage's end; None before its first step.
         at_work: which attack is; empty elsewhere.
+        waiting_for: names of the parties that an interrupted training waits for.
+        waiting_since: when it was interrupted, in seconds of the wall's clock; None while it goes on.
     """
 
     steps_done: int = 0
@@ -111,6 +116,32 @@ class JobProgress:
     validation_loss: float | None = None
     seconds_left: float | None = None
     at_work: str = ""
+    waiting_for: tuple[str, ...] = ()
+    waiting_since: float | None = None
+
+
+class LogObserver:
+    """Watches a job that nobody asked for over the wire (autostart)."""
+
+    def __init__(self) -> None:
+        self._stage, self._twentieths = "", 0
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        self._stage, self._twentieths = name, 0
+
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        """Log every twentieth of a stage."""
+        twentieths = 20 * done // planned
+        # An alignment has a log of its own, in ids.
+        if twentieths > self._twentieths and self._stage != "aligning":
+            _log.info("Step %d of %d.", done, planned)
+        self._twentieths = twentieths
+
+    def epoch(self, outcome: EpochOutcome) -> None:
+        """Log an epoch."""
+        loss = "" if math.isnan(outcome.validation_loss) else f"validation loss {outcome.validation_loss:.4f}, "
+        _log.info("Epoch %d: %s%.1f s.", outcome.epoch, loss, outcome.seconds)
 
 
 class ProgressMeter:

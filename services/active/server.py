@@ -1,7 +1,6 @@
 """The active party as a process."""
 
 import logging
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -9,9 +8,9 @@ import grpc
 
 from protos.v1 import active_pb2_grpc
 from services.active import servicer
-from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
 from services.active.passive_link import PassiveLink
+from services.active.progress import LogObserver
 from services.adversary.knowledge import PriorKnowledge
 from services.adversary.load import load_attacks
 from services.adversary.predictions import AttackHost
@@ -28,32 +27,19 @@ from vfl.data import load_table
 _log = logging.getLogger(__name__)
 
 
-class _LogObserver:
-    """Watches a job that nobody asked for over the wire (autostart)."""
-
-    def __init__(self) -> None:
-        self._stage, self._twentieths = "", 0
-
-    def stage(self, name: str) -> None:
-        self._stage, self._twentieths = name, 0
-
-    def step(self, done: int, planned: int, what: str = "") -> None:
-        twentieths = 20 * done // planned
-        # An alignment has a log of its own, in ids.
-        if twentieths > self._twentieths and self._stage != "aligning":
-            _log.info("Step %d of %d.", done, planned)
-        self._twentieths = twentieths
-
-    def epoch(self, outcome: EpochOutcome) -> None:
-        loss = "" if math.isnan(outcome.validation_loss) else f"validation loss {outcome.validation_loss:.4f}, "
-        _log.info("Epoch %d: %s%.1f s.", outcome.epoch, loss, outcome.seconds)
-
-
 def train_unasked(party: ActiveParty, plan: TrainingPlan, await_others: Callable[[], None]) -> None:
     """Train as soon as the others are there. Nobody waits for the outcome: the log tells it."""
-    try:
+
+    def work() -> None:
         await_others()
-        party.train(plan, _LogObserver())
+        party.train(plan, LogObserver())
+
+    _unasked(work)
+
+
+def _unasked(work: Callable[[], object]) -> None:
+    try:
+        work()
     except Exception as error:
         # The party has logged the sentence of an expected one, and keeps it for its operator.
         if not is_expected(error):
@@ -91,7 +77,9 @@ def run(settings: Settings) -> None:
             grpc.channel_ready_future(channel).result()
 
     def on_started() -> None:
-        if settings.autostart and party.has_model:
+        if party.is_interrupted:
+            party.executor.submit(_unasked, party.go_on)
+        elif settings.autostart and party.has_model:
             _log.info("A model is here from before: nothing is trained (autostart).")
         elif settings.autostart:
             party.executor.submit(train_unasked, party, settings.plan(), await_channels)

@@ -61,6 +61,10 @@ class PeerVanished(FederationError):
     """Another party did not answer within the deadline."""
 
 
+class Suspended(FederationError):
+    """The training was interrupted, here or at another party, and goes on when all are back."""
+
+
 class PeerRefused(FederationError):
     """Another party answered with a refusal, in its own words, cut to one line.
 
@@ -75,6 +79,12 @@ class PeerRefused(FederationError):
         self.words = one_line(words)
         super().__init__(f"{party}: {self.words}")
         self.kind = kind
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether a training that can wait may go on after it: a party is away, or another says so."""
+    kind = error.kind if isinstance(error, PeerRefused) else type(error)
+    return issubclass(kind, PeerVanished | Suspended)
 
 
 def one_line(words: str) -> str:

@@ -116,7 +116,8 @@ class PartyRecord:
     Attributes:
         schema: version of this format.
         agreement: the session's public terms.
-        steps: every training step of this party, in order.
+        steps: every training step of this party, in order; after a restart in mid-training those since.
+        skipped_steps: numbers of the steps that all parties passed over after an interruption; absent without one.
         warnings: sentences about insecure settings; the active party's.
         simulation: sentences about what is simulated; the active party's.
         class_names: names of the classes, in the order of scores; the active party's.
@@ -139,6 +140,7 @@ class PartyRecord:
     schema: int = SCHEMA
     agreement: Agreement | None = None
     steps: tuple[StepRecord, ...] | None = None
+    skipped_steps: tuple[Count, ...] | None = None
     warnings: tuple[str, ...] | None = None
     simulation: tuple[str, ...] | None = None
     class_names: tuple[str, ...] | None = None

@@ -251,6 +251,11 @@ class Settings(BaseSettings):
         False, description="Active party: train as soon as all parties answer, unless a model is there from before."
     )
     step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
+    resume_within: float = Field(
+        3600.0,
+        ge=0,
+        description="Seconds that a training waits for a party that is away, to go on where it was; 0: it ends.",
+    )
     reflection: bool = Field(
         False, description="Let who may ask for a training list the calls, with grpcurl for instance. For a demo."
     )

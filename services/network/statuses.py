@@ -18,6 +18,7 @@ from services.common.errors import (
     OutOfOrder,
     PeerRefused,
     PeerVanished,
+    Suspended,
     UnknownRecord,
     UnknownService,
     log_unexpected,
@@ -40,6 +41,7 @@ _STATUSES: dict[type[FederationError], grpc.StatusCode] = {
     UnknownRecord: grpc.StatusCode.NOT_FOUND,
     UnknownService: grpc.StatusCode.NOT_FOUND,
     Diverged: grpc.StatusCode.FAILED_PRECONDITION,
+    Suspended: grpc.StatusCode.ABORTED,
     # Not UNAVAILABLE: whoever called this party would try again, and so would its own caller.
     PeerVanished: grpc.StatusCode.FAILED_PRECONDITION,
 }

@@ -13,8 +13,9 @@ from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining, TrainingObserver
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
+from services.party.training_means import TrainingObserver
 from services.protocol1.cipher import Cipher
 from services.protocol1.peer import Peer
 from services.shared_weights.share_peer import SharePeer

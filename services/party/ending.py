@@ -82,7 +82,10 @@ class Ending:
     def for_result(self, executor: Executor, work: Callable[[], T]) -> T:
         """Run ``work`` on another thread, and return what it returns; raises the reason as soon as it has ended."""
         self.check()
-        working = executor.submit(work)
+        return self.for_future(executor.submit(work))
+
+    def for_future(self, working: Future[T]) -> T:
+        """What ``working`` comes to; raises the reason as soon as it has ended."""
         either: list[Future[Any]] = [working, self._ended]
         wait(either, return_when=FIRST_COMPLETED)
         self.check()

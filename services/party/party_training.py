@@ -2,44 +2,38 @@
 
 import logging
 import math
-import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
-from attacks.training import ChosenShares, OtherFeatures
 from defences import DefenceError, TrainingTerms
-from services.common import limits
 from services.common.agreement import Agreement, check_steps
-from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
+from services.common.errors import Diverged, InvalidMessage, OutOfOrder, is_interruption, told
 from services.common.learner_calls import LearnerCalls
 from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
+from services.common.state_folder import StateNotKept
 from services.network.deadlines import carrying_the_deadline
-from services.party.forwarding import Forwarding, ForwardingObserver, step_roles
-from services.party.party_defences import PartyDefences
+from services.party.forwarding import Forwarding, step_roles
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
-from services.protocol1.cipher import Cipher, make_cipher
-from services.protocol1.exchange import GradientExchange
+from services.party.resumption import Place, Resumption, check_resumption
+from services.party.training_means import TrainingMeans, check_kept_weights
+from services.protocol1.exchange import Beginning, GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.opening import stays_shared
-from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_mailbox import ShareMailbox
-from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart, check_is_served_shared
-from services.shared_weights.shared_steps import SharedMeans, SharedObserver, SharedSteps
-from services.watching.tally import Tally
+from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import Engine
 from vfl.crypto.sharing.shares import Shares
 from vfl.data import GriddedFeatures
 from vfl.learning import Ask, BatchSchedule, BlockSchedule, Forward, OwnData, Part, Send, smallest_batch
@@ -47,55 +41,7 @@ from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
 
-# Of a share of a weight, an integer of some 100 bits, and its place.
-_SHARE_BYTES = 64
-
 E = TypeVar("E", GradientExchange, ShareMailbox)
-
-
-class TrainingObserver(SharedObserver, ForwardingObserver, Protocol):
-    """Sees what a party computes for itself in training."""
-
-    def own_share(self, step: int, share: FloatArray) -> None:
-        """The party's share of a step, before its own defences change it: (rows, columns) of the residual.
-
-        Where a learner forwards, at a passive party: its products, (rows, h).
-        """
-
-
-@dataclass(frozen=True)
-class TrainingMeans:
-    """What a party trains with in one session, besides its data.
-
-    Attributes:
-        peers: the other ends of Protocol 1, by name.
-        generator: draws the initial weights; private to this party.
-        timeout: seconds to wait for a peer's message.
-        executor: threads for what is sent to several peers at once.
-        cipher: makes the party's cipher of a session.
-        observer: is told this party's own shares; None where nobody looks.
-        defences: what the party applies to residuals and parameters.
-        share_peers: the other ends of training on shared weights, by name.
-        engine: computes what is shared.
-        ledger: counts what others are opened about the party's records, over all sessions, and keeps it.
-        others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
-        chosen: what an adversary adds to its shares of others' weights where a first layer is shared, likewise.
-        tally: counts what peers are told.
-    """
-
-    peers: Mapping[str, Peer]
-    generator: np.random.Generator
-    timeout: float
-    executor: Executor
-    cipher: Callable[[Agreement, str], Cipher] = make_cipher
-    observer: TrainingObserver | None = None
-    defences: PartyDefences = field(default_factory=PartyDefences)
-    share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
-    engine: Engine = field(default_factory=Engine)
-    ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
-    others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None
-    chosen: Callable[[Agreement, FloatArray], ChosenShares | None] = lambda *_: None
-    tally: Tally = field(default_factory=Tally)
 
 
 class PartyTraining:
@@ -153,7 +99,7 @@ class PartyTraining:
         check_steps(plan, len(self.rows.train))
         if not plan.shares_weights:
             check_vector_sizes(agreement)
-        _check_kept_weights(agreement, features.shape[1])
+        check_kept_weights(agreement, features.shape[1])
         self._trained_labels = labels if trained_labels is None else trained_labels
         own = OwnData(
             features.shape[1],
@@ -175,7 +121,10 @@ class PartyTraining:
         self.shared_loss = math.nan
         self._kept_epoch: int | None = None
         self._epoch_runs = False
-        self._token_key = secrets.token_bytes(32)
+        self._log = means.log
+        # The first that is still to be done, and those which nobody does.
+        self._step = 0
+        self._skipped: frozenset[int] = frozenset()
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
         self._observer = means.observer
@@ -199,23 +148,30 @@ class PartyTraining:
             classes=agreement.classes,
             hidden=agreement.outputs if self._learner.spec.forwards else 0,
         )
-        self._largest_norm = 0.0
-        if self._learner.spec.trains and self._shared is None:
+        if self._learner.spec.trains and self._shared is None and not self._log.has_begun:
             self._project()
+            self._log.start(self._weights)
         self._rehearse()
         self.exchange: GradientExchange | ShareMailbox
         if self._shared is not None:
             self.exchange = self._shared.exchange
         else:
-            self.exchange = self._gradients = GradientExchange(
-                means.cipher(agreement, name),
-                means.peers,
-                steps=steps,
-                rows_of_step=batches.rows_of_step,
-                timeout=means.timeout,
-                roles=step_roles(agreement, name),
-                answering=lambda peer, count: self._tell(peer, "decryption", count),
-            )
+
+            def exchange_from(beginning: Beginning) -> GradientExchange:
+                return GradientExchange(
+                    means.cipher(agreement, name),
+                    means.peers,
+                    steps=steps,
+                    rows_of_step=batches.rows_of_step,
+                    timeout=means.timeout,
+                    roles=step_roles(agreement, name),
+                    beginning=replace(beginning, answering=lambda peer, count: self._tell(peer, "decryption", count)),
+                )
+
+            self._exchange_from = exchange_from
+            self.exchange = self._gradients = exchange_from(Beginning(answers=self._log))
+            if self._log.has_begun:
+                self._take_up()
 
     def _sharing(self, own: OwnData, means: TrainingMeans) -> SharedSteps | LayerSteps:
         """What trains on shared weights; raises InvalidMessage for terms, or defences, that it can't work with."""
@@ -283,18 +239,97 @@ class PartyTraining:
                     self._shared.show_features()
                 for index, batch in enumerate(self.schedule.epoch(epoch)):
                     step = epoch * self.schedule.steps_per_epoch + index
+                    if self._shared is None and step < self._step:
+                        continue
                     with log_context(session=self.agreement.session_id, step=step):
                         on_step(step, run_step(step, batch))
                 if self._shared is not None:
                     self._end_epoch(self._shared, epoch)
             except BaseException as error:
-                self.exchange.end(f"{self.name} stopped in epoch {epoch}: {told(error)}")
+                if self.can_wait and is_interruption(error):
+                    self.suspend(told(error))
+                else:
+                    self.exchange.end(f"{self.name} stopped in epoch {epoch}: {told(error)}")
                 raise
             finally:
                 self._epoch_runs = False
             # Of shares no learner makes a part: there is one when they are opened, or frozen.
             is_shared = isinstance(self.half.weights, Shares)
             self._parts_after_epoch.append(None if is_shared else self._part)
+            self._keep_part(epoch)
+
+    # -- interruptions ---------------------------------------------------------------------------------------------
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether this training goes on after an interruption."""
+        return self._log.is_kept and not self.is_over
+
+    @property
+    def epochs_done(self) -> int:
+        """Epochs whose steps are all completed."""
+        return len(self._parts_after_epoch)
+
+    @property
+    def skipped_steps(self) -> tuple[int, ...]:
+        """Steps that all parties have passed over, since one had lost the mask of what it was answered."""
+        return self._log.skipped
+
+    def suspend(self, reason: str) -> None:
+        """Stop the step at work: whoever waits for this party, or asks it, is told ``reason``. Waits for nobody."""
+        self._gradients.suspend(reason)
+
+    def place(self) -> Place:
+        """How far this party is, once its loop has stopped."""
+        with self._lock:
+            return self._log.place(frozenset(self._gradients.open_questions(self._log.completed)))
+
+    def resume(self, resumption: Resumption) -> None:
+        """Go back to where all parties can go on, with a new key. ``run_epoch`` goes on from there.
+
+        Raises:
+            OutOfOrder: for a place from which this party can't go on.
+        """
+        with self._lock:
+            asked = self._gradients.open_questions(self._log.completed)
+            check_resumption(
+                resumption,
+                self._log.place(frozenset(asked)),
+                steps_per_epoch=self.schedule.steps_per_epoch,
+                skipped=len(self._log.skipped),
+            )
+            if self.is_over:
+                return
+            self._step, self._skipped = resumption.step, resumption.skipped
+            self._calls.set_weights(self.half, self._log.weights(resumption.step))
+            del self._parts_after_epoch[resumption.step // self.schedule.steps_per_epoch :]
+            answered = {peer: question for peer, question in asked.items() if peer in resumption.answered_by}
+            self.exchange = self._gradients = self._exchange_from(
+                Beginning(resumption.step, self._log, answered, self._log.completed)
+            )
+
+    def forget(self) -> None:
+        """Keep nothing of it: it is over, or has ended."""
+        with suppress(StateNotKept):  # it is in the log, and the next training tries again
+            self._log.forget()
+
+    def _take_up(self) -> None:
+        """Stand where the process before this one was, and wait for ``resume``."""
+        completed = self._log.completed
+        self._calls.set_weights(self.half, self._log.weights(completed))
+        done = completed // self.schedule.steps_per_epoch
+        kept = {epoch: self._calls.read_part(arrays) for epoch, arrays in self._log.parts.items()}
+        self._parts_after_epoch = [kept.get(epoch) for epoch in range(done)]
+        if done and not completed % self.schedule.steps_per_epoch:
+            self._parts_after_epoch[-1] = self._part
+            self._keep_part(done - 1)
+        self.suspend(f"{self.name} has started again.")
+
+    def _keep_part(self, epoch: int) -> None:
+        """Where an epoch may be gone back to, keep its part."""
+        part = self._parts_after_epoch[epoch]
+        if self.can_wait and part is not None and self.agreement.plan.patience and self.agreement.validates(epoch):
+            self._log.keep_part(epoch, part.arrays())
 
     def _end_epoch(self, shared: SharedSteps | LayerSteps, epoch: int) -> None:
         """Validate it, or open the weights after the last one; where epochs are validated, one is chosen first."""
@@ -362,7 +397,7 @@ class PartyTraining:
         kept = self._kept_epoch
         epochs = len(self._parts_after_epoch) if kept is None else kept + 1
         part = (None if kept is None else self._parts_after_epoch[kept]) or self._part
-        return PartyModel(self.agreement, self.name, self._features, part, epochs, self._token_key, self._labels)
+        return PartyModel(self.agreement, self.name, self._features, part, epochs, self._log.token_key, self._labels)
 
     def model_for(self, rows: Sequence[int]) -> PartyModel:
         """The model, as it stands, that scores of these rows of the common order are of.
@@ -404,7 +439,7 @@ class PartyTraining:
     @property
     def remarks(self) -> list[str]:
         """What doesn't hold after this training, as far as this party sees: promises of defences, a range."""
-        said = self._defences.remarks(self._largest_norm, self._terms) if self._learner.spec.trains else []
+        said = self._defences.remarks(self._log.largest_norm, self._terms) if self._learner.spec.trains else []
         if isinstance(self._shared, LayerSteps) and self._shared.left_range:
             said.append(
                 "Sums of the first layer, or the backward signal, came near what backward=shared holds of them or left "
@@ -417,7 +452,7 @@ class PartyTraining:
         weights = self._calls.weights(self.half, self._features.shape[1])
         projected = self._defences.project_parameters(weights, self._terms)
         self._calls.set_weights(self.half, projected)
-        self._largest_norm = max(self._largest_norm, float(np.linalg.norm(projected)))
+        self._log.largest_norm = max(self._log.largest_norm, float(np.linalg.norm(projected)))
 
     def _run_step(self, step: int, batch: IntArray) -> StageTimer:
         """Run the learner's program of a step, answering what it asks for, in its order."""
@@ -442,6 +477,18 @@ class PartyTraining:
                 case Send(values):
                     sending += self._send(step, batch, self._sendable(values, batch, own), timer)
                     own = features.T @ values
+                case Ask() if step in self._skipped or step < self._log.completed:
+                    # Nobody asks, or only the others: this party is ahead. All are waited for, so that none runs away.
+                    program.close()
+                    for _ in timer.waiting("wait", self._gradients.arrivals(step)):
+                        continue
+                    with timer.stage("wait"):
+                        for sent in sending:
+                            sent.result()
+                    is_skipped = step in self._skipped
+                    self._calls.set_weights(self.half, self._log.weights(step if is_skipped else step + 1))
+                    self._complete(step, is_skipped=is_skipped)
+                    return timer
                 case Ask():
                     answer = self._sums(step, features, own, timer)
                     with timer.stage("wait"), self._gradients.waiting():
@@ -453,8 +500,18 @@ class PartyTraining:
             self._gradients.await_questions(step)
         with timer.stage("update"):
             self._project()
-            self._gradients.complete_step(step)
+            self._complete(step)
         return timer
+
+    @property
+    def _weights(self) -> FloatArray:
+        return self._calls.weights(self.half, self._features.shape[1]).copy()
+
+    def _complete(self, step: int, *, is_skipped: bool = False) -> None:
+        # First: nobody may see this party in the next step before it would find itself there.
+        self._log.complete(step, self._weights, is_skipped=is_skipped)
+        self._gradients.complete_step(step)
+        self._step = step + 1
 
     def _forward(self, step: int, own: FloatArray, timer: StageTimer) -> tuple[FloatArray, list[Future[None]]]:
         """Forward this party's products of a step, (s, h), or add those of the others to them at the label party."""
@@ -478,7 +535,7 @@ class PartyTraining:
         if self._observer is not None:
             self._observer.own_share(step, values)
         with timer.stage("encrypt"):
-            outgoing = self._gradients.outgoing_residuals(step, self._protect(values, batch))
+            outgoing = self._gradients.outgoing_residuals(step, self._protected(step, values, batch))
             if not self.agreement.plan.is_encrypted:
                 for peer in self._peers:
                     self._tell(peer, "residuals in the clear", len(batch))
@@ -530,6 +587,16 @@ class PartyTraining:
         except DefenceError as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
 
+    def _protected(self, step: int, values: FloatArray, batch: IntArray) -> FloatArray:
+        """What is sent of a step: where a defence draws it, the same however often it is sent."""
+        if not (self._log.is_kept and self._defences.changes_residuals):
+            return self._protect(values, batch)
+        if (known := self._log.sent(step)) is not None:
+            return known
+        drawn = self._protect(values, batch)
+        self._log.keep_sent(step, drawn)
+        return drawn
+
     def _protect(self, residual: FloatArray, batch: IntArray) -> FloatArray:
         labels = None if self._trained_labels is None else self._trained_labels[batch]
         try:
@@ -540,15 +607,3 @@ class PartyTraining:
     def _to_all_peers(self, send: Callable[[Peer], None]) -> None:
         for sent in [self._executor.submit(carrying_the_deadline(send, peer)) for peer in self._peers.values()]:
             sent.result()
-
-
-def _check_kept_weights(agreement: Agreement, features: int) -> None:
-    """Each epoch's weights are kept until training ends; raises InvalidMessage where they would fill the memory."""
-    plan = agreement.plan
-    of_epoch = agreement.total_features * _SHARE_BYTES if plan.shares_weights else features * 8
-    size = plan.epochs * of_epoch * agreement.residual_columns
-    if size > limits.KEPT_WEIGHTS_BYTES:
-        raise InvalidMessage(
-            f"The weights of {plan.epochs} epochs take {size >> 20} MiB, at most "
-            f"{limits.KEPT_WEIGHTS_BYTES >> 20} can be kept: choose fewer epochs."
-        )

@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms
-from services.common.errors import OutOfOrder
+from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.state_folder import check_room, secret_of
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
 from services.party.guard import channels_of, guard, told_by
-from services.party.party_training import PartyTraining, TrainingMeans
-from services.party.table_hash import keys_of_records
+from services.party.party_training import PartyTraining
+from services.party.table_hash import hash_of_features, keys_of_records
+from services.party.training_log import KeptTerms, KeptTraining, TrainingLog
+from services.party.training_means import TrainingMeans
 from services.shared_weights.opening import guard_opening
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.watching.tally import Told
@@ -69,6 +71,7 @@ class PartySession:
         joined: Joined,
         labels: IntArray | None = None,
         trained_labels: IntArray | None = None,
+        kept: TrainingLog | None = None,
     ) -> "PartySession":
         """Consent to the terms of a session that the party has joined, and get ready to train.
 
@@ -77,6 +80,7 @@ class PartySession:
             joined: the session.
             labels: class indices of the aligned records, (aligned rows,). The active party's only.
             trained_labels: those that its defences have trained on in their place, (aligned rows,).
+            kept: where the process before this one was in it; None for a session that begins.
 
         Raises:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
@@ -85,7 +89,8 @@ class PartySession:
         settings, defences = context.settings, context.defences
         check_consent(agreement, settings, joined.described)
         ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else OpeningLedger.in_memory()
-        training = _training_of(context, joined, labels, trained_labels, ledger)
+        log = kept or TrainingLog(context.state if _can_wait(context, agreement) else None)
+        training = _training_of(context, joined, labels, trained_labels, ledger=ledger, log=log)
         channels = channels_of(agreement, context.name)
         told = {channel.peer: told_by(channel) for channel in channels}
         if agreement.plan.family.spec.forwards and context.name != agreement.active.name:
@@ -112,7 +117,41 @@ class PartySession:
         )
         if settings.record_features:
             context.record.keep_features(aligned.truth, aligned.gridded, labels)
+        if kept is None:
+            features = hash_of_features(aligned.features)
+            log.begin(KeptTerms(agreement, context.name, aligned.rows, context.data.table_hash, features))
         return session
+
+
+def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
+    """A session that a process before this one had joined; raises OutOfOrder where this one can't go on with it."""
+    terms, settings = kept.terms, context.settings
+    again = f"{context.name} can't go on with the training of before: "
+    if not _can_wait(context, terms.agreement):
+        raise OutOfOrder(f"{again}its settings don't let it wait any more (PLUMBLINE_RESUME_WITHIN).")
+    if settings.private_seed is not None and context.defences.changes_residuals:
+        raise OutOfOrder(f"{again}with PLUMBLINE_PRIVATE_SEED its noise would begin anew, and be the same twice.")
+    aligned = None
+    try:
+        if terms.table == context.data.table_hash:
+            aligned = context.data.aligned(terms.order, terms.agreement.plan)
+    except InvalidMessage as error:
+        _log.error("%s", error)
+    if aligned is None or hash_of_features(aligned.features) != terms.features:
+        raise OutOfOrder(f"{again}its table, or how it is encoded, has changed. Put it back, or train again.")
+    if strangers := {party.name for party in terms.agreement.peers_of(context.name)} - set(context.peers):
+        raise OutOfOrder(f"{again}PLUMBLINE_PEERS lacks {', '.join(sorted(strangers))}.")
+    return Joined(terms.agreement, aligned, terms.agreement.party(context.name))
+
+
+def _can_wait(context: PartyContext, agreement: Agreement) -> bool:
+    """Whether a training under these terms goes on after an interruption.
+
+    Not where this party listens for attacks: what it heard ends with its process.
+    """
+    plan = agreement.plan
+    may = context.settings.resume_within > 0 and context.adversary.is_idle
+    return may and plan.family.spec.resumes and not plan.shares_weights
 
 
 def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validated_epochs: int = 0) -> Joined:
@@ -165,7 +204,9 @@ def _training_of(
     joined: Joined,
     labels: IntArray | None,
     trained_labels: IntArray | None,
+    *,
     ledger: OpeningLedger,
+    log: TrainingLog,
 ) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
     plan, peers = agreement.plan, agreement.peers_of(context.name)
@@ -184,6 +225,7 @@ def _training_of(
         ledger=ledger,
         others=context.adversary.other_features,
         chosen=context.adversary.chosen_shares,
+        log=log,
         tally=context.tally,
     )
     installed = load_network(settings.model) if settings.model else None

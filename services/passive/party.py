@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,17 @@ import numpy as np
 from services.common import limits
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import LoggedProgress, alignment_context, alignment_refusals
-from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, log_failure, one_line, told
+from services.common.errors import (
+    FederationError,
+    InvalidMessage,
+    NotAllowed,
+    OutOfOrder,
+    Suspended,
+    is_interruption,
+    log_failure,
+    one_line,
+    told,
+)
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.network.deadlines import carrying_the_deadline
@@ -24,8 +35,10 @@ from services.party.model_file import KeptModel, TableChanged
 from services.party.party_model import PartyModel
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
+from services.party.resumption import Place, Resumption
 from services.party.served_models import ServedModels
-from services.party.session import PartySession, join
+from services.party.session import PartySession, join, rejoined
+from services.party.training_log import KeptTraining, kept_training
 from services.passive.common_order import CommonOrder
 from services.passive.form_count import FormCount
 from services.passive.quota import AlignmentQuota
@@ -44,6 +57,7 @@ _log = logging.getLogger(__name__)
 
 # Stands for the number of epochs of a model whose training has ended.
 _FINISHED = -1
+_STARTED_AGAIN = "This party has started again, and its training waits for the others."
 
 
 class _Session:
@@ -59,12 +73,38 @@ class _Session:
         self.order: CommonOrder | None = None
         self.joining = threading.Lock()
         self.joined: PartySession | None = None
+        # Since when its training waits for a party that is away, on the wall's clock; None while it doesn't.
+        self.waits_since: float | None = None
+
+    @classmethod
+    def interrupted(cls, kept: KeptTraining, joined: PartySession, psi: PsiServer, watch: PeerWatch) -> "_Session":
+        """A session that a process before this one was at work in."""
+        agreement = kept.terms.agreement
+        active, *passive = (party.name for party in agreement.parties)
+        terms = ProposedTerms(agreement.session_id, active, tuple(passive), agreement.plan, agreement.classes)
+        session = cls(terms, psi, watch)
+        session.order = CommonOrder((), 0)
+        session.order.rows = kept.terms.order
+        session.joined = joined
+        session.wait(Suspended(_STARTED_AGAIN))
+        return session
 
     @property
     def ended(self) -> str | None:
-        """Why it has ended; None while it is open."""
+        """Why it has ended; None while it is open, and while it waits."""
         error = self.ending.error
-        return None if error is None else told(error)
+        return None if error is None or isinstance(error, Suspended) else told(error)
+
+    def wait(self, error: Suspended) -> None:
+        """Free who waits for the training at work, which goes on with another ending."""
+        self.ending.end(error)
+        self.waits_since = self.waits_since or time.time()
+
+    def end(self, error: FederationError) -> None:
+        """End it for good, whether it waits or not."""
+        if self.waits_since is not None:
+            self.ending = Ending()
+        self.ending.end(error)
 
     @property
     def rows(self) -> IntArray:
@@ -131,6 +171,25 @@ class PassiveParty:
         self._tally.add(self._forms.measures)
         # Models that were counted, by session and epochs.
         self._counted: set[tuple[str, int]] = set()
+        self._take_up_training()
+
+    def _take_up_training(self) -> None:
+        """Stand in the session that the process before this one was at work in; raises StateError for a broken one."""
+        kept = kept_training(self._context.state, self.name)
+        if kept is None:
+            return
+        session_id = kept.terms.agreement.session_id
+        if self._models.served is not None and self._models.served.session_id == session_id:
+            kept.log.forget()
+            return
+        try:
+            opened = PartySession.open(self._context, rejoined(self._context, kept), kept=kept.log)
+        except FederationError as error:
+            _log.error("%s", error)
+            return
+        psi = PsiServer(self._data.ids, alignment_context(session_id, self.name), self._context.cores)
+        self._session = _Session.interrupted(kept, opened, psi, self._watch_of(session_id))
+        _log.info("The training of session %s waits for %s.", session_id, self._session.active)
 
     # -- alignment -------------------------------------------------------------------------------------------------
 
@@ -247,14 +306,49 @@ class PassiveParty:
         """Train one epoch, writing each step's timings to the record and calling ``on_step`` after it."""
 
         session, training = self._session_of(caller, session_id), self._training_of(caller, session_id)
+        ending = session.ending
 
         def recorded(step: int, timer: StageTimer) -> None:
-            session.ending.check()
+            ending.check()
             self._record.add_step(step, timer.seconds)
             on_step(step, timer)
 
         # A peer that hangs must not keep this party's own sentence about it from the active party.
-        session.ending.for_result(self.executor, lambda: training.run_epoch(epoch, recorded))
+        try:
+            ending.for_result(self.executor, lambda: training.run_epoch(epoch, recorded))
+        except FederationError as error:
+            if not (training.can_wait and is_interruption(error)):
+                raise
+            self._wait(session, error, ending)
+            raise Suspended(told(error)) from error
+
+    def stop_training(self, caller: Identity, session_id: str) -> Place:
+        """Stop at the step at work, and say how far this party is. The same again says the same.
+
+        Raises:
+            OutOfOrder: where its training can't wait.
+        """
+        session, training = self._session_of(caller, session_id), self._training_of(caller, session_id)
+        if not training.can_wait and not training.is_over:
+            raise OutOfOrder(f"{self.name}'s training can't go on after an interruption (PLUMBLINE_RESUME_WITHIN).")
+        if training.can_wait:
+            self._wait(session, Suspended(f"{caller.name} goes back to a step that all parties have."), session.ending)
+        return training.place()
+
+    def resume_training(self, caller: Identity, session_id: str, resumption: Resumption) -> None:
+        """Go on from a step that all parties have, with a new key; raises OutOfOrder for one that this party hasn't."""
+        session, training = self._session_of(caller, session_id), self._training_of(caller, session_id)
+        if session.waits_since is None and not training.is_over:
+            raise OutOfOrder("The training isn't interrupted: stop it first.")
+        training.resume(resumption)
+        if training.is_over:
+            return
+        with self._lock:
+            session.ending, session.waits_since = Ending(), None
+            session.watch = self._watch_of(session_id)
+        session.watch.start(session_id, (session.active, Role.COORDINATOR))
+        session.watch.add(party.name for party in training.agreement.peers_of(self.name))
+        _log.info("The training goes on from step %d.", resumption.step)
 
     def finish_training(self, caller: Identity, session_id: str, kept_epoch: int) -> None:
         """Keep the weights of one epoch, on disk as well, write the record and mount the training attacks.
@@ -273,7 +367,7 @@ class PassiveParty:
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
         discloses = self._context.settings.disclose and not kept.model.stays_shared
-        self._record.note(remarks=training.remarks, discloses=discloses)
+        self._record.note(remarks=training.remarks, discloses=discloses, skipped_steps=training.skipped_steps or None)
         self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
@@ -374,6 +468,9 @@ class PassiveParty:
     def serve_model(self, caller: Identity, session_id: str) -> None:
         """Answer with this session's model from now on, and forget the one before."""
         self._models.serve(session_id, caller.name)
+        session = self._session
+        if session is not None and session.session_id == session_id and session.joined is not None:
+            session.joined.training.forget()
 
     def holds_model(self, session_id: str) -> bool:
         """Whether this party can answer for a session's model."""
@@ -394,8 +491,14 @@ class PassiveParty:
 
     def close(self) -> None:
         """End the session at work, if any, so that no thread waits for a peer when this process stops."""
-        if self._session is not None:
-            self._end(self._session, OutOfOrder(f"{self.name} is stopping."))
+        session, stopping = self._session, OutOfOrder(f"{self.name} is stopping.")
+        if session is None:
+            return
+        if session.joined is not None and session.joined.training.can_wait:
+            # Its next process goes on.
+            self._wait(session, stopping, session.ending)
+        else:
+            self._end(session, stopping)
 
     def holds_session(self, session_id: str) -> bool:
         """Whether this party knows the session, ended or not: what peers ask who watch it.
@@ -409,6 +512,9 @@ class PassiveParty:
         def lost(error: FederationError) -> None:
             session = self._session
             if session is not None and session.session_id == session_id:
+                if session.joined is not None and session.joined.training.can_wait:
+                    self._wait(session, error, session.ending)
+                    return
                 self._end(session, error)
                 # Others may wait there for this session, until their time is up.
                 self.executor.submit(self._tell_coordinator, session_id, told(error)).add_done_callback(log_failure)
@@ -421,12 +527,25 @@ class PassiveParty:
         except FederationError as error:
             _log.info("The coordinator could not be told: %s", error)
 
+    def _wait(self, session: _Session, error: FederationError, ending: Ending) -> None:
+        """Wait with a session until its active party says where to go on, unless it does already."""
+        assert session.joined is not None  # noqa: S101 - who calls has asked
+        with self._lock:
+            if session.ending is not ending or session.ended is not None:
+                return
+            if session.waits_since is None:
+                _log.warning("The training waits: %s", error)
+            session.watch.stop()
+            session.wait(Suspended(told(error)))
+        session.joined.training.suspend(told(error))
+
     def _end(self, session: _Session, error: FederationError) -> None:
         session.watch.stop()
-        session.ending.end(error)
+        session.end(error)
         session.psi.close()
         if session.joined is not None:
             session.joined.training.exchange.end(told(error))
+            session.joined.training.forget()
         self._context.cores.forget()
         _log.info("Session ended: %s", error)
 
@@ -436,6 +555,9 @@ class PassiveParty:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
         if caller.name != session.active:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
+        within = self._context.settings.resume_within
+        if session.waits_since is not None and time.time() - session.waits_since > within:
+            self._end(session, OutOfOrder(f"{self.name} has waited for {within:g} s (PLUMBLINE_RESUME_WITHIN)."))
         if session.ended is not None:
             raise OutOfOrder(f"The session has ended: {session.ended}")
         return session

@@ -7,10 +7,12 @@ from itertools import chain
 import grpc
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
+from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.identity import Role
 from services.common.meters import StageTimer
 from services.network.transport import Permissions, require_caller
+from services.party.resumption import MOST_STEPS, Resumption
 from services.passive.party import PassiveParty
 
 _SERVICE = passive_pb2.DESCRIPTOR.services_by_name["Passive"]
@@ -82,6 +84,30 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         while (step_report := reports.get()) is not None:
             yield step_report
         training.result()
+
+    def StopTraining(
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
+    ) -> passive_pb2.TrainingPlace:
+        """Stop after an interruption, and say how far this party is."""
+        place = self._party.stop_training(require_caller(context), request.session_id)
+        return passive_pb2.TrainingPlace(
+            completed=place.completed,
+            answered=[
+                passive_pb2.AnsweredStep(step=step, peers=sorted(peers)) for step, peers in place.answered.items()
+            ],
+            asked=sorted(place.asked),
+            skipped=sorted(place.skipped),
+        )
+
+    def ResumeTraining(
+        self, request: passive_pb2.ResumeTrainingRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Go on from a step that all parties have."""
+        limits.check_count(request.skipped, MOST_STEPS, "steps to pass over")
+        limits.check_count(request.answered_by, limits.PASSIVE_PARTIES, "parties that have answered")
+        resumption = Resumption(request.step, frozenset(request.skipped), frozenset(request.answered_by))
+        self._party.resume_training(require_caller(context), request.session_id, resumption)
+        return common_pb2.Acknowledgement()
 
     def FinishTraining(
         self, request: passive_pb2.FinishTrainingRequest, context: grpc.ServicerContext

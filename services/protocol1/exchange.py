@@ -19,8 +19,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
 from services.common.meters import StageTimer
+from services.protocol1.answers import Answered, AnswerLog, NoLog
 from services.protocol1.cipher import Cipher, PlainCipher, Unmask
 from services.protocol1.hidden_layer import hidden_header
 from services.protocol1.outgoing import OutgoingVector
@@ -50,6 +51,38 @@ class StepRoles:
     reads_directly: bool = False
 
 
+@dataclass(frozen=True)
+class OpenQuestion:
+    """Masked sums that this party asks a peer about, and what reads the answer. It holds the mask.
+
+    Attributes:
+        masked: what is sent.
+        unmask: reads the answer.
+    """
+
+    masked: WireVector
+    unmask: Unmask
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where an exchange begins, at the first step or where the one before was cut off, and who notes its answers.
+
+    Attributes:
+        step: the first that is done.
+        answers: what was answered before, and is from now on.
+        asked: this party's own questions of its next step, by peer, which were answered and have to be read yet.
+        asked_at: that step; later than the first where this party is ahead.
+        answering: is told of each answer before a peer has it: the peer, and how many numbers were decrypted.
+    """
+
+    step: int = 0
+    answers: AnswerLog = field(default_factory=NoLog)
+    asked: Mapping[str, OpenQuestion] = field(default_factory=dict)
+    asked_at: int = 0
+    answering: Callable[[str, int], object] = lambda *_: None
+
+
 @dataclass
 class _Question:
     """A peer's masked sums of a step, and the answer as soon as it is decrypted."""
@@ -66,6 +99,7 @@ class _PeerState:
     residuals: dict[int, WireVector] = field(default_factory=dict)
     hidden: dict[int, WireVector] = field(default_factory=dict)
     questions: dict[int, _Question] = field(default_factory=dict)
+    asked: dict[int, OpenQuestion] = field(default_factory=dict)
     pending: Unmask | None = None
 
 
@@ -79,7 +113,7 @@ class GradientExchange:
         rows_of_step: how many records a step has; public.
         timeout: seconds to wait for a peer's message.
         roles: who sends what in a step.
-        answering: is told of each answer before a peer has it: the peer, and how many numbers were decrypted.
+        beginning: where it begins.
     """
 
     def __init__(
@@ -91,20 +125,23 @@ class GradientExchange:
         rows_of_step: Callable[[int], int],
         timeout: float,
         roles: StepRoles = StepRoles(),
-        answering: Callable[[str, int], object] = lambda *_: None,
+        beginning: Beginning = Beginning(),
     ) -> None:
         self._cipher = cipher
         self._roles = roles
-        self._answering = answering
+        self._answering = beginning.answering
         self._peers = {peer: _PeerState() for peer in peers}
         self._sending = [peer for peer in self._peers if roles.senders is None or peer in roles.senders]
         self._steps = steps
         self._rows_of_step = rows_of_step
         self._timeout = timeout
         self._condition = threading.Condition()
-        self._step = 0
-        self._encrypted_step = -1
-        self._ended: str | None = None
+        self._answers = beginning.answers
+        for peer, question in beginning.asked.items():
+            self._peers[peer].asked[beginning.asked_at] = question
+        self._step = beginning.step
+        self._encrypted_step = beginning.step - 1
+        self._ended: FederationError | None = None
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
@@ -154,8 +191,11 @@ class GradientExchange:
         """
         with self._condition:
             self._asker(peer)
-            self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
-        header.check(self._cipher.sums_header(peer))
+            known = self._answers.answered(peer, step)
+            if known is None:
+                self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
+        # Perhaps asked under a key that was given up since.
+        header.check(self._cipher.sums_header(peer) if known is None else known.header)
 
     def receive_residuals(self, peer: str, step: int, vector: WireVector) -> None:
         """Take a peer's encrypted residuals of ``step``. What is refused changes nothing.
@@ -204,6 +244,8 @@ class GradientExchange:
         """Decrypt a peer's masked sums of ``step``, once. The same message again gets the same answer."""
         with self._condition:
             state = self._asker(peer)
+            if (known := self._answers.answered(peer, step)) is not None:
+                return known.again(vector, step)
             self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
             # Taken before it is answered: decryption takes long, and a second question must not overtake the first.
             question = state.questions.setdefault(step, _Question(vector))
@@ -219,7 +261,11 @@ class GradientExchange:
                     del state.questions[step]
             raise
         with self._condition:
+            if isinstance(self._ended, Suspended):
+                # What this party has answered is agreed on by now: nothing may be added to it.
+                self._refuse_if_ended()
             if question.answer is None:
+                self._answers.keep_answer(peer, step, Answered.of(vector, answer))
                 self._answering(peer, answer.count)
                 question.answer = answer
             self._condition.notify_all()
@@ -282,18 +328,24 @@ class GradientExchange:
     def masked_sums(self, step: int, peer: str, features: FloatArray, timer: StageTimer) -> WireVector:
         """features^T (peer's residuals) of ``step``, encrypted and masked, to be sent to the peer for decryption.
 
-        Features are whole numbers in wire order, as the cipher takes them. Waits for the peer's residuals.
+        Features are whole numbers in wire order, as the cipher takes them. Waits for the peer's residuals. Where the
+        peer has answered these sums before, they are the same ones.
 
         Raises:
             PeerVanished: after the timeout.
         """
         state = self._peers[peer]
+        if (known := state.asked.get(step)) is not None:
+            state.pending = known.unmask
+            return known.masked
         with timer.stage("wait"):
             vector = self._awaited(peer, "residuals", step, "residuals")
         with timer.stage("product"):
             combination = self._cipher.combine(step, peer, features, vector)
         with timer.stage("mask"):
             masked, state.pending = self._cipher.mask(step, peer, combination)
+        with self._condition:
+            state.asked[step] = OpenQuestion(masked, state.pending)
         return masked
 
     def gradient_share(self, peer: str, answer: DecryptedVector) -> FloatArray:
@@ -330,9 +382,15 @@ class GradientExchange:
             self._step = step + 1
             for state in self._peers.values():
                 kept: dict[int, Any]
+                state.asked.pop(step, None)
                 for kept in (state.residuals, state.hidden, state.questions):
                     for old in [key for key in kept if key < step]:
                         del kept[old]
+
+    def open_questions(self, step: int) -> dict[str, OpenQuestion]:
+        """This party's own questions of ``step``, by peer. Whether they were answered, the peers know."""
+        with self._condition:
+            return {peer: state.asked[step] for peer, state in self._peers.items() if step in state.asked}
 
     def await_keys(self) -> None:
         """Wait until every peer has shown its public key.
@@ -355,8 +413,18 @@ class GradientExchange:
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or asks from now on, is told ``reason``."""
+        self._end(OutOfOrder(f"The session has ended: {reason}"))
+
+    def suspend(self, reason: str) -> None:
+        """End the exchange, and tell whoever waits or asks that another one will go on with the training.
+
+        From now on nothing is answered that was not answered before.
+        """
+        self._end(Suspended(reason))
+
+    def _end(self, error: FederationError) -> None:
         with self._condition:
-            self._ended = self._ended or reason
+            self._ended = self._ended or error
             self._condition.notify_all()
         self._cipher.close()
 
@@ -418,7 +486,8 @@ class GradientExchange:
 
     def _refuse_if_ended(self) -> None:
         if self._ended is not None:
-            raise OutOfOrder(f"The session has ended: {self._ended}")
+            # A new one: who raises it puts its own traceback into it.
+            raise type(self._ended)(*self._ended.args)
 
     @staticmethod
     def _same_or_refuse(known: WireVector, vector: WireVector, what: str) -> None:

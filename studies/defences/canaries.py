@@ -23,7 +23,8 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.meters import StageTimer
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining, TrainingMeans
+from services.party.party_training import PartyTraining
+from services.party.training_means import TrainingMeans
 from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.outgoing import OutgoingVector

@@ -9,7 +9,8 @@ import numpy as np
 from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, load
 from services.common.agreement import Agreement, PartyDescription
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining, TrainingMeans
+from services.party.party_training import PartyTraining
+from services.party.training_means import TrainingMeans
 from tests.harness.exchanges import SMALL_PLAN
 from tests.harness.parties import small_settings
 from vfl.arrays import FloatArray

@@ -12,7 +12,8 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.meters import StageTimer
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining, TrainingMeans
+from services.party.party_training import PartyTraining
+from services.party.training_means import TrainingMeans
 from services.protocol1.cipher import make_cipher
 from services.protocol1.default_batch import with_batch_size
 from services.protocol1.exchange import GradientExchange

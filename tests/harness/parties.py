@@ -33,6 +33,7 @@ from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
+from services.party.resumption import Place, Resumption
 from services.passive.party import PassiveParty
 from services.protocol1.exchange import GradientExchange
 from services.shared_weights.share_mailbox import ShareMailbox
@@ -116,8 +117,14 @@ class DirectPassive:
     def show_public_key(self, session_id: str) -> None:
         self.party.show_public_key(self.caller, session_id)
 
-    def run_epoch(self, session_id: str, epoch: int, steps: int) -> None:
+    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0) -> None:
         self.party.run_epoch(self.caller, session_id, epoch, ignore_step)
+
+    def stop_training(self, session_id: str) -> Place:
+        return self.party.stop_training(self.caller, session_id)
+
+    def resume_training(self, session_id: str, resumption: Resumption) -> None:
+        self.party.resume_training(self.caller, session_id, resumption)
 
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
         self.party.finish_training(self.caller, session_id, kept_epoch)
@@ -215,6 +222,7 @@ def small_settings(**changes: Any) -> Settings:
         "private_seed": 1,
         "key_bits": 512,
         "allow_insecure_keys": True,
+        "resume_within": 0,
         **changes,
     }
     if chosen.get("cipher") == "plain":

@@ -118,12 +118,11 @@ class Town:
         self.kill(*names)
         self.start(*names)
 
+    def _reach(self, passive: str) -> DirectPassive:
+        return DirectPassive(cast(PassiveParty, _Now(lambda: self.find(passive))))
+
     def _active(self, state: StateFolder) -> ActiveParty:
-        passive = {
-            name: DirectPassive(cast(PassiveParty, _Now(lambda name=name: self.find(name))))  # type: ignore[misc]
-            for name in self.data
-            if name != "active"
-        }
+        passive = {name: self._reach(name) for name in self.data if name != "active"}
         return ActiveParty(
             self._context("active", state), passive, AttackHost(self.attacks, self.folder), self.beforehand
         )
@@ -167,6 +166,7 @@ def town(
     disclosing: Sequence[Any] = (),
     attacks: Mapping[str, PredictionAttack] | None = None,
     beforehand: PriorKnowledge | None = None,
+    kind: type[Town] = Town,
     **settings: Any,
 ) -> Iterator[Town]:
     """A federation that runs."""
@@ -174,7 +174,7 @@ def town(
     chosen = small_settings(**{"cipher": "plain", "private_seed": None, **settings})
     with ThreadPoolExecutor(64) as executor:
         data = dict(zip(names_of(parties), tables, strict=True))
-        made = Town(folder, executor, chosen, data, score_defences, disclosing, attacks or {}, beforehand)
+        made = kind(folder, executor, chosen, data, score_defences, disclosing, attacks or {}, beforehand)
         made.start(*made.names)
         try:
             yield made

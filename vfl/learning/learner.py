@@ -142,6 +142,8 @@ class LearnerSpec:
         part: the class of its parts, which reads them.
         source: the paper's section, or where else it comes from.
         forwards: whether a first layer's products go to the label party, whose part is then a ``ScoringPart``.
+        resumes: whether a half's weights are all that it carries from step to step, so that a training that was
+            interrupted goes on from them.
 
     Raises ValueError for a word that a field doesn't know: nobody would wait for such senders.
     """
@@ -150,6 +152,7 @@ class LearnerSpec:
     part: type[Part]
     source: str
     forwards: bool = False
+    resumes: bool = False
 
     def __post_init__(self) -> None:
         if self.senders not in get_args(Senders):

@@ -76,7 +76,7 @@ class LinearRegression(Learner):
     initialisation: Initialisation = "xavier"
 
     name: ClassVar[str] = "linear"
-    spec: ClassVar[LearnerSpec] = LearnerSpec(senders="all", part=LinearPart, source="Hu section 2")
+    spec: ClassVar[LearnerSpec] = LearnerSpec(senders="all", part=LinearPart, source="Hu section 2", resumes=True)
 
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate <= _LARGEST:

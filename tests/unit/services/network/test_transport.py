@@ -22,7 +22,8 @@ from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.common.wire import PART_BYTES
 from services.network import gate, statuses
-from services.party.party_training import PartyTraining, TrainingMeans
+from services.party.party_training import PartyTraining
+from services.party.training_means import TrainingMeans
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.cipher import make_cipher
 from services.protocol1.exchange import GradientExchange

@@ -11,8 +11,8 @@ from services.adversary.training import _batches
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.errors import InvalidMessage
 from services.party.party_defences import PartyDefences
-from services.party.party_training import _check_kept_weights
 from services.party.session import Joined, PartySession, join
+from services.party.training_means import check_kept_weights
 from tests.harness.agreements import agreed
 from tests.harness.exchanges import SMALL_PLAN, random_problem, wired
 from tests.harness.parties import house, small_settings
@@ -32,9 +32,9 @@ def test_shares_after_each_epoch_are_counted_as_long_as_they_are() -> None:
     """A share is several times a float64, and a party has them of others' weights as well."""
     problem = SharedProblem.random(columns=(430, 2))
     plan = SHARED_PLAN.changed(protocol="shared", patience=2, validation_fraction=0.2, epochs=10_000)
-    _check_kept_weights(problem.agreement(plan.changed(epochs=9_000)), 2)
+    check_kept_weights(problem.agreement(plan.changed(epochs=9_000)), 2)
     with pytest.raises(InvalidMessage, match=r"10000 epochs take 264 MiB.*choose fewer epochs"):
-        _check_kept_weights(problem.agreement(plan), 2)
+        check_kept_weights(problem.agreement(plan), 2)
 
 
 def test_more_steps_than_a_party_records_are_refused_by_the_party_itself() -> None:

@@ -1,0 +1,103 @@
+"""Where an interrupted training goes on: what each party tells of how far it is, and what follows for all.
+
+A party completes a step only when every other one has sent its residuals of it, and these follow the step before. So no
+two are more than a step apart. They go on from the lowest. Who is ahead computes nothing again: it sends the residuals
+of that step once more, answers what it was not asked yet, and takes up its own weights behind it.
+
+A step is answered once. Whoever still has its question asks the same again, and gets the same answer. Where it was
+answered and the question, with its mask, is lost, all pass over the step with the weights that they had before it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from services.common.errors import OutOfOrder
+
+# That an interruption can leave open: the lowest step, and the one that those ahead are at.
+MOST_STEPS = 2
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far one party is.
+
+    Attributes:
+        completed: steps that it has completed.
+        answered: whose sums it has answered, by step, of the last two.
+        asked: of whom it still has its own question of the next step.
+        skipped: steps of the last two that it has passed over.
+    """
+
+    completed: int
+    answered: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
+    skipped: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where one party goes on.
+
+    Attributes:
+        step: the first step that is done again.
+        skipped: of that and the next one, those which nobody does.
+        answered_by: who has answered this party's question of the next step that it does.
+    """
+
+    step: int
+    skipped: frozenset[int] = frozenset()
+    answered_by: frozenset[str] = frozenset()
+
+
+def resumptions(places: Mapping[str, Place]) -> dict[str, Resumption]:
+    """Where each party goes on, by name.
+
+    Raises:
+        OutOfOrder: for parties that can't all have been in one training: one has an older state, or says so.
+    """
+    step = min(place.completed for place in places.values())
+    ahead = [name for name, place in places.items() if place.completed > step + 1]
+    if ahead:
+        behind = [name for name, place in places.items() if place.completed == step]
+        raise OutOfOrder(
+            f"{' and '.join(behind)} has completed {step} steps of this training and {' and '.join(ahead)} more than "
+            f"{step + 1}, which no interruption explains: an older state was put back. Train again."
+        )
+    answered_by = {
+        name: frozenset(other for other, its in places.items() if name in its.answered.get(place.completed, ()))
+        for name, place in places.items()
+    }
+    skipped = {at for place in places.values() for at in place.skipped if at >= step}
+    skipped |= {place.completed for name, place in places.items() if answered_by[name] - place.asked}
+    if step in skipped and any(place.answered.get(step + 1) for place in places.values()):
+        # Answered about weights that nobody has any more.
+        skipped.add(step + 1)
+    return {name: Resumption(step, frozenset(skipped), answered_by[name]) for name in places}
+
+
+def check_resumption(resumption: Resumption, place: Place, *, steps_per_epoch: int, skipped: int) -> None:
+    """Refuse what another party says of where to go on, as far as this one can tell.
+
+    Args:
+        resumption: what it says.
+        place: where this party is.
+        steps_per_epoch: of the session.
+        skipped: steps that this party has passed over so far, in all.
+
+    Raises:
+        OutOfOrder: for a step that this party can't go on from, and for more skipped steps than may be: where weights
+            stand still for an epoch, its answers and the next one's are about the same residuals, and add up.
+    """
+    if not place.completed - 1 <= resumption.step <= place.completed:
+        raise OutOfOrder(
+            f"This party has completed {place.completed} steps and can go back by one: it can't go on from step "
+            f"{resumption.step}. Train again."
+        )
+    if not resumption.skipped <= {resumption.step, resumption.step + 1}:
+        raise OutOfOrder("Only the step at which a training goes on, and the one behind it, can be passed over.")
+    new = len(resumption.skipped - place.skipped)
+    if new and skipped + new >= steps_per_epoch:
+        raise OutOfOrder(
+            f"{skipped + new} steps of this training would be passed over, as many as an epoch has: what was answered "
+            "about standing weights would add up. Train again."
+        )

@@ -1,0 +1,313 @@
+"""What a party keeps of a training at work, so that it can go on after an interruption. Knows no network.
+
+    training.npz    once    the terms, the order of records, the key of pseudonyms
+    steps.npz       often   weights of the last two steps, answers given in them, steps passed over
+    epochs.npz      with early stopping, each epoch's part of the model
+    outcomes.json   the active party's: what each epoch came to
+
+No key and no mask is kept. An answer is here before it is given, and a step's weights before the next step begins.
+"""
+
+import io
+import json
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from services.common.agreement import Agreement
+from services.common.run_records import content_of
+from services.common.state_folder import State, StateError, StateInMemory, broken
+from services.party.resumption import Place
+from services.protocol1.answers import Answered
+from services.protocol1.vectors import DecryptedVector, VectorHeader
+from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
+
+TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "outcomes.json")
+_HEADER, _WHAT = "header", "{} of this party's state"
+# Grows when one of these files changes its meaning.
+_VERSION = 1
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class KeptTerms:
+    """What doesn't change while a training lasts.
+
+    Attributes:
+        agreement: the session's terms.
+        party: whose training it is.
+        order: (aligned rows,) the party's own row numbers in the common order.
+        table: hash of the party's table.
+        features: hash of what it trains on.
+    """
+
+    agreement: Agreement
+    party: str
+    order: IntArray
+    table: str
+    features: str
+
+
+class TrainingLog:
+    """Where one training is, in memory and, where the party keeps state, on disk. Thread-safe.
+
+    Attributes:
+        token_key: the key of pseudonyms of records.
+        completed: steps that are completed.
+        skipped: all steps that were passed over.
+        largest_norm: of the weights so far.
+    """
+
+    def __init__(self, state: State | None = None) -> None:
+        """Begin with no step; ``state`` is None where the training can't be interrupted."""
+        self.token_key = secrets.token_bytes(32)
+        self.completed = 0
+        self.skipped: tuple[int, ...] = ()
+        self.largest_norm = 0.0
+        self._state = state
+        self._session_id = ""
+        self._lock = threading.Lock()
+        self._weights: dict[int, FloatArray] = {}
+        self._sent: dict[int, FloatArray] = {}
+        self._answers: dict[tuple[str, int], Answered] = {}
+        self._parts: dict[int, Arrays] = {}
+        self._is_taken_up = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the training may be interrupted and go on."""
+        return self._state is not None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether this is a training that a process before this one was at work in."""
+        return self._is_taken_up
+
+    def begin(self, terms: KeptTerms) -> None:
+        """Keep a training that is about to begin, in place of any other. Raises StateNotKept."""
+        self._session_id = terms.agreement.session_id
+        if self._on_disk is None:
+            return
+        forget(self._on_disk)
+        self._write_steps()
+        facts = {
+            "version": _VERSION,
+            "party": terms.party,
+            "agreement": content_of(terms.agreement),
+            "table": terms.table,
+            "features": terms.features,
+        }
+        token_key = np.frombuffer(self.token_key, dtype=np.uint8)
+        # Last: with it there is a training to go on with.
+        self._on_disk.write(TRAINING, _packed(facts, {"order": terms.order, "token_key": token_key}))
+
+    def start(self, weights: FloatArray) -> None:
+        """Note the weights before the first step."""
+        self._weights[0] = weights
+
+    def weights(self, completed: int) -> FloatArray:
+        """The weights after so many steps, of the last two."""
+        return self._weights[completed]
+
+    def complete(self, step: int, weights: FloatArray, *, is_skipped: bool = False) -> None:
+        """Keep the weights after a step, before the next one begins. Raises StateNotKept."""
+        with self._lock:
+            if step + 1 == self.completed and not is_skipped:
+                return  # it was completed before the training was interrupted
+            self.completed = step + 1
+            self.skipped += (step,) if is_skipped and step not in self.skipped else ()
+            self._weights = {step: self._weights[step], step + 1: weights}
+            # After a step that was passed over, the next one's are of other weights.
+            self._sent = {at: values for at, values in self._sent.items() if at >= step and not is_skipped}
+            self._answers = {at: answered for at, answered in self._answers.items() if at[1] >= step}
+            self._write_steps()
+
+    def sent(self, step: int) -> FloatArray | None:
+        """What was sent in a step, where it was drawn and must not be drawn again."""
+        return self._sent.get(step)
+
+    def keep_sent(self, step: int, values: FloatArray) -> None:
+        """Keep what is about to be sent. Raises StateNotKept."""
+        with self._lock:
+            self._sent[step] = values
+            self._write_steps()
+
+    def answered(self, peer: str, step: int) -> Answered | None:
+        """What a peer was answered in a step; None for nothing."""
+        with self._lock:
+            return self._answers.get((peer, step))
+
+    def keep_answer(self, peer: str, step: int, answered: Answered) -> None:
+        """Keep an answer before it is given. Raises StateNotKept, and then it must not be given."""
+        with self._lock:
+            self._answers[peer, step] = answered
+            try:
+                self._write_steps()
+            except BaseException:
+                del self._answers[peer, step]
+                raise
+
+    def keep_part(self, epoch: int, arrays: Arrays) -> None:
+        """Keep the part of the model after an epoch that may be gone back to. Raises StateNotKept."""
+        self._parts[epoch] = arrays
+        if self._on_disk is not None:
+            named = {f"{at}_{name}": array for at, part in self._parts.items() for name, array in part.items()}
+            self._on_disk.write(EPOCHS, _packed({"session": self._session_id}, named))
+
+    @property
+    def parts(self) -> Mapping[int, Arrays]:
+        """The arrays of kept parts, by epoch."""
+        return self._parts
+
+    def place(self, asked: frozenset[str]) -> Place:
+        """How far this is, with whom the party has asked in the next step."""
+        with self._lock:
+            answered: dict[int, frozenset[str]] = {}
+            for peer, step in self._answers:
+                answered[step] = answered.get(step, frozenset()) | {peer}
+            recent = frozenset(step for step in self.skipped if step >= self.completed - 1)
+            return Place(self.completed, answered, asked, recent)
+
+    def forget(self) -> None:
+        """The training is over, or can't go on: keep nothing of it. Raises StateNotKept."""
+        if self._on_disk is not None:
+            forget(self._on_disk)
+
+    @property
+    def _on_disk(self) -> State | None:
+        return None if isinstance(self._state, StateInMemory) else self._state
+
+    def _write_steps(self) -> None:
+        if self._on_disk is None:
+            return
+        answers = list(self._answers.items())
+        facts = {
+            "session": self._session_id,
+            "completed": self.completed,
+            "skipped": self.skipped,
+            "largest_norm": self.largest_norm,
+            "answers": [
+                {
+                    "peer": peer,
+                    "step": step,
+                    "header": vars(one.header),
+                    "digest": one.digest,
+                    "count": one.answer.count,
+                    "width": one.answer.width,
+                }
+                for (peer, step), one in answers
+            ],
+        }
+        arrays: dict[str, NDArray[Any]] = {f"weights_{at}": weights for at, weights in self._weights.items()}
+        arrays |= {f"sent_{at}": values for at, values in self._sent.items()}
+        for index, (_, one) in enumerate(answers):
+            arrays[f"answer_{index}"] = np.frombuffer(one.answer.data, dtype=np.uint8)
+        self._on_disk.write(STEPS, _packed(facts, arrays))
+
+    def _read(self, session_id: str, token_key: bytes, steps: bytes, epochs: bytes | None) -> None:
+        """Take up what ``begin`` and the rest wrote of a session."""
+        self._session_id, self.token_key, self._is_taken_up = session_id, token_key, True
+        facts, arrays = _unpacked(STEPS, steps)
+        self._check_session(STEPS, facts)
+        try:
+            self.completed, self.skipped = int(facts["completed"]), tuple(map(int, facts["skipped"]))
+            self.largest_norm = float(facts["largest_norm"])
+            self._weights, self._sent = _by_number("weights", arrays), _by_number("sent", arrays)
+            for index, one in enumerate(facts["answers"]):
+                answer = DecryptedVector(one["count"], one["width"], arrays[f"answer_{index}"].tobytes())
+                kept = Answered(VectorHeader(**one["header"]), one["digest"], answer)
+                self._answers[one["peer"], int(one["step"])] = kept
+            self._weights[self.completed]
+        except (KeyError, ValueError, TypeError) as error:
+            raise broken(_WHAT.format(STEPS), error) from error
+        if epochs is not None:
+            facts, arrays = _unpacked(EPOCHS, epochs)
+            self._check_session(EPOCHS, facts)
+            parts: dict[int, dict[str, NDArray[Any]]] = {}
+            for key, array in arrays.items():
+                epoch, _, name = key.partition("_")
+                parts.setdefault(int(epoch), {})[name] = array
+            self._parts = dict(parts)
+
+    def _check_session(self, file: str, facts: Mapping[str, Any]) -> None:
+        if facts.get("session") != self._session_id:
+            raise broken(_WHAT.format(f"{file}, which is of another session than {TRAINING},"))
+
+
+@dataclass(frozen=True, eq=False)
+class KeptTraining:
+    """A training that a process before this one was at work in.
+
+    Attributes:
+        terms: what doesn't change.
+        log: where it is.
+    """
+
+    terms: KeptTerms
+    log: TrainingLog
+
+
+def kept_training(state: State, party: str) -> KeptTraining | None:
+    """The training that a party's state holds; None where there is none.
+
+    Raises:
+        StateError: for files that are broken, cut off, of another party or session, or of another version.
+    """
+    if (content := state.read(TRAINING)) is None:
+        return None
+    facts, arrays = _unpacked(TRAINING, content)
+    if facts.get("version") != _VERSION:
+        raise StateError(
+            f"{TRAINING} of this party's state is of version {facts.get('version')!r}, and this version of Plumbline "
+            f"reads {_VERSION}: start the version that wrote it, or forget it with `plumbline state clear`."
+        )
+    if facts.get("party") != party:
+        raise StateError(
+            f"{TRAINING} of this party's state is {facts.get('party')}'s, and this is {party}: put the folder back "
+            "from a copy, or forget it with `plumbline state clear`."
+        )
+    try:
+        agreement = TypeAdapter(Agreement).validate_python(facts["agreement"])
+        order, token_key = arrays["order"].astype(np.int64), arrays["token_key"].tobytes()
+        terms = KeptTerms(agreement, party, order, facts["table"], facts["features"])
+    except (KeyError, ValueError, ValidationError) as error:
+        raise broken(_WHAT.format(TRAINING), error) from error
+    if (steps := state.read(STEPS)) is None:
+        raise broken(_WHAT.format(f"{STEPS}, which isn't there beside {TRAINING},"))
+    log = TrainingLog(state)
+    log._read(agreement.session_id, token_key, steps, state.read(EPOCHS))
+    return KeptTraining(terms, log)
+
+
+def forget(state: State) -> None:
+    """Forget a kept training, if any. Raises StateNotKept."""
+    # In this order: without the first there is nothing to go on with.
+    for name in OF_A_TRAINING:
+        state.remove(name)
+
+
+def _packed(facts: Mapping[str, Any], arrays: Arrays) -> bytes:
+    file = io.BytesIO()
+    write_arrays(file, {_HEADER: np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8), **arrays})
+    return file.getvalue()
+
+
+def _unpacked(name: str, content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = dict(archive)
+        return dict(json.loads(arrays.pop(_HEADER).tobytes())), arrays
+    except BROKEN_ARRAYS as error:
+        raise broken(_WHAT.format(name), error) from error
+
+
+def _by_number(what: str, arrays: Arrays) -> dict[int, FloatArray]:
+    start = f"{what}_"
+    return {int(key.removeprefix(start)): array for key, array in arrays.items() if key.startswith(start)}

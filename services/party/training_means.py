@@ -1,0 +1,86 @@
+"""What a party trains with in one session besides its data, and who watches it."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from attacks.training import ChosenShares, OtherFeatures
+from services.common import limits
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage
+from services.party.forwarding import ForwardingObserver
+from services.party.party_defences import PartyDefences
+from services.party.training_log import TrainingLog
+from services.protocol1.cipher import Cipher, make_cipher
+from services.protocol1.peer import Peer
+from services.shared_weights.opening_ledger import OpeningLedger
+from services.shared_weights.share_peer import SharePeer
+from services.shared_weights.shared_steps import SharedObserver
+from services.watching.tally import Tally
+from vfl.arrays import FloatArray
+from vfl.crypto import Engine
+
+# Of a share of a weight, an integer of some 100 bits, and its place.
+_SHARE_BYTES = 64
+
+
+class TrainingObserver(SharedObserver, ForwardingObserver, Protocol):
+    """Sees what a party computes for itself in training."""
+
+    def own_share(self, step: int, share: FloatArray) -> None:
+        """The party's share of a step, before its own defences change it: (rows, columns) of the residual.
+
+        Where a learner forwards, at a passive party: its products, (rows, h).
+        """
+
+
+@dataclass(frozen=True)
+class TrainingMeans:
+    """What a party trains with in one session, besides its data.
+
+    Attributes:
+        peers: the other ends of Protocol 1, by name.
+        generator: draws the initial weights; private to this party.
+        timeout: seconds to wait for a peer's message.
+        executor: threads for what is sent to several peers at once.
+        cipher: makes the party's cipher of a session.
+        observer: is told this party's own shares; None where nobody looks.
+        defences: what the party applies to residuals and parameters.
+        share_peers: the other ends of training on shared weights, by name.
+        engine: computes what is shared.
+        ledger: counts what others are opened about the party's records, over all sessions, and keeps it.
+        others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
+        chosen: what an adversary adds to its shares of others' weights where a first layer is shared, likewise.
+        tally: counts what peers are told.
+        log: where the training is; of one that has begun before, it goes on from there when ``resume`` says where.
+    """
+
+    peers: Mapping[str, Peer]
+    generator: np.random.Generator
+    timeout: float
+    executor: Executor
+    cipher: Callable[[Agreement, str], Cipher] = make_cipher
+    observer: TrainingObserver | None = None
+    defences: PartyDefences = field(default_factory=PartyDefences)
+    share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
+    engine: Engine = field(default_factory=Engine)
+    ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
+    others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None
+    chosen: Callable[[Agreement, FloatArray], ChosenShares | None] = lambda *_: None
+    tally: Tally = field(default_factory=Tally)
+    log: TrainingLog = field(default_factory=TrainingLog)
+
+
+def check_kept_weights(agreement: Agreement, features: int) -> None:
+    """Each epoch's weights are kept until training ends; raises InvalidMessage where they would fill the memory."""
+    plan = agreement.plan
+    of_epoch = agreement.total_features * _SHARE_BYTES if plan.shares_weights else features * 8
+    size = plan.epochs * of_epoch * agreement.residual_columns
+    if size > limits.KEPT_WEIGHTS_BYTES:
+        raise InvalidMessage(
+            f"The weights of {plan.epochs} epochs take {size >> 20} MiB, at most "
+            f"{limits.KEPT_WEIGHTS_BYTES >> 20} can be kept: choose fewer epochs."
+        )
