@@ -9,6 +9,7 @@ many steps share their unknowns: y_i never changes and p_i moves smoothly, as sh
 tell, as far as they tell it of others.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,21 +17,21 @@ import numpy as np
 
 from attacks.base import AttackSpec, require
 from attacks.gradient_direction import GradientDirection, check_passive
-from attacks.label_completion import named_classes, with_columns
-from attacks.recovered_labels import EstimatedLabels
+from attacks.label_completion import UNNAMED, named_classes, with_columns
+from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.smooth_shares import whitening
 from attacks.training_views import Equations, OwnStep, TrainingView
-from attacks.trajectory_labels import TrajectoryLabels
-from attacks.views import ViewError
+from attacks.trajectory_labels import TrajectoryLabels, label_terms
 from vfl.arrays import FloatArray
 from vfl.learning import registry as learners
+from vfl.learning.confidence import confidence_scores
+from vfl.theory.training import residual
 
 # How much of the direction is that of the step at hand, beside those before it.
 _NEW = 0.3
-# Residuals of a linear model are 4 (p - y) to first order: label terms 4 apart.
-_APART = 4.0
-# How a residual spreads where classes are equally frequent.
-_EVEN = 0.5
+# Looks at the sums of more classes than two; and how much of the scatter of points without groups theirs may have
+# (the gap statistic of Tibshirani et al. 2001).
+_LOOKS, _GROUPED = 4, 0.85
 # Below, which of two classes is which is a toss.
 _LEAST_TOLD = 0.15
 _WHY_NOTHING = "Not possible: the sums of all steps tell too little of labels; more epochs in other batches tell more."
@@ -41,7 +42,8 @@ _TINY = 1e-300
 class BatchInversion:
     """Inverts sums over batches: step by step where they determine signals, from all epochs together where they don't.
 
-    Sums of the same batches in every epoch are too few; then nothing follows but ``own_part``. Of two classes.
+    Sums of the same batches in every epoch are too few; then nothing follows but ``own_part``. Of more than two classes
+    records are grouped, and known labels name the groups.
 
     Attributes:
         rounds: looks at the sums, at most.
@@ -68,64 +70,103 @@ class BatchInversion:
         """Estimate the labels of all rows in the view's batches.
 
         Raises:
-            ViewError: for the active party's view, of more than two classes, or where a step has no sums.
+            ViewError: for the active party's view, or where a step has no sums.
         """
         require(self, view)
         check_passive(self.name, view)
         single = GradientDirection(seed=self.seed).attack(view)
         if single.details["steps_read"] == len(view.equations):
             return single
-        if view.classes != 2:
-            raise ViewError(f"batch_inversion tells two classes apart, and this training has {view.classes}.")
-        # Backward signals are residuals nearly, not quite: classes that were believed of them led astray.
-        joint = TrajectoryLabels(rounds=self.rounds, seed=self.seed, believed_from=np.inf)
-        found = joint.attack(_as_linear(view, *_along_one_direction(view)))
+        found = self._joined(_as_linear(view, *_along_directions(view)))
         if found.reason or found.told < _LEAST_TOLD:
             return replace(found, reason=found.reason or _WHY_NOTHING)
         rows, probabilities = found.rows, found.probabilities.copy()
-        probabilities[rows] = with_columns(view.features[rows], probabilities[rows])
-        probabilities[rows] = named_classes(probabilities[rows], view, rows)
-        return replace(found, probabilities=probabilities)
+        believed = with_columns(view.features[rows], probabilities[rows])
+        named = named_classes(believed, view, rows)
+        probabilities[rows] = believed if named is None else named
+        return replace(found, probabilities=probabilities, reason=UNNAMED if named is None else "")
+
+    def _joined(self, linear: TrainingView) -> EstimatedLabels:
+        """What the sums of all epochs say of groups of records; which is which class is open.
+
+        Backward signals are residuals nearly, not quite: classes that were believed of them led astray.
+        """
+        if linear.classes == 2:
+            return TrajectoryLabels(rounds=self.rounds, seed=self.seed, believed_from=np.inf).attack(linear)
+        told = label_terms(linear, looks=_LOOKS, seed=self.seed)
+        points = told.terms[told.rows]
+        centres, scatter = _clusters(points, linear.classes, self.seed)
+        # Points of no groups: as far apart along each of their axes, and along each by chance.
+        sizes = np.linalg.svd(points - points.mean(axis=0), compute_uv=False) / math.sqrt(len(points))
+        blob = np.random.default_rng(self.seed).standard_normal(points.shape) * sizes
+        grouped = scatter / max(_clusters(blob, linear.classes, self.seed)[1], _TINY)
+        apart = told.precision * ((points[:, None] - centres) ** 2).sum(axis=2)
+        probabilities = np.full((linear.n, linear.classes), np.nan)
+        probabilities[told.rows] = likely = confidence_scores(-apart / 2)
+        left = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
+        share = 1 - float(left) / math.log(linear.classes)
+        details = {**told.details, "scatter_within_groups": round(grouped, 4)}
+        reason = "" if grouped <= _GROUPED else _WHY_NOTHING
+        return EstimatedLabels(probabilities, told.rows, last_epoch(linear), share, details, reason)
 
 
-def _along_one_direction(view: TrainingView) -> tuple[list[FloatArray], FloatArray]:
-    """The sums' part along the direction that all signals share, (D,) of each step, and its size per record.
+def _clusters(points: FloatArray, count: int, seed: int) -> tuple[FloatArray, float]:
+    """Centres of so many clusters of (m, c) points, and the sum of squares about them."""
+    from sklearn.cluster import KMeans  # slow to import
 
-    The direction is followed from step to step, so that its sign stays.
+    found = KMeans(count, n_init=10, random_state=seed).fit(points)
+    return found.cluster_centers_, float(found.inertia_)
+
+
+def _along_directions(view: TrainingView) -> tuple[list[FloatArray], FloatArray]:
+    """The sums' part along the directions that all signals share, (D, c) of each step, and its size per record.
+
+    Of k classes these are k - 1. They are followed from step to step, so that signs and turns stay.
     """
     turn = whitening(view.features)
+    count = min(view.classes - 1, view.columns, turn.shape[1])
     before: FloatArray | None = None
     parts, sizes = [], []
     for one in view.equations:
         told = turn.T @ one.sums[: len(turn)]
         scaled = told / max(float(np.linalg.norm(told)), _TINY)
-        stacked = scaled if before is None else np.vstack([scaled, before])
-        axis = np.linalg.svd(stacked, full_matrices=False)[2][0]
-        if before is None:
-            before = axis
-        axis = axis if axis @ before >= 0 else -axis
-        before = (1 - _NEW) * before + _NEW * axis
-        before = before / np.linalg.norm(before)
-        parts.append(one.sums @ axis)
-        sizes.append(float(((told @ axis) ** 2).mean()) / len(one.rows))
+        stacked = scaled if before is None else np.vstack([scaled, before.T])
+        axes = np.linalg.svd(stacked, full_matrices=False)[2][:count].T
+        before = axes if before is None else before
+        axes = axes @ _rotation(axes.T @ before)
+        before = _rotation((1 - _NEW) * before + _NEW * axes)
+        parts.append(one.sums @ axes)
+        sizes.append(float(((told @ axes) ** 2).sum(axis=1).mean()) / len(one.rows))
     return parts, np.array(sizes)
 
 
-def _as_linear(view: TrainingView, parts: list[FloatArray], sizes: FloatArray) -> TrainingView:
-    """The same steps as if a linear model had been trained, whose residuals 4 (p - y) the parts are sums of.
+def _rotation(matrix: FloatArray) -> FloatArray:
+    """The matrix with orthonormal columns that is nearest."""
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    nearest: FloatArray = left @ right
+    return nearest
 
-    The direction's length is in the parts. What is left is as large as residuals of two equally frequent classes are:
+
+def _as_linear(view: TrainingView, parts: list[FloatArray], sizes: FloatArray) -> TrainingView:
+    """The same steps as if a linear model had been trained, whose residuals, turned somehow, the parts are sums of.
+
+    The directions' length is in the parts. What is left is as large as residuals of equally frequent classes are:
     sizes are even across an epoch on either side.
     """
-    window = np.ones(2 * (view.steps_per_epoch or 1) + 1)
-    smooth = _smoothed(sizes, window)
-    scales = _APART * _EVEN / np.sqrt(np.maximum(smooth, _TINY))
+    linear = learners.load("linear")
+    columns, classes = linear.columns(view.classes), view.classes
+    codes = residual("first_order", np.zeros((classes, columns)), np.arange(classes), classes)
+    smooth = _smoothed(sizes, np.ones(2 * (view.steps_per_epoch or 1) + 1))
+    scales = np.sqrt((codes**2).sum(axis=1).mean() / np.maximum(smooth, _TINY))
+    # Residuals of several classes' columns add up to 0.
+    turn = np.linalg.qr(np.column_stack([np.ones(columns), np.eye(columns)[:, 1:]]))[0].T
+    spread = turn[1:] if columns > 1 else np.ones((1, 1))
     equations: list[Equations] = [
-        replace(one, sums=(scale * part)[:, None])
+        replace(one, sums=scale * part @ spread[: part.shape[1]])
         for one, part, scale in zip(view.equations, parts, scales, strict=True)
     ]
-    steps = tuple(OwnStep(own.step, own.rows, np.zeros((len(own.rows), 1))) for own in view.steps)
-    return replace(view, learner=learners.load("linear"), steps=steps, equations=tuple(equations), earlier=())
+    steps = tuple(OwnStep(own.step, own.rows, np.zeros((len(own.rows), columns))) for own in view.steps)
+    return replace(view, learner=linear, steps=steps, equations=tuple(equations), earlier=())
 
 
 def _smoothed(values: FloatArray, window: FloatArray) -> FloatArray:

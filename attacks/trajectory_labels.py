@@ -6,7 +6,7 @@ terms' known values add is passed back and forth as in expectation propagation: 
 each class makes it, then a better prior for the next look at the sums.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -233,6 +233,37 @@ class _Session:
         mean = self.prior.mean.copy()
         mean[:, 0] = self._before.mean[:, 0] + self.shift
         self.prior = replace(self.prior, terms=terms, term_variance=1 / precision, mean=mean)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTerms:
+    """What a session's sums say of label terms while no class is believed in.
+
+    Attributes:
+        rows: (m,) the records that steps used.
+        terms: (n, columns), label terms.
+        precision: of each of them.
+        details: which functions of time, and what they missed.
+    """
+
+    rows: IntArray
+    terms: FloatArray
+    precision: float
+    details: Mapping[str, Json]
+
+
+def label_terms(view: TrainingView, *, looks: int, seed: int) -> LabelTerms:
+    """Read label terms off a session's sums, with spreads and noise learned in so many looks. Raises ViewError."""
+    session = _Session(view, np.arange(view.n), np.random.default_rng(seed), TrajectoryLabels.draws)
+    for number in range(looks):
+        if number:
+            session.learn_spreads()
+        session.look(TrajectoryLabels.tolerance)
+    details: dict[str, Json] = {
+        "functions_of_time": [session.chosen.name],
+        "left_out_missed": [round(session.chosen.missed, 6)],
+    }
+    return LabelTerms(session.seen, session.terms, session.precision, details)
 
 
 class _Belief:
