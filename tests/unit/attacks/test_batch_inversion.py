@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from attacks.batch_inversion import BatchInversion
 from attacks.label_completion import own_classifier, with_columns
