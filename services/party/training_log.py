@@ -3,7 +3,7 @@
     training.npz    once    the terms, the order of records, the key of pseudonyms
     steps.npz       often   weights of the last two steps, answers given in them, steps passed over
     epochs.npz      with early stopping, each epoch's part of the model
-    outcomes.json   the active party's: what each epoch came to
+    losses.json     the active party's: what each epoch came to
 
 No key and no mask is kept. An answer is here before it is given, and a step's weights before the next step begins.
 """
@@ -28,7 +28,7 @@ from services.protocol1.answers import Answered
 from services.protocol1.vectors import DecryptedVector, VectorHeader
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 
-TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "outcomes.json")
+TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "losses.json")
 _HEADER, _WHAT = "header", "{} of this party's state"
 # Grows when one of these files changes its meaning.
 _VERSION = 1

@@ -12,6 +12,7 @@ import pytest
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import LocalProcesses
 from services.common.errors import InvalidMessage
+from services.common.settings import settings_of
 from services.common.state_folder import SCHEMA
 from services.network.transport import is_serving
 from services.network.versions import WIRE_VERSION
@@ -58,6 +59,12 @@ def test_an_earlier_release_is_refused_in_words_and_its_model_is_served_by_this_
     tmp_path: Path, earlier: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = local_processes(tmp_path, data="breast_cancer", **QUICK)
+    # A setting that the earlier release hasn't got.
+    given = {name: dict(own.given()) for name, own in processes.settings.items()}
+    processes.settings = {
+        name: settings_of({key: value for key, value in own.items() if key != "resume_within"})
+        for name, own in given.items()
+    }
     monkeypatch.setattr(processes, "start_party", lambda _: None)
     processes.start()
     monkeypatch.undo()
