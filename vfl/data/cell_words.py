@@ -209,6 +209,11 @@ def _forms(sample: Sequence[str]) -> Iterator[str]:
                 yield form + time
 
 
+def iso_days(texts: Sequence[str]) -> FloatArray:
+    """Days since 1970 (n,) of dates and moments as ISO 8601 writes them, of any year; NaN for other text."""
+    return _days(texts, "ISO8601")
+
+
 def _days(texts: Sequence[str], form: str) -> FloatArray:
     import pandas as pd
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.data.cell_words import days_since_1970, is_missing_word
+from vfl.data.cell_words import days_since_1970, is_missing_word, iso_days
 from vfl.data.record_ids import is_missing
 
 if TYPE_CHECKING:
@@ -90,8 +90,6 @@ def cells_of(column: pd.Series[Any]) -> Cells:
 
 
 def _of_objects(column: pd.Series[Any]) -> Cells:
-    import pandas as pd
-
     cells = column.tolist()
     # A float may be a gap, which says nothing of the others.
     present = set(map(type, cells)) if column.notna().all() else {type(one) for one in cells if not is_missing(one)}
@@ -103,9 +101,7 @@ def _of_objects(column: pd.Series[Any]) -> Cells:
     if kinds == {"boolean"} or kinds == {"number"}:
         return Cells(kinds.pop(), np.array([np.nan if is_missing(one) else float(one) for one in cells]))
     if kinds == {"date"}:
-        return Cells(
-            "date", days_since_1970(pd.to_datetime(column.map(str, na_action="ignore"), format="ISO8601", utc=True))
-        )
+        return Cells("date", iso_days(["" if is_missing(one) else str(one) for one in cells]))
     return _of_strings(column.map(_text, na_action="ignore"))
 
 
