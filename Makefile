@@ -39,7 +39,8 @@ SOAK_SEED ?=
 soak: $(VENV)/.installed-dev $(VENV)/.kernel
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
-# Trainings in which a party is killed at 30 random places for each role, with two and three parties: some minutes.
+# Trainings in which a party is killed at 30 random places for each role, of two and three parties, under both protocols:
+# some minutes.
 interruptions: $(VENV)/.installed-dev $(VENV)/.kernel
 	INTERRUPTIONS=30 OMP_NUM_THREADS=1 $(BIN)/pytest tests/fault/test_interrupted_trainings.py
 

@@ -3,10 +3,11 @@
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from services.party.forwarding import Forwarding, step_roles
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
 from services.party.resumption import Place, Resumption, check_resumption
 from services.party.training_means import TrainingMeans, check_kept_weights
-from services.protocol1.exchange import Beginning, GradientExchange
+from services.protocol1.exchange import Beginning, GradientExchange, OpenQuestion
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
@@ -109,7 +110,8 @@ class PartyTraining:
             means.generator,
             installed,
         )
-        self._shared = self._sharing(own, means) if plan.shares_weights else None
+        self._sharing_from = partial(self._sharing, own, means)
+        self._shared = self._sharing_from(0) if plan.shares_weights else None
         batches = plan.schedule(self.rows.train)
         self.schedule: BatchSchedule | BlockSchedule = self._shared.schedule if self._shared else batches
         self.half = self._shared.half if self._shared else self._calls.begin(own)
@@ -126,7 +128,7 @@ class PartyTraining:
         self._step = 0
         self._skipped: frozenset[int] = frozenset()
         self._lock = threading.Lock()
-        steps = self.schedule.steps_per_epoch * plan.epochs
+        self._steps = steps = self.schedule.steps_per_epoch * plan.epochs
         self._observer = means.observer
         self._tally = means.tally
         forwards = self._learner.spec.forwards and self._shared is None
@@ -148,13 +150,17 @@ class PartyTraining:
             classes=agreement.classes,
             hidden=agreement.outputs if self._learner.spec.forwards else 0,
         )
-        if self._learner.spec.trains and self._shared is None and not self._log.has_begun:
+        if self._shared is not None and not self._log.has_begun:
+            self._log.start(self.half.weights)
+        elif self._learner.spec.trains and not self._log.has_begun:
             self._project()
             self._log.start(self._weights)
         self._rehearse()
         self.exchange: GradientExchange | ShareMailbox
         if self._shared is not None:
             self.exchange = self._shared.exchange
+            if self._log.has_begun:
+                self._take_up()
         else:
 
             def exchange_from(beginning: Beginning) -> GradientExchange:
@@ -173,7 +179,7 @@ class PartyTraining:
             if self._log.has_begun:
                 self._take_up()
 
-    def _sharing(self, own: OwnData, means: TrainingMeans) -> SharedSteps | LayerSteps:
+    def _sharing(self, own: OwnData, means: TrainingMeans, first_step: int) -> SharedSteps | LayerSteps:
         """What trains on shared weights; raises InvalidMessage for terms, or defences, that it can't work with."""
         if means.defences.changes_residuals:
             names = ", ".join(means.defences.names)
@@ -193,11 +199,12 @@ class PartyTraining:
             means.ledger,
             means.others(self.agreement, self.name, self._features),
             means.observer,
+            complete=self._complete_shared,
         )
         if self._learner.spec.forwards:
             shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
             return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer)
-        return SharedSteps.begin(self.agreement, self.name, self._features, own, shared)
+        return SharedSteps.begin(self.agreement, self.name, self._features, own, shared, first_step)
 
     def _tell(self, peer: str, kind: str, count: int) -> None:
         self._tally.answered(peer, kind, count, self.agreement.session_id)
@@ -235,11 +242,11 @@ class PartyTraining:
                 run_step = self._run_step if self._shared is None else self._shared.run_step
                 if self._shared is None:
                     self._gradients.await_keys()
-                elif epoch == 0:
+                else:
                     self._shared.show_features()
                 for index, batch in enumerate(self.schedule.epoch(epoch)):
                     step = epoch * self.schedule.steps_per_epoch + index
-                    if self._shared is None and step < self._step:
+                    if step < self._step:
                         continue
                     with log_context(session=self.agreement.session_id, step=step):
                         on_step(step, run_step(step, batch))
@@ -262,8 +269,8 @@ class PartyTraining:
 
     @property
     def can_wait(self) -> bool:
-        """Whether this training goes on after an interruption."""
-        return self._log.is_kept and not self.is_over
+        """Whether this training goes on after an interruption. Not when shared weights are about to be opened."""
+        return self._log.is_kept and not self.is_over and (self._shared is None or self._step < self._steps)
 
     @property
     def epochs_done(self) -> int:
@@ -276,13 +283,17 @@ class PartyTraining:
         return self._log.skipped
 
     def suspend(self, reason: str) -> None:
-        """Stop the step at work: whoever waits for this party, or asks it, is told ``reason``. Waits for nobody."""
-        self._gradients.suspend(reason)
+        """Stop the step at work: whoever waits for this party, or asks it, is told ``reason``."""
+        self.exchange.suspend(reason)
 
     def place(self) -> Place:
         """How far this party is, once its loop has stopped."""
         with self._lock:
-            return self._log.place(frozenset(self._gradients.open_questions(self._log.completed)))
+            return self._log.place(frozenset(self._open_questions()))
+
+    def _open_questions(self) -> Mapping[str, OpenQuestion]:
+        """What this party has asked in the next step. On shared weights nothing is asked that is answered once."""
+        return self._gradients.open_questions(self._log.completed) if self._shared is None else {}
 
     def resume(self, resumption: Resumption) -> None:
         """Go back to where all parties can go on, with a new key. ``run_epoch`` goes on from there.
@@ -291,7 +302,7 @@ class PartyTraining:
             OutOfOrder: for a place from which this party can't go on.
         """
         with self._lock:
-            asked = self._gradients.open_questions(self._log.completed)
+            asked = self._open_questions()
             check_resumption(
                 resumption,
                 self._log.place(frozenset(asked)),
@@ -301,8 +312,13 @@ class PartyTraining:
             if self.is_over:
                 return
             self._step, self._skipped = resumption.step, resumption.skipped
-            self._calls.set_weights(self.half, self._log.weights(resumption.step))
-            del self._parts_after_epoch[resumption.step // self.schedule.steps_per_epoch :]
+            if self._shared is not None:
+                self._log.go_back(resumption.step)
+                self._shared = self._sharing_from(resumption.step)
+                self.half, self.exchange = self._shared.half, self._shared.exchange
+                self._stand_at(resumption.step)
+                return
+            self._stand_at(resumption.step)
             answered = {peer: question for peer, question in asked.items() if peer in resumption.answered_by}
             self.exchange = self._gradients = self._exchange_from(
                 Beginning(resumption.step, self._log, answered, self._log.completed)
@@ -315,15 +331,22 @@ class PartyTraining:
 
     def _take_up(self) -> None:
         """Stand where the process before this one was, and wait for ``resume``."""
-        completed = self._log.completed
-        self._calls.set_weights(self.half, self._log.weights(completed))
-        done = completed // self.schedule.steps_per_epoch
+        self._step = self._log.completed
         kept = {epoch: self._calls.read_part(arrays) for epoch, arrays in self._log.parts.items()}
-        self._parts_after_epoch = [kept.get(epoch) for epoch in range(done)]
-        if done and not completed % self.schedule.steps_per_epoch:
-            self._parts_after_epoch[-1] = self._part
-            self._keep_part(done - 1)
+        before = (self._step - 1) // self.schedule.steps_per_epoch
+        self._parts_after_epoch = [kept.get(epoch) for epoch in range(before)]
+        self._stand_at(self._step)
         self.suspend(f"{self.name} has started again.")
+
+    def _stand_at(self, step: int) -> None:
+        """Take up the weights after so many steps, with the parts of the epochs before."""
+        self._calls.set_weights(self.half, self._log.weights(step))
+        done = step // self.schedule.steps_per_epoch
+        del self._parts_after_epoch[done:]
+        if len(self._parts_after_epoch) < done:
+            # Its last step was completed, and nothing behind it.
+            self._parts_after_epoch.append(None if self._shared else self._part)
+            self._keep_part(done - 1)
 
     def _keep_part(self, epoch: int) -> None:
         """Where an epoch may be gone back to, keep its part."""
@@ -347,6 +370,7 @@ class PartyTraining:
             self._frozen = shared.freeze()
         else:
             self._calls.set_weights(self.half, shared.open())
+        self.forget()
         self._parts_after_epoch = [self._part for _ in self._parts_after_epoch]
 
     @property
@@ -511,6 +535,10 @@ class PartyTraining:
         # First: nobody may see this party in the next step before it would find itself there.
         self._log.complete(step, self._weights, is_skipped=is_skipped)
         self._gradients.complete_step(step)
+        self._step = step + 1
+
+    def _complete_shared(self, step: int, shares: Shares) -> None:
+        self._log.complete(step, shares)
         self._step = step + 1
 
     def _forward(self, step: int, own: FloatArray, timer: StageTimer) -> tuple[FloatArray, list[Future[None]]]:

@@ -91,6 +91,11 @@ class PartySession:
         ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else OpeningLedger.in_memory()
         log = kept or TrainingLog(context.state if _can_wait(context, agreement) else None)
         training = _training_of(context, joined, labels, trained_labels, ledger=ledger, log=log)
+        if kept is not None and not training.can_wait:
+            raise OutOfOrder(
+                f"{context.name} can't go on with the training of before: its steps are all taken, and weights were "
+                "about to be opened. Train again."
+            )
         channels = channels_of(agreement, context.name)
         told = {channel.peer: told_by(channel) for channel in channels}
         if agreement.plan.family.spec.forwards and context.name != agreement.active.name:
@@ -147,11 +152,11 @@ def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
 def _can_wait(context: PartyContext, agreement: Agreement) -> bool:
     """Whether a training under these terms goes on after an interruption.
 
-    Not where this party listens for attacks: what it heard ends with its process.
+    Not where this party listens for attacks: what it heard ends with its process. Nor where epochs are validated on
+    shares: each word of a loss is told once.
     """
-    plan = agreement.plan
     may = context.settings.resume_within > 0 and context.adversary.is_idle
-    return may and plan.family.spec.resumes and not plan.shares_weights
+    return may and agreement.plan.family.spec.resumes and not agreement.validates_on_shares
 
 
 def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validated_epochs: int = 0) -> Joined:

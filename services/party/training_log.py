@@ -1,7 +1,7 @@
 """What a party keeps of a training at work, so that it can go on after an interruption. Knows no network.
 
     training.npz    once    the terms, the order of records, the key of pseudonyms
-    steps.npz       often   weights of the last two steps, answers given in them, steps passed over
+    steps.npz       often   weights of the last two steps, or this party's shares of them, answers, steps passed over
     epochs.npz      with early stopping, each epoch's part of the model
     losses.json     the active party's: what each epoch came to
 
@@ -14,7 +14,7 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from services.party.resumption import Place
 from services.protocol1.answers import Answered
 from services.protocol1.vectors import DecryptedVector, VectorHeader
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
+from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 
 TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "losses.json")
 _HEADER, _WHAT = "header", "{} of this party's state"
@@ -34,6 +35,8 @@ _HEADER, _WHAT = "header", "{} of this party's state"
 _VERSION = 1
 
 Arrays = Mapping[str, NDArray[Any]]
+# Where weights are shared, a party's shares of them.
+Weights: TypeAlias = FloatArray | Shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +77,7 @@ class TrainingLog:
         self._state = state
         self._session_id = ""
         self._lock = threading.Lock()
-        self._weights: dict[int, FloatArray] = {}
+        self._weights: dict[int, Weights] = {}
         self._sent: dict[int, FloatArray] = {}
         self._answers: dict[tuple[str, int], Answered] = {}
         self._parts: dict[int, Arrays] = {}
@@ -108,15 +111,25 @@ class TrainingLog:
         # Last: with it there is a training to go on with.
         self._on_disk.write(TRAINING, _packed(facts, {"order": terms.order, "token_key": token_key}))
 
-    def start(self, weights: FloatArray) -> None:
+    def start(self, weights: Weights) -> None:
         """Note the weights before the first step."""
         self._weights[0] = weights
 
-    def weights(self, completed: int) -> FloatArray:
-        """The weights after so many steps, of the last two."""
+    def weights(self, completed: int) -> Any:
+        """The weights after so many steps, of the last two: an array, or shares."""
         return self._weights[completed]
 
-    def complete(self, step: int, weights: FloatArray, *, is_skipped: bool = False) -> None:
+    def go_back(self, step: int) -> None:
+        """Forget the weights behind a step, before it is done anew: shares of another try don't add up with them.
+
+        Raises StateNotKept.
+        """
+        with self._lock:
+            self.completed = step
+            self._weights = {at: weights for at, weights in self._weights.items() if at <= step}
+            self._write_steps()
+
+    def complete(self, step: int, weights: Weights, *, is_skipped: bool = False) -> None:
         """Keep the weights after a step, before the next one begins. Raises StateNotKept."""
         with self._lock:
             if step + 1 == self.completed and not is_skipped:
@@ -177,6 +190,7 @@ class TrainingLog:
 
     def forget(self) -> None:
         """The training is over, or can't go on: keep nothing of it. Raises StateNotKept."""
+        self._weights.clear()
         if self._on_disk is not None:
             forget(self._on_disk)
 
@@ -205,7 +219,13 @@ class TrainingLog:
                 for (peer, step), one in answers
             ],
         }
-        arrays: dict[str, NDArray[Any]] = {f"weights_{at}": weights for at, weights in self._weights.items()}
+        arrays: dict[str, NDArray[Any]] = {}
+        for at, weights in self._weights.items():
+            if isinstance(weights, Shares):
+                facts["fraction_bits"] = weights.fraction_bits
+                arrays[f"shares_{at}"] = as_bytes(weights.integers)
+            else:
+                arrays[f"weights_{at}"] = weights
         arrays |= {f"sent_{at}": values for at, values in self._sent.items()}
         for index, (_, one) in enumerate(answers):
             arrays[f"answer_{index}"] = np.frombuffer(one.answer.data, dtype=np.uint8)
@@ -219,7 +239,9 @@ class TrainingLog:
         try:
             self.completed, self.skipped = int(facts["completed"]), tuple(map(int, facts["skipped"]))
             self.largest_norm = float(facts["largest_norm"])
-            self._weights, self._sent = _by_number("weights", arrays), _by_number("sent", arrays)
+            self._weights, self._sent = {**_by_number("weights", arrays)}, _by_number("sent", arrays)
+            for at, integers in _by_number("shares", arrays).items():
+                self._weights[at] = Shares(of_bytes(integers), int(facts["fraction_bits"]))
             for index, one in enumerate(facts["answers"]):
                 answer = DecryptedVector(one["count"], one["width"], arrays[f"answer_{index}"].tobytes())
                 kept = Answered(VectorHeader(**one["header"]), one["digest"], answer)
@@ -308,6 +330,6 @@ def _unpacked(name: str, content: bytes) -> tuple[dict[str, Any], dict[str, NDAr
         raise broken(_WHAT.format(name), error) from error
 
 
-def _by_number(what: str, arrays: Arrays) -> dict[int, FloatArray]:
+def _by_number(what: str, arrays: Arrays) -> dict[int, NDArray[Any]]:
     start = f"{what}_"
     return {int(key.removeprefix(start)): array for key, array in arrays.items() if key.startswith(start)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
 from services.protocol1.shown_keys import checked_key, shown_key
 from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
 from services.shared_weights.share_messages import Kind
@@ -75,8 +75,12 @@ class ShareMailbox:
         *,
         steps: int,
         timeout: float,
+        first_step: int = 0,
     ) -> None:
-        """Begin a session of the party ``name``, of so many steps; waits ``timeout`` seconds for a message."""
+        """Begin a session of the party ``name``, of so many steps, or go on with it from ``first_step``.
+
+        Waits ``timeout`` seconds for a message.
+        """
         self._terms, self._name, self._timeout, self._engine, self._steps = terms, name, timeout, engine, steps
         self._expected = sizes
         self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
@@ -90,9 +94,9 @@ class ShareMailbox:
         self._condition = threading.Condition()
         # Held while what was received is used: it is forgotten at the end, and not before.
         self._computing = threading.Lock()
-        self._step = 0
+        self._step = first_step
         self._is_over = False
-        self._ended: str | None = None
+        self._ended: FederationError | None = None
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
@@ -225,8 +229,15 @@ class ShareMailbox:
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or sends from now on, is told ``reason``. All that was sent is forgotten."""
+        self._end(OutOfOrder(f"The session has ended: {reason}"))
+
+    def suspend(self, reason: str) -> None:
+        """End the exchange, and tell whoever waits or sends that another one will go on with the training."""
+        self._end(Suspended(reason))
+
+    def _end(self, error: FederationError) -> None:
         with self._condition:
-            self._ended = self._ended or reason
+            self._ended = self._ended or error
             self._received.clear()
             self._condition.notify_all()
         with self._computing:
@@ -277,7 +288,8 @@ class ShareMailbox:
 
     def _refuse_if_ended(self) -> None:
         if self._ended is not None:
-            raise OutOfOrder(f"The session has ended: {self._ended}")
+            # Each thread its own: one that is raised twice keeps both callers' frames.
+            raise type(self._ended)(*self._ended.args)
 
     def _header(self, kind: Kind, sender: str, receiver: str, step: int) -> VectorHeader:
         key = self._key_of(kind, sender, receiver)

@@ -1,7 +1,8 @@
 """Runs a learner's steps on shared weights: answers what it asks for with opaque shares."""
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -49,6 +50,7 @@ class SharedMeans:
         others: what the party encrypts in place of its features, an adversary's; None for an honest one.
         observer: is told what this party decrypts; None where nobody looks.
         chosen: what it adds to its shares of others' weights where a first layer is shared, as others.
+        complete: keeps the party's shares after a step, before the next one begins. May raise StateNotKept.
     """
 
     peers: Mapping[str, SharePeer]
@@ -59,6 +61,7 @@ class SharedMeans:
     others: OtherFeatures | None = None
     observer: SharedObserver | None = None
     chosen: ChosenShares | None = None
+    complete: Callable[[int, Shares], None] = lambda *_: None
 
 
 class SharedSteps:
@@ -78,10 +81,17 @@ class SharedSteps:
         self._others = means.others
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
         self._observer, self._own = means.observer, terms.places(name)[name]
+        self._complete, self._has_shown = means.complete, False
 
     @classmethod
     def begin(
-        cls, agreement: Agreement, name: str, features: FloatArray, own: OwnData, means: SharedMeans
+        cls,
+        agreement: Agreement,
+        name: str,
+        features: FloatArray,
+        own: OwnData,
+        means: SharedMeans,
+        first_step: int = 0,
     ) -> "SharedSteps":
         """Make a session's key, shares and exchange.
 
@@ -91,6 +101,7 @@ class SharedSteps:
             features: (aligned rows, d) in the session's fixed point.
             own: what the learner's half is begun with.
             means: what the party trains with.
+            first_step: the first that is taken. Those before were taken under other keys, and weights are to be set.
 
         Raises:
             InvalidMessage: for terms under which numbers don't fit a key, or others' features don't fit the memory.
@@ -113,6 +124,7 @@ class SharedSteps:
                 timeout=means.timeout,
                 ledger=means.ledger,
                 validation_key=made_key(agreement.plan.key_bits) if hides else None,
+                first_step=first_step,
             )
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
@@ -126,7 +138,9 @@ class SharedSteps:
             self._peers[self._terms.agreement.active.name].send_validation_key(self._session_id, pads)
 
     def show_features(self) -> None:
-        """Send this party's encrypted features, and wait for the others'. Keys are shown before."""
+        """Send this party's encrypted features, once, and wait for the others'. Keys are shown before."""
+        if self._has_shown:
+            return
         sending: dict[str, Future[None]] = {}
         for part in self.exchange.features():
             # A part is encrypted while the one before is on its way, and a peer is sent one at a time.
@@ -135,12 +149,18 @@ class SharedSteps:
             (sending[part.receiver],) = self._sending([part])
         _all_done(sending.values())
         self.exchange.await_features()
+        self._has_shown = True
 
     def run_step(self, step: int, batch: IntArray) -> StageTimer:
         """Run the learner's program of a step, from 0, on a batch of block numbers."""
+        sending: list[Future[None]] = []
+        with _none_left(sending):
+            return self._run_step(step, batch, sending)
+
+    def _run_step(self, step: int, batch: IntArray, sending: list[Future[None]]) -> StageTimer:
+        """Run a step; what it sends is added to ``sending``."""
         timer, exchange = StageTimer(), self.exchange
         rows = np.concatenate([self.schedule.blocks[number] for number in batch])
-        sending: list[Future[None]] = []
         residual: Shares | None = None
         program = self._calls(lambda: self.half.step(rows))
         request = self._calls.next_request(program)
@@ -168,6 +188,8 @@ class SharedSteps:
                 request = self._calls.next_request(program, answer)
         with timer.stage("wait"):
             _all_done(sending)
+        # First: nobody may see this party in the next step before it would find itself there.
+        self._complete(step, self.state)
         exchange.complete_step(step)
         return timer
 
@@ -204,7 +226,7 @@ class SharedSteps:
 
     @property
     def state(self) -> Shares:
-        """What to go back to after an epoch that was validated."""
+        """This party's shares as they stand: what to go back to, and to go on from."""
         return self._checked(self.half.weights)
 
     def restore(self, state: Any) -> None:
@@ -257,6 +279,18 @@ class SharedSteps:
 def made_key(bits: int) -> PrivateKey:
     """A new key pair. That a plan has so short keys was consented to."""
     return keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
+
+
+@contextmanager
+def _none_left(sending: list[Future[None]]) -> Iterator[None]:
+    """Let nothing of a step that has failed be on its way: a peer could take it for the step's next try."""
+    try:
+        yield
+    except BaseException:
+        for one in sending:
+            one.cancel()
+        wait(sending)
+        raise
 
 
 def _all_done(sending: Iterable[Future[None]]) -> None:

@@ -5,10 +5,12 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from services.common.errors import PeerVanished
 from services.common.run_folder import RunFolder
 from tests.harness.interruptions import Interrupted, interrupted, train_through
 from vfl.arrays import FloatArray, IntArray
@@ -19,6 +21,11 @@ from vfl.learning.schedule import BatchSchedule
 KILLS = int(os.environ.get("INTERRUPTIONS", "2"))
 # Of an undisturbed training of two parties: messages and writes to its state, each before and after.
 EVENTS = 90
+# On shared weights, before its last step is taken.
+SHARED_EVENTS = 70
+SHARED: dict[str, Any] = {"cipher": "paillier", "protocol": "shared", "key_bits": 1024, "opening": "always"}
+# An opened word's last bit, and its rounding at both.
+OPENED = 2 * 2.0**-16
 
 
 class WithoutSteps:
@@ -53,8 +60,8 @@ def expected(made: Interrupted, skipped: tuple[int, ...]) -> list[FloatArray]:
     )
 
 
-def at_random(role: str, parties: int) -> list[int]:
-    events: list[int] = np.random.default_rng(len(role) + parties).integers(2, EVENTS, size=KILLS).tolist()
+def at_random(role: str, parties: int, last: int = EVENTS, kills: int = KILLS) -> list[int]:
+    events: list[int] = np.random.default_rng(len(role) + parties).integers(2, last, size=kills).tolist()
     return events
 
 
@@ -96,3 +103,55 @@ def test_undisturbed_and_interrupted_weights_are_the_same_to_the_bit(tmp_path: P
             found[name] = [made.training(party).half.weights for party in made.data]
     for before, after in zip(found["undisturbed"], found["interrupted"], strict=True):
         np.testing.assert_array_equal(before, after)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[list[FloatArray], int]]:
+    """Opened weights of each party, and how many events a passive one had, by the number of parties."""
+    found = {}
+    for parties in (2, 3):
+        with interrupted(tmp_path_factory.mktemp("undisturbed"), parties=parties, **SHARED) as made:
+            train_through(made, "active", lambda _: None)
+            weights = [made.training(name).half.weights for name in made.data]
+            found[parties] = weights, made.lives[list(made.data)[-1]].events or 0
+    return found
+
+
+@pytest.mark.parametrize(
+    ("victim", "parties", "event"),
+    [
+        (victim, parties, event)
+        for victim, parties in (("active", 2), ("passive", 2), ("active", 3), ("passive-1", 3))
+        for event in at_random(victim, parties, SHARED_EVENTS, KILLS // 2)
+    ],
+)
+def test_a_training_on_shared_weights_goes_on_wherever_a_party_is_killed(
+    tmp_path: Path, undisturbed: dict[int, tuple[list[FloatArray], int]], victim: str, parties: int, event: int
+) -> None:
+    with interrupted(tmp_path, parties=parties, **SHARED) as made:
+
+        def strike(town: Interrupted) -> None:
+            town.lives[victim].dies_at = event
+
+        train_through(made, victim, strike)
+        weights = undisturbed[parties][0]
+        for training, before in zip(map(made.training, made.data), weights, strict=True):
+            assert training.skipped_steps == ()
+            np.testing.assert_allclose(training.half.weights, before, atol=OPENED)
+        # Nothing of it stays on disk.
+        assert not list(tmp_path.rglob("steps.npz"))
+
+
+def test_shared_weights_that_are_about_to_be_opened_are_opened_once(
+    tmp_path: Path, undisturbed: dict[int, tuple[list[FloatArray], int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    with interrupted(tmp_path, **SHARED) as made:
+
+        def strike(town: Interrupted) -> None:
+            # At the first of its messages and writes of the opening; the last ten are of the time after.
+            town.lives["passive"].dies_at = undisturbed[2][1] - 28
+
+        with pytest.raises(PeerVanished, match="passive does not answer"):
+            train_through(made, "passive", strike)
+        assert "weights were about to be opened. Train again." in caplog.text
+        assert made.train()

@@ -25,7 +25,8 @@ class Life:
 
     Attributes:
         dies_at: at which of its events it is killed; None for never.
-        events: how many there were since its first residuals: messages and writes to its state, each before and after.
+        events: how many there were since its first residuals, or encrypted features: messages and writes to its state,
+            each before and after.
         is_dead: set when it has been killed.
     """
 
@@ -34,7 +35,7 @@ class Life:
     is_dead: threading.Event = field(default_factory=threading.Event)
 
     def event(self, name: str) -> None:
-        if self.events is not None or name == "send_residuals":
+        if self.events is not None or name in ("send_residuals", "send_values"):
             self.events = (self.events or 0) + 1
             if self.events == self.dies_at:
                 self.is_dead.set()
@@ -86,7 +87,7 @@ class _Cut:
                 if self._life.is_dead.is_set():
                     raise cut from None
                 raise
-            return _Cut(self._name, self._life, result) if name == "exchange_of" else result
+            return _Cut(self._name, self._life, result) if name.endswith("exchange_of") else result
 
         return call
 
@@ -121,6 +122,7 @@ class Interrupted(Town):
             context,
             coordinator=life.fenced(context.coordinator),
             peers={other: life.fenced(peer) for other, peer in context.peers.items()},
+            share_peers={other: life.fenced(peer) for other, peer in context.share_peers.items()},
             state=life.fenced(context.state),
         )
 

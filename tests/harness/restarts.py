@@ -28,6 +28,7 @@ from services.party.record import RunRecord
 from services.passive.party import PassiveParty
 from tests.harness.exchanges import DirectPeer, names_of
 from tests.harness.parties import DirectCoordinator, DirectPassive, Watcher, active_data, party_data, small_settings
+from tests.harness.shared_wiring import DirectSharePeer
 from vfl.arrays import FloatArray
 
 IDS = [f"id-{row}" for row in range(5, 60)]
@@ -129,6 +130,7 @@ class Town:
 
     def _context(self, name: str, state: StateFolder) -> PartyContext:
         role = Role.ACTIVE if name == "active" else Role.PASSIVE
+        others = [other for other in self.data if other != name]
         return PartyContext(
             name=name,
             data=self.data[name],
@@ -136,8 +138,14 @@ class Town:
             coordinator=DirectCoordinator(cast(Sessions, _Now(lambda: self.find("coordinator"))), Identity(role, name)),
             peers={
                 other: DirectPeer(name, lambda session_id, other=other: self.find(other).exchange_of(session_id))  # type: ignore[misc]
-                for other in self.data
-                if other != name
+                for other in others
+            },
+            share_peers={
+                other: DirectSharePeer(
+                    name,
+                    lambda session_id, other=other: self.find(other).share_exchange_of(session_id),  # type: ignore[misc]
+                )
+                for other in others
             },
             record=RunRecord(self.folder, name, TrafficMeter()),
             executor=self.executor,

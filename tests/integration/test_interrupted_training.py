@@ -4,7 +4,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,32 @@ def test_a_job_that_waits_is_cancelled(federation: Federation) -> None:
             federation.train(watch=in_training(lambda: cancelling.append(operator.submit(cancel))))
         cancelling[0].result()
     assert not (federation.processes.state("active") / "training.npz").exists()
+
+
+def test_shared_weights_go_on_whichever_of_their_holders_is_killed(tmp_path: Path) -> None:
+    shared = {**TERMS, "batch_size": 64, "protocol": "shared", "opening": "always"}
+    found = []
+    with quick_federation(tmp_path, **shared) as federation:
+        federation.train()
+        found.append(weights(federation))
+        for killed in ("passive", "active"):
+
+            def strike(victim: str = killed) -> None:
+                send(federation.processes, victim, signal.SIGKILL)
+                if victim != "active":
+                    federation.processes.start_party(victim)
+
+            with pytest.raises(FederationFailed) if killed == "active" else nullcontext():
+                federation.train(watch=in_training(strike))
+            if killed == "active":
+                federation.processes.start_party(killed)
+                eventually(lambda: serves(federation), SECONDS, "the job is over, and its model answers")
+            assert "the training goes on from step" in log_of(federation, "active")
+            found.append(weights(federation))
+        assert_no_traceback(federation.processes)
+    for after in found[1:]:
+        for before, after_one in zip(found[0], after, strict=True):
+            np.testing.assert_allclose(after_one, before, atol=2 * 2.0**-16)
 
 
 def serves(federation: Federation) -> bool:

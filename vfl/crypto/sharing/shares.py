@@ -56,6 +56,21 @@ def lifted(residues: Integers, ring: int, *, first: bool) -> Integers:
     return integers
 
 
+def as_bytes(integers: Integers) -> npt.NDArray[np.uint8]:
+    """Integers of any shape as bytes of one width each, (*shape, width): two's complement, big-endian."""
+    values: list[int] = integers.ravel().tolist()
+    width = max((value.bit_length() for value in values), default=0) // 8 + 1
+    data = b"".join(value.to_bytes(width, "big", signed=True) for value in values)
+    return np.frombuffer(data, dtype=np.uint8).reshape(*integers.shape, width)
+
+
+def of_bytes(data: npt.NDArray[np.uint8]) -> Integers:
+    """The integers that ``as_bytes`` wrote."""
+    *shape, width = data.shape
+    values = [int.from_bytes(one.tobytes(), "big", signed=True) for one in data.reshape(-1, width)]
+    return np.array(values, dtype=np.object_).reshape(shape)
+
+
 @dataclass(frozen=True, eq=False)
 class Shares:
     """One party's shares of real numbers, opaque to a learner: they are added, subtracted and multiplied by numbers.

@@ -14,6 +14,7 @@ from services.party.training_log import EPOCHS, STEPS, TRAINING, KeptTerms, Trai
 from services.protocol1.answers import Answered
 from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.exchanges import Problem
+from vfl.crypto.sharing.shares import Shares
 
 QUESTION = WireVector("key", 2, 4, -30, b"question")
 ANSWER = DecryptedVector(2, 3, b"answer")
@@ -124,3 +125,23 @@ def test_an_answer_that_cant_be_kept_is_as_if_it_was_not_given(tmp_path: Path, m
     with pytest.raises(StateNotKept):
         log.keep_answer("active", 0, Answered.of(QUESTION, ANSWER))
     assert log.answered("active", 0) is None
+
+
+def test_shares_are_read_as_they_were_kept_and_nothing_behind_the_step_to_go_back_to(tmp_path: Path) -> None:
+    state = folder(tmp_path)
+    log = begun(state)
+    before, after = (Shares(np.array([[sign * 3**70], [1 - sign]], dtype=object), 52) for sign in (1, -1))
+    log.complete(0, before)
+    log.complete(1, after)
+    kept = kept_training(state, "passive")
+    assert kept is not None
+    for step, shares in ((1, before), (2, after)):
+        assert kept.log.weights(step).fraction_bits == 52
+        assert (kept.log.weights(step).integers == shares.integers).all()
+    # Another party is a step behind: shares of two tries of a step don't add up.
+    kept.log.go_back(1)
+    again = kept_training(state, "passive")
+    assert again is not None
+    assert again.log.completed == 1
+    with pytest.raises(KeyError):
+        again.log.weights(2)

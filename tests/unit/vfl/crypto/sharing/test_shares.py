@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vfl.crypto import PackingImpossible
 from vfl.crypto.sharing.share_formats import ShareFormats
-from vfl.crypto.sharing.shares import Integers, Shares, lifted, rounded
+from vfl.crypto.sharing.shares import Integers, Shares, as_bytes, lifted, of_bytes, rounded
 
 
 def split(values: Integers, ring: int) -> tuple[Integers, Integers]:
@@ -125,3 +125,11 @@ def test_slots_hold_the_largest_products(
     # A lifted share of z, cut, less a mean of k, and the label's term, is an exponent.
     share = formats.pairs * (1 << formats.ring - formats.feature_fraction_bits) * (2 if outputs > 1 else 1)
     assert share + (outputs + 1 << formats.fraction_bits) < 1 << formats.residual_bits - 1
+
+
+@given(st.lists(st.integers(-(2**200), 2**200), max_size=6))
+def test_integers_of_any_size_are_read_as_they_were_written(values: list[int]) -> None:
+    integers = np.array([*values, 0], dtype=np.object_).reshape(-1, 1)
+    again = of_bytes(as_bytes(integers))
+    assert again.shape == integers.shape
+    assert again.ravel().tolist() == [*values, 0]
