@@ -54,7 +54,7 @@ def test_the_example_is_as_large_as_it_says() -> None:
     said = EXAMPLE.read_text().splitlines()[1]
     asked = read_sweep(EXAMPLE)
     assert said.endswith(f"= {len(asked.cells)} cells.")
-    assert asked.datasets == ("breast_cancer", "wine", "digits")
+    assert asked.datasets == ("breast_cancer", "wine")
     assert asked.name == "sweep"
     (imputation,) = {cell for cell in asked.cells[:5] if cell.attack == Choice("imputation")}
     assert (imputation.auxiliary, imputation.moments, imputation.records) == (20, False, 20)
