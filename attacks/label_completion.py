@@ -101,6 +101,28 @@ def known_among(view: TrainingView, rows: IntArray) -> tuple[IntArray, IntArray]
     return places, view.known_labels[rows[places]]
 
 
+def group_of_class(groups: FloatArray, labels: IntArray) -> IntArray | None:
+    """Say which group is which class by records whose labels are known: as most of them have it.
+
+    Args:
+        groups: (t, k), how likely each of them belongs to each group.
+        labels: (t,) their classes.
+
+    Returns:
+        (k,) the group of each class; None where more than one of more than two classes have no known label.
+    """
+    classes = groups.shape[1]
+    # Of a class without a known label nothing is said: the assignment leaves it what others don't take.
+    if classes > 2 and len(np.unique(labels)) < classes - 1:
+        return None
+    votes = np.zeros((classes, classes))
+    np.add.at(votes, labels, np.log(np.maximum(groups, 1e-6)))
+    from scipy.optimize import linear_sum_assignment
+
+    order: IntArray = linear_sum_assignment(-votes)[1]
+    return order
+
+
 def named_classes(
     groups: FloatArray, view: TrainingView, rows: IntArray, sizes: FloatArray | None = None
 ) -> FloatArray | None:
@@ -121,15 +143,8 @@ def named_classes(
     places, labels = known_among(view, rows)
     classes = groups.shape[1]
     if len(places):
-        votes = np.zeros((classes, classes))
-        np.add.at(votes, labels, np.log(np.maximum(groups[places], 1e-6)))
-        # Of a class without a known label nothing is said: the assignment leaves it what others don't take.
-        if classes > 2 and len(np.unique(labels)) < classes - 1:
-            return None
-        from scipy.optimize import linear_sum_assignment
-
-        _, order = linear_sum_assignment(-votes)
-        return groups[:, order]
+        order = group_of_class(groups[places], labels)
+        return None if order is None else groups[:, order]
     if classes > 2:
         return None
     members = groups.argmax(axis=1)

@@ -27,7 +27,7 @@ from plumbline.judge.answer import (
 )
 from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.findings import Findings
-from plumbline.judge.lights import Light
+from plumbline.judge.lights import Light, telling
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary, expectations, narrow_words
@@ -163,12 +163,12 @@ def _print_labels(console: Console, findings: Findings) -> None:
     _numbers(table, "guess", "attack", "part (95 %)")
     _folded(table, "attack", 20)
     for one in judged:
-        guess, told, part = "", _share(one.success), ""
+        guess, told, part, attack = "", _share(one.success), "", one.attack
         if one.levels:
-            headline = at(one.levels)
-            guess, part = _share(1 - headline.e0), part_words(headline)
-            told = "" if headline.error is None else _share(1 - headline.error)
-        table.add_row(*map(shown_text, (one.kind, one.party)), guess, told, part, _attack(one.attack))
+            verdict = telling(one.levels)
+            guess, part, attack = _share(1 - verdict.e0), part_words(verdict), verdict.attack or attack
+            told = "" if verdict.error is None else _share(1 - verdict.error)
+        table.add_row(*map(shown_text, (one.kind, one.party)), guess, told, part, _attack(attack))
     console.print(table)
 
 

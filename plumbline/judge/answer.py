@@ -218,6 +218,11 @@ def _label_sentence(finding: TrainingFinding) -> str:
         return f"labels: {frequencies.records} of them are too few to say what {finding.attack} told {finding.party}."
     rarest = f" {finding.rarest.words}" if finding.rarest is not None else ""
     if not frequencies.is_exposed:
+        if records.is_exposed and records.part is not None:
+            return (
+                f"labels: once it knows some labels, the federation gives {finding.party} {share_words(records.part)} "
+                f"of what its {records.baseline} leaves unknown, by {records.attack}.{rarest}"
+            )
         if frequencies.is_small:
             return f"labels: {finding.attack} told {finding.party} under a tenth of what was unknown.{rarest}"
         told = f"{finding.attack} told {finding.party} a tenth of what was unknown"

@@ -52,6 +52,12 @@ def light_of(levels: Sequence[LevelVerdict]) -> Light:
     return "green" if headline.is_small and all(one.part is None or one.is_small for one in more) else "grey"
 
 
+def telling(levels: Sequence[LevelVerdict]) -> LevelVerdict:
+    """The headline's verdict; where it exposes nothing, that of the first level which knows more and does."""
+    headline, more = at(levels), (at(levels, level) for level in KNOWING_MORE)
+    return headline if headline.is_exposed else next((one for one in more if one.is_exposed), headline)
+
+
 def are_too_few(levels: Sequence[LevelVerdict]) -> bool:
     """Whether so few records judge that nothing can be said."""
     records = at(levels).records

@@ -30,6 +30,7 @@ from plumbline.judge.lights import (
     light_of,
     light_of_column,
     light_of_training,
+    telling,
     worst,
 )
 from plumbline.judge.predictions import AttackFinding, PredictionFindings
@@ -301,15 +302,14 @@ def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
 
 def _told(case: _Case) -> str:
     """How many labels the best attack on them tells; empty where none does better than guessing."""
-    found = [(one, at(one.levels)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
-    shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who) for who, one in found]
+    found = [(one, telling(one.levels)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
+    shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who, one) for who, one in found]
     if not shares:
         return _told_of_rarest(case)
-    right, guessed, finding = max(shares, key=lambda one: one[0])
-    return (
-        f"{_at_start(case.title(finding.party))} can tell {percent(right)} of the labels that were trained on, "
-        f"{percent(guessed)} by guessing."
-    )
+    right, guessed, finding, verdict = max(shares, key=lambda one: one[0])
+    who, whose = _at_start(case.title(finding.party)), "the labels that were trained on"
+    known = " once it knows some labels" if verdict.level == "records" else ""
+    return f"{who} can tell {percent(right)} of {whose}{known}, {percent(guessed)} by guessing."
 
 
 def _told_of_rarest(case: _Case) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attacks import LEVELS, Conduct, Level
-from attacks.label_completion import completed, own_classifier
+from attacks.label_completion import completed, group_of_class, own_classifier
 from attacks.registry import REPLACING
 from plumbline.judge import Progress, silent
 from plumbline.judge.chance import ALPHA
@@ -180,7 +180,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     features = folder.features(party).features
     likely = found.probabilities
     # Of records that it says nothing of, an attack has no probabilities either.
-    is_told = likely is not None and bool(np.isfinite(likely[rows]).all())
+    is_told = likely is not None and bool(np.isfinite(likely[rows]).all() and (found.labels[rows] >= 0).any())
     known = 0 if found.known is None else len(found.known)
     told = _told_likely(folder, party, attack, likely, rows, known) if is_told and likely is not None else {}
     return {
@@ -347,7 +347,8 @@ def label_verdicts(
         rows: (m,) which records are judged: those that training told of.
         features: (n, d) the party's own columns.
         probabilities: (n, k), what the attack believes of every record; NaN where nothing, None where it doesn't say.
-            Where it says so of records that weren't trained on, those with a known label complete it.
+            Where it says so of records that weren't trained on, those with a known label complete it. Where it tells
+            classes apart and answers nothing, as it doesn't know which is which, known labels name them.
         known: (t,) records whose labels the attack was given, none of them judged. At every level the guess has them as
             well: a classifier that learned from them.
     """
@@ -362,6 +363,8 @@ def label_verdicts(
         losses = Losses(attack, level, _filled(found[rows], truth[rows], level))
         if level == "records" and probabilities is not None and np.isfinite(probabilities).all():
             losses = _completed(losses, truth, rows, features, probabilities) or losses
+        elif level == "records" and probabilities is not None and (found[rows] == _UNANSWERED).all():
+            losses = _named(losses, truth, rows, probabilities) or losses
         verdicts.append(Comparison([losses], [*guesses, *given]).at(level).verdict(losses.name, 0))
     return corrected([verdicts])[0]
 
@@ -378,6 +381,25 @@ def _completed(
     named = completed(features, probabilities, known, truth[known])[rows].argmax(axis=1)
     name = f"{plain.name} completed from {counts[-1]:,} labels"
     return Losses(name, plain.level, (named != truth[rows]).astype(np.float64)[:, None])
+
+
+def _named(plain: Losses, truth: IntArray, rows: IntArray, probabilities: FloatArray) -> Losses | None:
+    """What an attack gets wrong once labels of a few of its records say which group is which class.
+
+    As few as name them; what was known beforehand counts as not found. None where no number of labels names them, or
+    where it has no groups.
+    """
+    if not np.isfinite(probabilities[rows]).all():
+        return None
+    drawn = np.random.default_rng(0).permutation(rows)
+    for count in LABELLED_RECORDS:
+        known = drawn[:count]
+        order = group_of_class(probabilities[known], truth[known]) if 2 * count <= len(rows) else None
+        if order is not None:
+            wrong = probabilities[rows][:, order].argmax(axis=1) != truth[rows]
+            wrong |= np.isin(rows, known)
+            return Losses(f"{plain.name} named by {count:,} labels", plain.level, wrong.astype(np.float64)[:, None])
+    return None
 
 
 def _not_trained_on(truth: IntArray, rows: IntArray) -> IntArray:

@@ -63,7 +63,6 @@ class ShareExchange(ShareMailbox):
         timeout: float,
         ledger: OpeningLedger,
         validation_key: PrivateKey | None = None,
-        first_step: int = 0,
     ) -> None:
         """Make a session's exchange of the party ``name``.
 
@@ -75,12 +74,11 @@ class ShareExchange(ShareMailbox):
             timeout: seconds to wait for a peer's message.
             ledger: counts what others are opened about this party's records, and has the state where that is kept.
             validation_key: for pads and nothing else; None where this party hides nothing.
-            first_step: the first that is taken; those before were taken under other keys.
         """
         self._sizes, self._holder = MessageSizes(terms), holder
         self._sizes.check()
         steps = terms.schedule.steps_per_epoch * terms.agreement.plan.epochs
-        super().__init__(terms, name, self._sizes, holder.engine, steps=steps, timeout=timeout, first_step=first_step)
+        super().__init__(terms, name, self._sizes, holder.engine, steps=steps, timeout=timeout)
         self._own_key = private_key.public_key
         self.public_key = shown_key(terms.agreement, name, private_key)
         self._validation = Validation(terms, validation_key, holder.engine)

@@ -75,12 +75,8 @@ class ShareMailbox:
         *,
         steps: int,
         timeout: float,
-        first_step: int = 0,
     ) -> None:
-        """Begin a session of the party ``name``, of so many steps, or go on with it from ``first_step``.
-
-        Waits ``timeout`` seconds for a message.
-        """
+        """Begin a session of the party ``name``, of so many steps; waits ``timeout`` seconds for a message."""
         self._terms, self._name, self._timeout, self._engine, self._steps = terms, name, timeout, engine, steps
         self._expected = sizes
         self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
@@ -94,7 +90,7 @@ class ShareMailbox:
         self._condition = threading.Condition()
         # Held while what was received is used: it is forgotten at the end, and not before.
         self._computing = threading.Lock()
-        self._step = first_step
+        self._step = 0
         self._is_over = False
         self._ended: FederationError | None = None
 
@@ -200,6 +196,10 @@ class ShareMailbox:
             self._condition.notify_all()
 
     # -- what this party's own loop does ---------------------------------------------------------------------------
+
+    def begin_at(self, step: int) -> None:
+        """Take this step first: those before were taken under other keys. Nothing has been shown or sent yet."""
+        self._step = step
 
     def serving_key(self, key: PrivateKey) -> PublicKeyShown:
         """How a serving key of this party's own is shown."""

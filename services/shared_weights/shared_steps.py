@@ -124,8 +124,8 @@ class SharedSteps:
                 timeout=means.timeout,
                 ledger=means.ledger,
                 validation_key=made_key(agreement.plan.key_bits) if hides else None,
-                first_step=first_step,
             )
+            exchange.begin_at(first_step)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
         return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)

@@ -108,3 +108,21 @@ def test_known_labels_complete_what_is_believed_of_records_that_were_not_trained
     assert records.part.low > 0.9
     unknown = np.where(np.arange(1000)[:, None] < 800, believed, np.nan)
     assert label_verdicts("x", found, TRUTH, ROWS, MUTE, unknown)[-1].attack == "x"
+
+
+@pytest.mark.parametrize("are_telling", [True, False])
+def test_classes_that_are_told_apart_are_named_by_a_few_labels(are_telling: bool) -> None:
+    """An attack that answers nothing, since it can't say which group is which class, is no safety."""
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 4, 1000)
+    rows, groups = np.arange(400), np.full((1000, 4), np.nan)
+    groups[rows] = 0.02
+    members = (truth[rows] + 1) % 4 if are_telling else generator.integers(0, 4, len(rows))
+    groups[rows, members] = 0.94
+    *_, marginals, _, records = label_verdicts("x", np.full(1000, -1), truth, rows, MUTE, groups)
+    assert not marginals.is_exposed
+    assert records.is_exposed == are_telling
+    if are_telling:
+        assert records.attack == "x named by 30 labels"
+        # Those that name the groups count as not found.
+        assert records.error == pytest.approx(30 / 400)
