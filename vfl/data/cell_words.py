@@ -24,11 +24,14 @@ _MISSING = frozenset(
     {
         *("", "na", "n/a", "#n/a", "n.a.", "k.a.", "nan", "nat", "<na>", "null", "(null)", "nil", "none"),
         *("?", "-", "--", "."),
+        # Excel's, in English and German.
+        *("#nv", "#ref!", "#bezug!", "#value!", "#wert!", "#div/0!", "#num!", "#zahl!", "#name?", "#null!"),
     }
 )
 # The second means 1.
 _YES_OR_NO = [
     *(("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"), ("off", "on")),
+    *(("n", "j"), ("falsch", "wahr"), ("faux", "vrai")),
     *(("nein", "ja"), ("non", "oui"), ("no", "si"), ("no", "sí"), ("não", "sim"), ("nee", "ja"), ("nej", "ja")),
 ]
 # Spaces of every width, and the Swiss apostrophe.
@@ -40,14 +43,24 @@ _UNIT = (
 )
 _AMOUNT = re.compile(
     # A sign may stand before the unit, behind it or, as accountants have it, at the end; brackets are a minus too.
-    rf"(?P<open>\()?(?P<sign>[+−-])?\s*(?:{_UNIT}\s*)?(?P<inner>[+−-])?(?P<number>\d.*?)(?P<no_cents>[.,][-–—]+)?"
-    rf"(?P<last>[−-])?\s*(?:{_UNIT})?\s*(?P<close>\))?",
+    rf"(?P<open>\()?(?P<sign>[+−-])?\s*(?:(?P<unit>{_UNIT})\s*)?(?P<inner>[+−-])?(?P<number>\d.*?)"
+    rf"(?P<no_cents>[.,][-–—]+)?(?P<last>[−-])?\s*(?P<early>\))?\s*(?P<behind>{_UNIT})?\s*(?P<close>\))?",
     re.IGNORECASE,
 )
+# Ways to write a currency besides its code.
+_CURRENCIES = {
+    **{"€": "EUR", "EURO": "EUR", "$": "USD", "US$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "RS": "INR"},
+    **{"FR": "CHF", "SFR": "CHF", "ZŁ": "PLN", "KČ": "CZK", "FT": "HUF", "LEI": "RON", "TL": "TRY", "R$": "BRL"},
+}
+# An amount with a word of its own behind it: 12 kg, 1,234.50CR, 1,2 Mio. EUR.
+_AMOUNT_AND_WORD = re.compile(rf"[(+−-]?\d[\d.,{_BLANK_MARKS}]*(?:[.,]\d+|[{_BLANK_MARKS}])[^\W\d_]+\b.*")
+# A zero in front or a mark that keeps it, a phone number, or more digits than a float has.
+_CODE = re.compile(r"0\d+|['’]\d+|\+\d{8,}|\d{16,}")
 _TIME = r"(?:[ T]\d{1,2}:\d{2}.*)?"
 # Also 20241231 and 2024, which are numbers unless a person says otherwise.
 _LOOKS_LIKE_A_DATE = re.compile(
-    rf"(?:\d{{8}}|\d{{4}}|\d{{1,4}}[./-]\d{{1,2}}(?:[./-]\d{{1,4}})?|\d{{1,2}}[ -]?[A-Za-z]{{3,9}}\.?[ -]?,? ?\d{{2,4}}"
+    rf"(?:\d{{8}}|\d{{4}}|\d{{1,2}}/\d{{4}}"
+    rf"|\d{{1,4}}[./-]\d{{1,2}}(?:[./-]\d{{1,4}})?|\d{{1,2}}[ -]?[A-Za-z]{{3,9}}\.?[ -]?,? ?\d{{2,4}}"
     rf"|[A-Za-z]{{3,9}} \d{{1,2}},? \d{{4}}){_TIME}"
 )
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
@@ -75,9 +88,9 @@ def yes_or_no(texts: Sequence[str]) -> FloatArray | None:
     return None
 
 
-def leads_with_zeros(texts: Sequence[str]) -> bool:
-    """Tell whether texts are codes of digits, as postcodes are: whole numbers only, one with a zero in front."""
-    return all(text.isdigit() for text in texts) and any(len(text) > 1 and text[0] == "0" for text in texts)
+def are_codes(texts: Sequence[str]) -> bool:
+    """Tell whether texts are codes of digits, as postcodes, accounts and phone numbers are, and no numbers."""
+    return all(text.lstrip("'’+").isdigit() for text in texts) and any(_CODE.fullmatch(text) for text in texts)
 
 
 # --- numbers ------------------------------------------------------------------------------------------------
@@ -115,13 +128,13 @@ def _ungrouped(texts: pd.Series[str], decimal: DecimalMark) -> pd.Series[str]:
     """Plain numbers of those with groups of three digits or signs around; others become no number."""
     other = "," if decimal == "." else "."
     pattern = re.compile(
-        rf"(\d+|\d{{1,3}}([{other}{_BLANK_MARKS}])\d{{3}}(?:\2\d{{3}})*)(?:\{decimal}(\d*))?(?:[eE]([+-]?\d+))?"
+        rf"(\d+|[1-9]\d{{0,2}}([{other}{_BLANK_MARKS}])\d{{3}}(?:\2\d{{3}})*)(?:\{decimal}(\d*))?(?:[eE]([+-]?\d+))?"
     )
 
     def plain(text: str) -> str:
         amount = _AMOUNT.fullmatch(text.strip(_BLANK_MARKS))
         found = pattern.fullmatch(amount["number"].strip(_BLANK_MARKS)) if amount else None
-        if not amount or not found or bool(amount["open"]) != bool(amount["close"]):
+        if not amount or not found or [amount["early"], amount["close"]].count(")") != bool(amount["open"]):
             return "x"
         signs = [amount["open"] and "-", amount["sign"], amount["inner"], amount["last"]]
         if sum(map(bool, signs)) > 1:
@@ -131,6 +144,18 @@ def _ungrouped(texts: pd.Series[str], decimal: DecimalMark) -> pd.Series[str]:
         return f"{sign}{digits}.{found[3] or '0'}e{found[4] or '0'}"
 
     return texts.map(plain)
+
+
+def currency_of(text: str) -> str:
+    """Name what an amount is counted in, such as ``EUR`` or ``%``; empty where it doesn't say."""
+    amount = None if text.isdigit() else _AMOUNT.fullmatch(text)
+    unit = ((amount["unit"] or amount["behind"] or "") if amount else "").upper().rstrip(".")
+    return _CURRENCIES.get(unit, unit)
+
+
+def has_word_behind(text: str) -> bool:
+    """Tell whether a text is an amount with a word behind it that is no currency: ``12 kg``, ``1,234.50CR``."""
+    return _AMOUNT_AND_WORD.fullmatch(text) is not None
 
 
 def notation_of(texts: Sequence[str], weights: NDArray[np.int64]) -> DecimalMark | Literal["either", "same"]:
@@ -201,7 +226,7 @@ def _forms(sample: Sequence[str]) -> Iterator[str]:
     """Forms that read most of a sample, ISO 8601 first, those with the day first before those with the month first."""
     named = ("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%d. %b %Y")
     local = [f"%{a}{mark}%{b}{mark}%{y}" for mark in "./-" for y in "Yy" for a, b in (("d", "m"), ("m", "d"))]
-    ones = ["ISO8601", "%Y%m%d", "%Y", "%Y/%m/%d", "%Y.%m.%d", *local, *named]
+    ones = ["ISO8601", "%Y%m%d", "%Y", "%Y/%m/%d", "%Y.%m.%d", "%m/%Y", *local, *named]
     for form in ones:
         times = ("",) if form == "ISO8601" else ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
         for time in times:
@@ -263,4 +288,4 @@ def with_open_ends(days: FloatArray) -> FloatArray:
 
 
 def _order(form: str) -> str:
-    return {"%d": "day first", "%m": "month first"}.get(form[:2], "") if "%m" in form else ""
+    return {"%d": "day first", "%m": "month first"}.get(form[:2], "") if "%m" in form and "%d" in form else ""

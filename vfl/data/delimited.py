@@ -240,10 +240,16 @@ def _cells(content: bytes | bytearray, start: int, separator: str, columns: int,
                 "closed."
             ) from None
     if uneven:
+        lines = max(content.count(b"\n"), content.count(b"\r"))
+        why = (
+            "name every column in the first line, put nothing above it and no separator at the end of rows."
+            if 2 * len(uneven) > lines
+            else "a separator within a number or a text needs quotes around the cell; remove what isn't of the table."
+        )
         rows = "1 row has" if len(uneven) == 1 else f"{len(uneven):,} rows have"
         raise TableError(
-            f"In {quoted_path(path)}, {rows} more or fewer cells than the header's {columns} ({row_list(uneven)}): a "
-            "separator within a number or a text needs quotes around the cell."
+            f"In {quoted_path(path)}, {rows} more or fewer cells than the header's {columns} ({row_list(uneven)}): "
+            f"{why}"
         )
     # The first row is the header. What isn't trimmed is given back column by column.
     cells, filled = read.slice(1).columns, 0

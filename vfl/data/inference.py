@@ -17,7 +17,9 @@ from vfl.arrays import FloatArray
 from vfl.data.cell_words import (
     Dates,
     DecimalMark,
-    leads_with_zeros,
+    are_codes,
+    currency_of,
+    has_word_behind,
     notation_of,
     read_dates,
     read_numbers,
@@ -157,22 +159,23 @@ def _decimal_marks(cells: Mapping[str, Cells], separator: str) -> dict[str, tupl
     marks: dict[str, tuple[DecimalMark, str]] = {}
     for name, mark in found.items():
         if mark == "either":
-            has_commas = any("," in text for text in cells[name].texts)
+            marked = next(at for at, text in enumerate(cells[name].texts) if "," in text or "." in text)
+            has_commas, row = "," in cells[name].texts[marked], int((cells[name].codes == marked).argmax()) + 1
             guess: DecimalMark = "," if has_commas and separator not in (",", "") else "."
             if sure:
                 guess = "," if sure.count(",") > sure.count(".") else "."
-            marks[name] = (guess, "" if sure else _mark_warning(has_commas, guess))
+            marks[name] = (guess, "" if sure else _mark_warning(has_commas, guess, row))
         else:
             marks[name] = ("," if mark == "," else ".", "")
     return marks
 
 
-def _mark_warning(has_commas: bool, guess: str) -> str:
+def _mark_warning(has_commas: bool, guess: str, row: int) -> str:
     marks = "Commas" if has_commas else "Points"
     read = "decimals" if (guess == ",") == has_commas else "thousands"
     return (
-        f"{marks} in it may separate thousands or decimals and were read as {read}: if that is wrong, write plain "
-        "numbers."
+        f"{marks} in it (first in row {row:,}) may separate thousands or decimals and were read as {read}: if that is "
+        "wrong, write plain numbers."
     )
 
 
@@ -217,6 +220,8 @@ def _kept(name: str, reading: Reading) -> Reading | ColumnPlan:
         return reading
     found = f"text, {reading.distinct:,} different values in {counted(present, 'row')}"
     why = f"Hardly a value occurs twice: to keep it as a code all the same, use --encode {bounded(name)}=ordinal."
+    # The last one is of the code that it doesn't become.
+    why = " ".join([*reading.warnings[:-1], why])
     return ColumnPlan(name, found, "drop", "left out: most rows have a text of their own", why)
 
 
@@ -227,12 +232,14 @@ def _text(name: str, cells: Cells, decimal: tuple[DecimalMark, str]) -> Reading:
     booleans = yes_or_no(cells.texts) if len(cells.texts) == 2 else None
     if booleans is not None:
         return _values("boolean", cells.of_texts(booleans))
-    if leads_with_zeros(cells.texts):
+    if are_codes(cells.texts):
         warning = (
-            f"Digits with leading zeros are taken for codes: if they are numbers, use --encode {bounded(name)}=number."
+            "More digits than a number keeps, and digits with a plus or leading zeros are taken for codes: if they are "
+            f"numbers, use --encode {bounded(name)}=number."
         )
         return _categories(name, cells, warning)
-    return _numbers(name, cells, decimal) or _dates(name, cells) or _categories(name, cells, _mixed(cells, decimal))
+    read = _numbers(name, cells, decimal) or _dates(name, cells)
+    return read or _categories(name, cells, _mixed(cells, decimal) or _with_words(cells))
 
 
 def _numbers(name: str, cells: Cells, decimal: tuple[DecimalMark, str], least: float = _MOSTLY) -> Reading | None:
@@ -242,7 +249,24 @@ def _numbers(name: str, cells: Cells, decimal: tuple[DecimalMark, str], least: f
         return None
     reading = _values("number", cells.of_texts(read), "with decimal commas" if mark == "," else "")
     wrong = _unread(cells, read, "number", name)
-    return replace(reading, warnings=tuple(one for one in (warning, wrong, *reading.warnings) if one))
+    units = _units(cells, read)
+    return replace(reading, warnings=tuple(one for one in (warning, wrong, units, *reading.warnings) if one))
+
+
+def _units(cells: Cells, read: FloatArray) -> str:
+    """A sentence on amounts that aren't all counted in the same; empty where they are."""
+    rows: dict[str, int] = {}
+    for at, text in enumerate(cells.texts):
+        # What begins and ends with a digit has no unit: not looked at twice, a table is large.
+        unit = "" if (text[0] + text[-1]).isdigit() else currency_of(text)
+        if not np.isnan(read[at]) and unit not in rows:
+            rows[unit] = int((cells.codes == at).argmax()) + 1
+    # An amount without a unit is of the others' currency, but no share of a hundred.
+    named = [(unit or "no unit", row) for unit, row in rows.items() if unit or {"%", "‰"} & set(rows)]
+    if len(named) < 2:
+        return ""
+    told = " and ".join(f"{unit} (first in row {row:,})" for unit, row in named[:3])
+    return f"It is counted in {told}, all of it read as one: bring it to one unit."
 
 
 def _dates(name: str, cells: Cells, least: float = _MOSTLY) -> Reading | None:
@@ -278,6 +302,18 @@ def _mixed(cells: Cells, decimal: tuple[DecimalMark, str]) -> str:
                 f"{counted(int(others.sum()), 'cell')} (first in row {other:,}) don't: all are taken for categories."
             )
     return ""
+
+
+def _with_words(cells: Cells) -> str:
+    """A sentence on texts that are mostly amounts with a word behind, which is no currency; empty for others."""
+    has_word = np.array([float(has_word_behind(text)) for text in cells.texts])
+    rows = np.flatnonzero(cells.of_texts(has_word) == 1) + 1
+    if not len(rows) or 2 * len(rows) < cells.weights.sum():
+        return ""
+    return (
+        f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) hold a number and a word that is no currency: if "
+        "they are amounts, write plain numbers."
+    )
 
 
 def _enough(read: FloatArray, cells: Cells, least: float) -> bool:
@@ -326,11 +362,20 @@ def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
         return Reading("number", "yes or no", values, warnings=warnings)
     if len(present) >= _MANY_ROWS and (present == np.rint(present)).all() and _distinct(present) == len(present):
         warnings = (*warnings, "Every row has a whole number of its own: if it is an id, drop the column.")
+    if _are_days(present):
+        warnings = (*warnings, "They read as dates written as 20241231: if they are, use --encode COLUMN=date.")
     span = f"numbers from {_figure(present.min())} to {_figure(present.max())}" if len(present) else "numbers"
     ones = int((present == 1).sum())
     are_bits = 0 < ones < len(present) and ones + int((present == 0).sum()) == len(present)
     found = "0 or 1" if are_bits else " ".join(filter(None, [span, how]))
     return Reading("number", found, values, warnings=warnings)
+
+
+def _are_days(values: FloatArray) -> bool:
+    """Whether numbers are days written in eight digits, 99991231 for no end included."""
+    months, days = values // 100 % 100, values % 100
+    valid = (values == np.rint(values)) & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+    return bool(len(values) and (valid & (values > 19000000) & ((values < 21000000) | (values > 99990000))).all())
 
 
 def _moments(days: FloatArray, how: str) -> Reading:
@@ -375,7 +420,7 @@ def _asked(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str
 def _as_categories(cells: Cells, mark: DecimalMark) -> Cells:
     """Cells as text; of numbers in text too, 1 and 1.0 are one category."""
     read = read_numbers(cells.texts, mark)
-    if cells.texts and not np.isnan(read).any() and not leads_with_zeros(cells.texts):
+    if cells.texts and not np.isnan(read).any() and not are_codes(cells.texts):
         return Cells("number", cells.of_texts(read)).as_text()
     return cells.as_text()
 

@@ -19,6 +19,13 @@ from vfl.data.id_array import MOST_ID_BYTES, IdArray
 
 # How programs write whole numbers that they keep as floats: 12.0 and, of R, 1e+05.
 _WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0*|(-?[1-9])(?:\.(\d+))?e\+?(\d{1,2})", re.IGNORECASE)
+# What exports call the row of sums below a table.
+_TOTALS = frozenset(
+    {
+        *("total", "totals", "grand total", "subtotal", "sum", "sums"),
+        *("summe", "gesamt", "gesamtsumme", "zwischensumme", "somme", "totale", "totaal", "suma", "summa"),
+    }
+)
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d*)")
 
 
@@ -61,6 +68,8 @@ def check_ids(ids: IdArray) -> None:
         problems.append(
             f"There {_are(repeated)} with the id of an earlier row ({row_list(repeated)}): keep one row per id."
         )
+    if len(ids) and ids[len(ids) - 1].strip(" :").lower() in _TOTALS:
+        problems.append(f"The last row ({row_list([len(ids)])}) is called a total and is nobody's: remove it.")
     if problems:
         raise TableError(*problems)
 

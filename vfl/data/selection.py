@@ -43,15 +43,15 @@ class Selection:
         return [self.id_column] if self.label_column is None else [self.id_column, self.label_column]
 
     def read(self, present: Sequence[str], problems: Problems) -> list[str]:
-        """Name the columns to read, as far as they are there: id, label and features; problems are noted.
+        """Name the columns to read, as far as they are there under a name of their own: id, label and features.
+
+        Problems are noted.
 
         Raises:
-            TableError: when columns can't be told apart by their names.
+            TableError: when the header isn't one.
         """
-        features = self.features(present, problems)
-        if len(set(present)) < len(present):
-            problems.tell()
-        return list(dict.fromkeys([*(name for name in self.exact if name in present), *features]))
+        features, count = self.features(present, problems), Counter(present)
+        return [name for name in dict.fromkeys([*self.exact, *features]) if count[name] == 1]
 
     def features(self, present: Sequence[str], problems: Problems) -> list[str]:
         """Name the feature columns, in their order; what can't be is noted as a problem.

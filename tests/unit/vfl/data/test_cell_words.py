@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.data.cell_words import (
+    are_codes,
     is_missing_word,
-    leads_with_zeros,
     notation_of,
     read_dates,
     read_numbers,
@@ -162,6 +162,6 @@ def test_yes_or_no(texts: list[str], values: list[float] | None) -> None:
 def test_missing_words_and_codes() -> None:
     assert all(is_missing_word(word) for word in ("", "NA", "n/a", "NULL", "?", "-", "nan", "None"))
     assert not any(is_missing_word(word) for word in ("0", "no", "unknown", "nada"))
-    assert leads_with_zeros(["01234", "99999"])
-    assert not leads_with_zeros(["0", "10"])
-    assert not leads_with_zeros(["01234", "0.5"])
+    assert are_codes(["01234", "99999"])
+    assert not are_codes(["0", "10"])
+    assert not are_codes(["01234", "0.5"])

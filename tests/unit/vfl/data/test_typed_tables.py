@@ -136,7 +136,12 @@ def test_what_a_column_becomes(
         ([f"0{row % 9}" for row in range(40)], "onehot", "9 categories", "leading zeros are taken for codes"),
         (list(range(7, 127)), "number", "numbers from 7 to 126", "if it is an id, drop the column"),
         (repeated("01/02/2024", "03/04/2024"), "date", "dates from 2024-02-01", "Days and months can't be told apart"),
-        (repeated("1,234", "5,678"), "number", "numbers from 1,234", "Commas in it may separate thousands"),
+        (
+            repeated("1,234", "5,678"),
+            "number",
+            "numbers from 1,234",
+            "Commas in it (first in row 1) may",
+        ),
         (
             ["secret", "4508", "9999-12-31", "secret"],
             "onehot",

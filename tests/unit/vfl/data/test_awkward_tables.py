@@ -1,0 +1,125 @@
+"""Tables as banks export them: each is read right, or what is wrong is told with its column and row."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vfl.data import TableError, TypedTable, read_table
+
+NAN, NEVER = float("nan"), float("inf")
+ROWS = 40
+
+
+def day(year: int, month: int, number: int) -> float:
+    return (datetime.date(year, month, number) - datetime.date(1970, 1, 1)).days
+
+
+def export(*cells: str, separator: str = ";", below: str = "", above: str = "") -> str:
+    """A file whose column `Betrag` has these cells over and over, between an id and another column."""
+    rows = (separator.join([str(row + 1), cells[row % len(cells)], str(row % 7)]) for row in range(ROWS))
+    return above + "\n".join([separator.join(["id", "Betrag", "k"]), *rows]) + "\n" + below
+
+
+def read(folder: Path, content: str, encoding: str = "utf-8") -> TypedTable:
+    path = folder / "export.csv"
+    path.write_bytes(content.encode(encoding))
+    return read_table(str(path), id_column="id", label_column=None)
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "first"),
+    [
+        (export("1.234,50", "12,00"), "utf-8-sig", [1234.5, 12]),
+        (export("1.234,50", "12,00"), "utf-16", [1234.5, 12]),
+        (export("1.234,50", "12,00", separator="\t"), "utf-8", [1234.5, 12]),
+        (export('"1.234,50"', '"12,00"', separator=","), "utf-8", [1234.5, 12]),
+        (export("1\u00a0234,50", "7,10"), "cp1252", [1234.5, 7.1]),
+        (export("1\u202f234", "7"), "utf-8", [1234, 7]),
+        (export("1.234,50 EUR", "€ -3,00"), "utf-8", [1234.5, -3]),
+        (export("CHF 12.-", "CHF 1'200.50", "Fr. 1\u2019300.\u2014"), "utf-8", [12, 1200.5, 1300]),
+        (export("(12.30)", "7.00"), "utf-8", [-12.3, 7]),
+        (export("(1.234,50) EUR", "(EUR 7,00)", "1,00 EUR"), "utf-8", [-1234.5, -7, 1]),
+        (export("12,30-", "\u22127,00"), "utf-8", [-12.3, -7]),
+        (export("12,5 %", "7\u202f%"), "utf-8", [12.5, 7]),
+        (export("1,5E+03", "2,0E-02"), "utf-8", [1500, 0.02]),
+        # No group of thousands begins with 0.
+        (export("0.634", "1.234"), "utf-8", [0.634, 1.234]),
+        (export("1.234", "12.500.000", "999"), "utf-8", [1234, 12_500_000, 999]),
+        (export("12", "#NV", "#DIV/0!"), "utf-8", [12, NAN, NAN]),
+        (export("J", "N"), "utf-8", [1, 0]),
+        (export("WAHR", "FALSCH", ""), "utf-8", [1, 0, NAN]),
+        (export("31.12.9999", "01.02.2024", "05.02.2024"), "utf-8", [NEVER, day(2024, 2, 1)]),
+        (export("01.01.0001 00:00:00", "01.02.2024 12:00:00"), "utf-8", [-NEVER, day(2024, 2, 1) + 0.5]),
+        (export("01.02.24", "31.12.99"), "utf-8", [day(2024, 2, 1), day(1999, 12, 31)]),
+        (export("01/2024", "12/2023"), "utf-8", [day(2024, 1, 1), day(2023, 12, 1)]),
+        # A number that stands for a day all the same, as Excel counts them.
+        (export("45292", "45293"), "utf-8", [45292, 45293]),
+        (export("Köln", "Zürich"), "cp1252", ["Köln", "Zürich"]),
+        (export('"Haus\nund Hof"', "Wald"), "utf-8", ["Haus\nund Hof", "Wald"]),
+        (export("01067", "80331"), "utf-8", ["01067", "80331"]),
+        # The mark that keeps Excel from taking a postcode for a number.
+        (export("'01067", "'80331"), "utf-8", ["'01067", "'80331"]),
+        (export("+49301234567", "+49307654321"), "utf-8", ["+49301234567", "+49307654321"]),
+        # A float can't tell them apart.
+        (export("1234567890123456781", "1234567890123456782"), "utf-8", ["1234567890123456781", "1234567890123456782"]),
+    ],
+)
+def test_read_right(tmp_path: Path, content: str, encoding: str, first: list[Any]) -> None:
+    read_cells = read(tmp_path, content, encoding).frame["Betrag"].tolist()
+    assert len(read_cells) == ROWS
+    np.testing.assert_array_equal(read_cells[: len(first)], first)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (export("1.234", "12.500", "999"), "Points in it (first in row 1) may separate thousands or decimals"),
+        (export("12,00 EUR", "7,00 USD"), "counted in EUR (first in row 1) and USD (first in row 2)"),
+        (export("12 %", "0,5"), "counted in % (first in row 1) and no unit (first in row 2)"),
+        (export("12 kg", "7 kg"), "40 cells (first in row 1) hold a number and a word that is no currency"),
+        (export("1.234,50 S", "12,00 H"), "hold a number and a word that is no currency"),
+        (export("1,2 Mio. EUR", "3 Mio. EUR"), "hold a number and a word that is no currency"),
+        (export("99991231", "20240105"), "They read as dates written as 20241231"),
+        (export("0000-00-00", "2024-02-01", "2024-02-03"), "26 cells (first in row 2) read as dates, and 14 cells"),
+        (export("01.02.2024", "2024-02-03", "2024-02-04"), "26 cells (first in row 2) read as dates, and 14 cells"),
+        (export("1,50", "1.50", "2.50"), "26 cells (first in row 2) read as numbers, and 14 cells (first in row 1)"),
+        (export("Wort", "4508", "a", "b"), "10 cells (first in row 2) read as numbers, and 30 cells (first in row 1)"),
+        (export(*map(str, range(39)), "geheim"), "1 cell (first in row 40) held no number"),
+        (export(*(f"DE{row:02} 3704 0044 0532 0130 00" for row in range(ROWS))), "Hardly a value occurs twice"),
+        (export(*(f"{row},50 kg" for row in range(ROWS))), "40 cells (first in row 1) hold a number and a word"),
+    ],
+)
+def test_told_of_a_column(tmp_path: Path, content: str, told: str) -> None:
+    (plan,) = (one for one in read(tmp_path, content).plans if one.name == "Betrag")
+    assert told in plan.warning
+    assert "geheim" not in plan.warning
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (export("1,00", "2,00", below="Summe;78,00;117\n"), ["The last row (row 41) is called a total"]),
+        (export("1,00", "2,00", below=";78,00;117\n"), ["1 row without an id (row 41)"]),
+        (export("1,00", "2,00", below="40 Zeilen\n"), ["1 row has more or fewer cells than the header's 3 (row 41)"]),
+        (export("1,00", above="Export vom Montag\n\n"), ["put nothing above it"]),
+        ("id;x\n1;2;\n2;3;\n3;4;\n", ["3 rows have more", "no separator at the end"]),
+        # A header's fault hides none of the rows'.
+        ("id;x;x;k\n1;2;3;4\n1;3;4;5\n;4;4;6\n", ["('x')", "without an id (row 3)", "of an earlier row (row 2)"]),
+        ("id;id;x\n1;1;2\n2;2;3\n", ["('id')"]),
+    ],
+)
+def test_refused_with_rows(tmp_path: Path, content: str, told: list[str]) -> None:
+    with pytest.raises(TableError) as caught:
+        read(tmp_path, content)
+    for part in told:
+        assert part in str(caught.value)
+
+
+def test_columns_without_cells_or_a_name_are_left_out(tmp_path: Path) -> None:
+    table = read(tmp_path, "id;x;leer;;\n1;2;;;\n2;3;;;\n3;4;;;\n")
+    assert [plan.name for plan in table.kept] == ["x"]
