@@ -2,7 +2,9 @@
 
 import itertools
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -59,11 +61,16 @@ POINTS = [
 ]
 
 
-def expected(folder: Path, plan: dict[str, Any]) -> FloatArray:
-    """The scores of a federation that trained this plan and nothing else."""
-    with town(folder, parties=3, private_seed=1) as home:
-        home.train(**plan)
+@cache
+def scores_after(epochs: int) -> FloatArray:
+    with TemporaryDirectory() as folder, town(Path(folder), parties=3, private_seed=1) as home:
+        home.train(epochs=epochs)
         return home.scores()
+
+
+def expected(plan: dict[str, int]) -> FloatArray:
+    """The scores of a federation that trained this plan and nothing else."""
+    return scores_after(**plan)
 
 
 @pytest.mark.parametrize("everybody", [False, True], ids=["active dies", "all die"])
@@ -88,11 +95,11 @@ def test_wherever_a_second_job_dies_all_parties_answer_with_the_same_model(
         assert home.active.stage == "serving"
         assert home.active.obstacle() == ""
         answered = home.scores()
-        np.testing.assert_array_equal(answered, expected(tmp_path / "other", plan))
+        np.testing.assert_array_equal(answered, expected(plan))
         # And what comes next works.
         home.train(**OLD)
         home.restart(*home.names)
-        np.testing.assert_array_equal(home.scores(), expected(tmp_path / "third", OLD))
+        np.testing.assert_array_equal(home.scores(), expected(OLD))
 
 
 @pytest.mark.parametrize("name", ["coordinator", "passive-1", "passive-2"])
@@ -123,7 +130,7 @@ def test_a_party_that_dies_in_the_switch_is_waited_for(
             home.scores()
         home.start(name)
         assert home.active.obstacle() == ""
-        np.testing.assert_array_equal(home.scores(), expected(tmp_path / "other", NEW))
+        np.testing.assert_array_equal(home.scores(), expected(NEW))
 
 
 def test_a_refused_a_failed_and_an_ended_retrain_leave_the_model_that_answers(
