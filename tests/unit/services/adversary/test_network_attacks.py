@@ -83,7 +83,7 @@ def test_encrypted_sums_of_small_batches_tell_labels_alike(tmp_path: Path) -> No
     assert "protocol=hu" in str(outcomes["chosen_share"].reason) or "shared" in str(outcomes["chosen_share"].reason)
 
 
-def test_where_weights_are_shared_labels_stay_at_the_control_and_chosen_shares_read_columns(tmp_path: Path) -> None:
+def test_where_weights_are_shared_no_attack_names_a_label_and_chosen_shares_read_columns(tmp_path: Path) -> None:
     outcomes, _, features, run = attacked(tmp_path, "shared")
     found = run.found_labels("passive", "gradient_direction")
     assert (found.labels < 0).all()
