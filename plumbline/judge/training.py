@@ -180,7 +180,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     features = folder.features(party).features
     likely = found.probabilities
     # Of records that it says nothing of, an attack has no probabilities either.
-    is_told = likely is not None and bool(np.isfinite(likely[rows]).all() and (found.labels[rows] >= 0).any())
+    is_told = likely is not None and bool(np.isfinite(likely[rows]).all())
     known = 0 if found.known is None else len(found.known)
     told = _told_likely(folder, party, attack, likely, rows, known) if is_told and likely is not None else {}
     return {
