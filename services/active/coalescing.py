@@ -37,12 +37,14 @@ class _Waiting(Generic[T]):
 
     Attributes:
         record: its id.
+        caller: who asks.
         deadline: its caller's, in seconds of time.monotonic.
         answer: to a request with this record in it; who didn't answer it; or None where several were refused together.
             Cancelled when its caller leaves. Never an error that was raised: it would keep its callers' frames.
     """
 
     record: str
+    caller: str
     deadline: float
     answer: Future[T | PeerVanished | None]
 
@@ -56,6 +58,10 @@ def stays(_: Callable[[], None]) -> bool:
     return True
 
 
+def _nobody_counts(_: object, __: Sequence[tuple[str, str]]) -> None:
+    pass
+
+
 class Coalescing(Generic[T]):
     """Asks about single records, and about those that wait together. Thread-safe.
 
@@ -65,10 +71,20 @@ class Coalescing(Generic[T]):
     """
 
     def __init__(
-        self, ask: Callable[[Sequence[str]], T], *, most: int, clock: Callable[[], float] = time.monotonic
+        self,
+        ask: Callable[[Sequence[str]], T],
+        *,
+        most: int,
+        count: Callable[[T, Sequence[tuple[str, str]]], None] = _nobody_counts,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Ask by ``ask``, which takes record ids, ``most`` at once, and may be called from several threads."""
+        """Ask by ``ask``, which takes record ids, ``most`` at once, and may be called from several threads.
+
+        So may ``count``, which is given each answer, and who is about to get it: callers with the records they asked
+        for. Once for all who asked together, so that what it writes is written once.
+        """
         self._ask = ask
+        self._count = count
         self._most = most
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="coalescing")
@@ -80,12 +96,13 @@ class Coalescing(Generic[T]):
         # Seconds that the last requests took.
         self._took = deque([0.0] * _LAST_REQUESTS, maxlen=_LAST_REQUESTS)
 
-    def __call__(self, record: str, on_end: OnEnd = stays) -> T:
+    def __call__(self, record: str, on_end: OnEnd = stays, caller: str = "") -> T:
         """The answer to a request with this record in it, or about it alone.
 
         Args:
             record: its id.
             on_end: told what to call when the caller has gone. A record that waits then leaves.
+            caller: who asks.
 
         Raises:
             HoldsTooMuch: when it would wait for longer than a second.
@@ -95,13 +112,13 @@ class Coalescing(Generic[T]):
             if self._is_closed:
                 raise OutOfOrder("The active party is stopping: ask again when it has started.")
             if record in self._apart:
-                ask = partial(self._alone, record)
+                ask = partial(self._alone, record, caller)
             elif self._begun is None:
                 self._begun = self._clock()
-                ask = partial(self._at_once, record)
+                ask = partial(self._at_once, record, caller)
             else:
                 self._check_wait()
-                one = _Waiting[T](record, current_deadline(), Future())
+                one = _Waiting[T](record, caller, current_deadline(), Future())
                 self._waiting.append(one)
                 ask = partial(self._together, one, on_end)
         return ask()
@@ -136,11 +153,11 @@ class Coalescing(Generic[T]):
             raise OutOfOrder("Nobody was asked: the caller has gone, or the active party is stopping.") from None
         if isinstance(answer, PeerVanished):
             raise PeerVanished(str(answer))
-        return self._alone(one.record) if answer is None else answer
+        return self._alone(one.record, one.caller) if answer is None else answer
 
-    def _at_once(self, record: str) -> T:
+    def _at_once(self, record: str, caller: str) -> T:
         try:
-            answer = self._alone(record)
+            answer = self._alone(record, caller)
             self._note_duration()
             return answer
         finally:
@@ -151,7 +168,7 @@ class Coalescing(Generic[T]):
                 else:
                     self._begun = None
 
-    def _alone(self, record: str) -> T:
+    def _alone(self, record: str, caller: str) -> T:
         try:
             answer = self._ask([record])
         except PeerVanished:
@@ -164,6 +181,7 @@ class Coalescing(Generic[T]):
             raise
         with self._lock:
             self._apart.pop(record, None)
+        self._count(answer, [(caller, record)])
         return answer
 
     def _ask_those_who_wait(self) -> None:
@@ -177,6 +195,7 @@ class Coalescing(Generic[T]):
             # None of them has more time than the one who has most; the others leave.
             with answering_within(max(one.deadline for one in group) - time.monotonic()):
                 answer = self._ask(list(dict.fromkeys(one.record for one in group)))
+            self._count(answer, [(one.caller, one.record) for one in group])
         except PeerVanished as vanished:
             return PeerVanished(str(vanished))
         except Exception:

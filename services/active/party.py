@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -103,7 +104,7 @@ class ActiveParty:
         self._asking = ThreadPoolExecutor(_PREDICTIONS_AT_ONCE, thread_name_prefix="predictions")
         self._prediction_scoring = Scoring(context.coordinator, passive_parties, self._asking, context.engine)
         self._predicting = threading.BoundedSemaphore(_PREDICTIONS_AT_ONCE)
-        self._one_by_one = Coalescing(self.predict, most=PREDICTION_ROWS)
+        self._one_by_one = Coalescing(self.predict, most=PREDICTION_ROWS, count=self._count_ones)
         self._job_lock = threading.Lock()
         self._job: Job | None = None
         self._meter = ProgressMeter()
@@ -360,7 +361,7 @@ class ActiveParty:
     def _attack_prediction(self, session_id: str, rows: Sequence[int], answers: FloatArray) -> None:
         """Mount the attacks on an answer. After a restart they ask again what passive parties disclose of the model."""
         model = self._serving.newest
-        if self._attack_host.is_idle or not len(rows) or model is None or model.session_id != session_id:
+        if not len(rows) or model is None or model.session_id != session_id:
             return
         if not self._attacked_session:
             model = model.knowing(self._knowledge_of(model))
@@ -441,20 +442,26 @@ class ActiveParty:
         rows = found[found >= 0].tolist()
         with self._predicting:
             answers = self._prediction_scoring.answers(model.model, rows)
-        # On the transcript as it grows, but never in the way of an answer.
-        attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, answers)
-        attack.add_done_callback(log_failure)
+        if not self._attack_host.is_idle:
+            # On the transcript as it grows, but never in the way of an answer.
+            attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, answers)
+            attack.add_done_callback(log_failure)
         return Predictions(known, model.model.scores_of(answers, len(rows)))
 
-    def predict_one(self, record: str, on_end: OnEnd = stays) -> FloatArray:
-        """Confidence scores of one record, asked about with others that come meanwhile (``Coalescing``).
+    def predict_one(self, record: str, on_end: OnEnd = stays, caller: str = "") -> FloatArray:
+        """Confidence scores of one record, asked about with others that come meanwhile (``Coalescing``), and counted.
 
         Raises UnknownRecord for one that isn't aligned.
         """
-        scores = self._one_by_one(record, on_end)
+        scores = self._one_by_one(record, on_end, caller)
         if record not in scores:
             raise UnknownRecord(UNKNOWN_RECORD)
         return scores[record]
+
+    def _count_ones(self, found: Predictions, asked: Sequence[tuple[str, str]]) -> None:
+        """Count the answers to those who asked for one record each: once by caller, since each time writes a line."""
+        for caller, records in Counter(caller for caller, record in asked if record in found).items():
+            self.tally.answered(caller, "scores", records)
 
 
 class _Watched:

@@ -1,6 +1,7 @@
 """Scores of aligned records: every party's share goes to the coordinator, which answers the active party."""
 
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from services.active.interfaces import PassiveParty
+from services.common.errors import FederationError
 from services.common.limits import PREDICTION_ROWS, SHARE_VALUES
 from services.common.scores import Products, check_confidence_scores
 from services.network.deadlines import carrying_the_deadline
@@ -20,6 +22,11 @@ from services.shared_weights.shared_serving import Asked, records_at_once
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine
+
+# Records that the coordinator is asked about before their shares have been sent. More come in parts that overlap.
+_ASKED_EARLY = 256
+# For so long nobody asks early again, where somebody who did has waited in vain.
+_NOT_EARLY_SECONDS = 10.0
 
 
 def first_failure(futures: Iterable[Future[Any]]) -> None:
@@ -76,7 +83,9 @@ class Scoring:
     """Asks all parties for their shares of the scores, and the coordinator for their sum. Thread-safe.
 
     Rows are asked about part by part. While the coordinator adds up one, the passive parties send their shares of the
-    next. Not where scores are defended: what was asked for and isn't answered when a process dies stays unanswered.
+    next. Of a few rows the coordinator is asked at once, and waits for the shares: that is one way less. Neither where
+    scores are defended: what was asked for and isn't answered when a process dies stays unanswered, and an answer is
+    given when every passive party knows on disk that its share has been counted.
     """
 
     def __init__(
@@ -86,6 +95,7 @@ class Scoring:
         self._passive_parties = passive_parties
         self._executor = executor
         self._engine = engine
+        self._early_from = 0.0
 
     def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
@@ -124,13 +134,26 @@ class Scoring:
     def _finish(self, own: PartyModel, part: _Part) -> FloatArray:
         """Wait for the shares of a part, and have the coordinator add them up."""
         products: Products | None = None if part.asked else own.partial_scores(part.rows)
-        first_failure(part.sending.values())
-        if products is None:
-            products = self._on_shares(own, part)
-        answer = self._coordinator.score(own.agreement.session_id, part.request_id, products)
+        answer = None if products is None else self._early(own, part, products)
+        if answer is None:
+            first_failure(part.sending.values())
+            products = self._on_shares(own, part) if products is None else products
+            answer = self._coordinator.score(own.agreement.session_id, part.request_id, products)
         scores, shape = own.scores_of(answer, len(part.rows)), (len(part.rows), own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
         return answer
+
+    def _early(self, own: PartyModel, part: _Part, products: Products) -> FloatArray | None:
+        """The coordinator's answer while shares are on their way; None where it wasn't asked, or has none."""
+        is_small = len(part.rows) <= _ASKED_EARLY and not own.agreement.score_defences
+        if not is_small or time.monotonic() < self._early_from:
+            return None
+        try:
+            return self._coordinator.score(own.agreement.session_id, part.request_id, products)
+        except FederationError:
+            # A share has failed, as who sends it will say, or is late.
+            self._early_from = time.monotonic() + _NOT_EARLY_SECONDS
+            return None
 
     def _on_shares(self, own: PartyModel, part: _Part) -> Products:
         """This party's residues of a part, with those that the others' masked products leave it with."""

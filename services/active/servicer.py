@@ -122,8 +122,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
     ) -> active_pb2.RecordPrediction:
         """Answer with one record's confidence scores."""
         _check_lengths([request.id])
-        scores = self._party.predict_one(request.id, context.add_callback)
-        self._party.tally.answered(require_caller(context).name, "scores", 1)
+        scores = self._party.predict_one(request.id, context.add_callback, require_caller(context).name)
         return active_pb2.RecordPrediction(id=request.id, scores=scores)
 
 

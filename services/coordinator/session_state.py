@@ -176,6 +176,10 @@ class SessionState:
         while len(own) > _KEPT_REQUESTS or (held > most and len(own) > 1):
             held -= own.pop(next(iter(own))).nbytes
 
+    def has_shares_of(self, request_id: int) -> bool:
+        """Whether every passive party's share of a request is here."""
+        return all(request_id in self.shares.get(name, {}) for name in self.passive_parties)
+
     def shares_of(self, request_id: int) -> dict[str, PartialScores]:
         """Every passive party's share of a request, in the order of their names.
 

@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 # Ended sessions, without their scores: late messages get a clear answer.
 _KEPT_ENDED = 16
+# Of a question that comes together with the shares that it is about.
+_LATE_SHARES_SECONDS = 0.5
 
 
 class Sessions:
@@ -217,6 +219,7 @@ class Sessions:
                 answered = self._answered(session_id, session)
                 submissions = answered.asked(caller.name, share.record_tokens, share.submissions_seen)
             session.keep_share(caller.name, request_id, share)
+            self._condition.notify_all()
             return submissions
 
     def _answered(self, session_id: str, session: SessionState) -> AnsweredRecords:
@@ -225,7 +228,8 @@ class Sessions:
     def score(self, caller: Identity, session_id: str, request_id: int, products: Products) -> FloatArray:
         """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only.
 
-        Of a learner that forwards they are added up, (rows, outputs): what is above is the active party's own.
+        Of a learner that forwards they are added up, (rows, outputs): what is above is the active party's own. Where
+        scores aren't defended, shares may come half a second later.
 
         Raises:
             NotAllowed: where scores are defended and a record's shares add up to another sum than before.
@@ -236,6 +240,12 @@ class Sessions:
             if caller.name != session.active:
                 raise NotAllowed("Only the session's active party may ask for scores.")
             self._check_columns(session, products)
+            if not self._protection.is_on:
+                self._condition.wait_for(
+                    lambda: session.ended is not None or self._is_closed or session.has_shares_of(request_id),
+                    _LATE_SHARES_SECONDS,
+                )
+                session = self._agreed(caller, session_id)
             shares = session.shares_of(request_id)
             if any(share.products.shape != products.shape for share in shares.values()):
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
@@ -302,6 +312,7 @@ class Sessions:
         """
         with self._condition:
             self._is_closed = True
+            self._condition.notify_all()
             with suppress(StateNotKept):  # it is in the log
                 self._kept.release_asked()
 

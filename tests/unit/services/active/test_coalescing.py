@@ -133,6 +133,39 @@ def test_those_who_wait_are_asked_about_together_and_each_record_once(desk: Desk
     assert late.result(SECONDS) == score("late")
 
 
+def test_answers_are_counted_before_they_are_given_and_once_for_all_who_asked_together(desk: Desk) -> None:
+    counted: list[list[tuple[str, str]]] = []
+    desk.coalescing._count = lambda answer, asked: counted.append(list(asked))
+    first = desk.called("first")
+    held = desk.request()
+    waiting = [desk.waits(record) for record in ("a", "b", "a")]
+    held.answered()
+    assert first.result(SECONDS) == score("first")
+    assert counted == [[("", "first")]]
+    desk.request().answered()
+    assert waiting[0].result(SECONDS) == score("a")
+    assert counted[1:] == [[("", "a"), ("", "b"), ("", "a")]]
+
+
+def test_what_is_refused_together_is_counted_where_it_is_answered_alone(desk: Desk) -> None:
+    counted: list[list[tuple[str, str]]] = []
+    desk.coalescing._count = lambda answer, asked: counted.append(list(asked))
+    desk.called("first")
+    held = desk.request()
+    waiting = [desk.waits("a"), desk.waits("bad")]
+    held.answered()
+    desk.request().over.set_exception(NotAllowed("of both"))
+    for alone in (desk.request(), desk.request()):
+        if alone.ids == ["bad"]:
+            alone.over.set_exception(NotAllowed("never"))
+        else:
+            alone.answered()
+    assert waiting[0].result(SECONDS) == score("a")
+    with pytest.raises(NotAllowed):
+        waiting[1].result(SECONDS)
+    assert counted == [[("", "first")], [("", "a")]]
+
+
 def test_no_request_has_more_records_than_one_may_have(desk: Desk) -> None:
     desk.called("first")
     held = desk.request()

@@ -13,6 +13,7 @@ import pytest
 
 from defences import load
 from services.common.errors import FederationError, NotAllowed, OutOfOrder, UnknownRecord
+from services.coordinator.sessions import Sessions
 from services.network.deadlines import answering_within, current_deadline
 from services.passive.party import PassiveParty
 from tests.harness.parties import ACTIVE, House, house, small_settings
@@ -174,3 +175,28 @@ def test_a_passive_party_is_asked_within_the_callers_time(tmp_path: Path, monkey
             with answering_within(seconds), pytest.raises(OutOfOrder, match="not now"):
                 home.active.predict_one(IDS[0])
     assert deadlines == [pytest.approx(time.monotonic() + 50, abs=40), np.inf]
+
+
+def test_a_share_that_is_refused_says_so_in_its_own_words_and_nobody_asks_early_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    original = Sessions.score
+
+    def score(sessions: Sessions, caller: Any, session: str, request: int, products: Any) -> Any:
+        asked.append(sessions._sessions[session].has_shares_of(request))
+        return original(sessions, caller, session, request, products)
+
+    def refuse(*_: Any) -> None:
+        raise OutOfOrder("not now")
+
+    with trained(tmp_path) as home:
+        monkeypatch.setattr(Sessions, "score", score)
+        with monkeypatch.context() as refusing:
+            refusing.setattr(PassiveParty, "contribute_scores", refuse)
+            for _ in range(2):
+                with pytest.raises(OutOfOrder, match="not now"):
+                    home.active.predict_one(IDS[0])
+        assert asked == [False], "the second time nobody waited in vain"
+        home.active.predict_one(IDS[0])
+        assert asked == [False, True]

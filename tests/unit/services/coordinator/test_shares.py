@@ -1,5 +1,6 @@
 """Shares that mean harm: numbers whose sums overflow, and memory that one party's session may take."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -114,3 +115,37 @@ def test_one_partys_made_up_records_leave_the_others_theirs() -> None:
     with pytest.raises(NotAllowed, match="passive-1 names more records"):
         answered.first_logits(logits, {"passive-1": [3, 4], "passive-2": [7, 8]})
     answered.first_logits(logits, {"passive-1": [2, 1], "passive-2": [8, 7]})
+
+
+def test_a_question_that_comes_with_its_shares_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.coordinator.sessions._LATE_SHARES_SECONDS", 20.0)
+    sessions, agreement = begun([], passive=[PASSIVE, SECOND])
+    with ThreadPoolExecutor() as threads:
+        asking = threads.submit(sessions.score, ACTIVE, agreement.session_id, 1, shares())
+        submit(sessions, PASSIVE, agreement.session_id, 1, shares(seed=1))
+        assert not asking.done(), "one share is missing"
+        submit(sessions, SECOND, agreement.session_id, 1, shares(seed=2))
+        early = asking.result()
+    np.testing.assert_array_equal(early, sessions.score(ACTIVE, agreement.session_id, 1, shares()))
+
+
+@pytest.mark.parametrize("end", ["session", "process"])
+def test_who_waits_for_shares_is_told_when_none_will_come(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr("services.coordinator.sessions._LATE_SHARES_SECONDS", 20.0)
+    sessions, agreement = begun([])
+    with ThreadPoolExecutor() as threads:
+        asking = threads.submit(sessions.score, ACTIVE, agreement.session_id, 1, shares())
+        if end == "session":
+            sessions.end(PASSIVE, agreement.session_id, "its owner says so")
+        else:
+            sessions.close()
+        with pytest.raises(OutOfOrder, match="its owner says so" if end == "session" else "stopping"):
+            asking.result(10)
+
+
+def test_where_scores_are_defended_nobody_asks_before_the_shares_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or an answer could be out of which a passive party's state knows nothing yet."""
+    monkeypatch.setattr("services.coordinator.sessions._LATE_SHARES_SECONDS", 600.0)
+    sessions, agreement = begun([load("score_rounding")])
+    with pytest.raises(OutOfOrder, match="No partial scores from passive"):
+        sessions.score(ACTIVE, agreement.session_id, 1, shares())
