@@ -136,7 +136,8 @@ class TrainingLog:
                 return  # it was completed before the training was interrupted
             self.completed = step + 1
             self.skipped += (step,) if is_skipped and step not in self.skipped else ()
-            self._weights = {step: self._weights[step], step + 1: weights}
+            before = {at: known for at, known in self._weights.items() if at == step}
+            self._weights = {**before, step + 1: weights}
             # After a step that was passed over, the next one's are of other weights.
             self._sent = {at: values for at, values in self._sent.items() if at >= step and not is_skipped}
             self._answers = {at: answered for at, answered in self._answers.items() if at[1] >= step}
@@ -169,10 +170,11 @@ class TrainingLog:
 
     def keep_part(self, epoch: int, arrays: Arrays) -> None:
         """Keep the part of the model after an epoch that may be gone back to. Raises StateNotKept."""
-        self._parts[epoch] = arrays
-        if self._on_disk is not None:
-            named = {f"{at}_{name}": array for at, part in self._parts.items() for name, array in part.items()}
-            self._on_disk.write(EPOCHS, _packed({"session": self._session_id}, named))
+        with self._lock:
+            self._parts[epoch] = arrays
+            if self._on_disk is not None:
+                named = {f"{at}_{name}": array for at, part in self._parts.items() for name, array in part.items()}
+                self._on_disk.write(EPOCHS, _packed({"session": self._session_id}, named))
 
     @property
     def parts(self) -> Mapping[int, Arrays]:
@@ -189,10 +191,13 @@ class TrainingLog:
             return Place(self.completed, answered, asked, recent)
 
     def forget(self) -> None:
-        """The training is over, or can't go on: keep nothing of it. Raises StateNotKept."""
-        self._weights.clear()
-        if self._on_disk is not None:
-            forget(self._on_disk)
+        """The training is over, or can't go on: keep nothing of it from here on. Raises StateNotKept."""
+        with self._lock:
+            self._weights.clear()
+            on_disk, self._state = self._on_disk, None
+            # Under the lock: a step that is still at work must not write its weights behind it.
+            if on_disk is not None:
+                forget(on_disk)
 
     @property
     def _on_disk(self) -> State | None:

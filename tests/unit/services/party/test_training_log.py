@@ -1,5 +1,6 @@
 """What is kept of a training at work: the same when it is read again, and refused by name when it isn't whole."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,25 @@ def test_nothing_is_kept_of_a_training_that_is_over(tmp_path: Path) -> None:
     state = folder(tmp_path)
     begun(state).forget()
     assert kept_training(state, "passive") is None
+    assert {path.name for path in tmp_path.iterdir()} == {"owner.json", "lock"}
+
+
+def test_a_step_that_is_at_work_when_the_training_is_forgotten_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = folder(tmp_path)
+    log, write = begun(state), state.write
+    forgetting = threading.Thread(target=log.forget)
+
+    def cancelled_meanwhile(name: str, content: bytes) -> None:
+        forgetting.start()
+        forgetting.join(0.1)  # it waits for this write
+        write(name, content)
+
+    monkeypatch.setattr(state, "write", cancelled_meanwhile)
+    log.complete(0, np.ones((2, 1)))
+    forgetting.join()
+    log.complete(1, np.ones((2, 1)))
     assert {path.name for path in tmp_path.iterdir()} == {"owner.json", "lock"}
 
 
