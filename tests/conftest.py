@@ -1,5 +1,6 @@
 """What all tests share: a clean set of PLUMBLINE_ variables, and one profile of Hypothesis."""
 
+import gc
 import os
 
 import pytest
@@ -13,6 +14,12 @@ settings.load_profile("plumbline")
 
 # Settings of the tests themselves, not of a service.
 _KEPT = {"PLUMBLINE_TEST_POSTGRES_URL"}
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector pass over all that was imported, as services do: parties look for garbage often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

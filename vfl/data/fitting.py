@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,8 +84,7 @@ def fit_columns(table: TypedTable, rows: IntArray, encoder: EncoderKind) -> Fitt
     # Names of columns are the party's own: positions can't clash with the transformer's.
     cells = _cells(table, sources)
     values = [_Values.of(cells[at], plan) for at, plan in enumerate(table.kept)]
-    steps = [(str(at), _step(plan, values[at]), [at]) for at, plan in enumerate(table.kept)]
-    transformer = ColumnTransformer(steps, sparse_threshold=0.0)
+    transformer = ColumnTransformer(list(_steps(table.kept, values)), sparse_threshold=0.0)
     fitted_on = _matrix(transformer.fit_transform(cells.iloc[rows]))
     described = [one for at, plan in enumerate(table.kept) for one in _features(plan, values[at])]
     scaled = np.array([at for at, one in enumerate(described) if one.kind in _SCALED], dtype=np.int64)
@@ -188,8 +188,25 @@ def _matrix(features: Any) -> FloatArray:
     return np.ascontiguousarray(features, dtype=np.float64)
 
 
-def _step(plan: ColumnPlan, values: _Values) -> Any:
-    """The scikit-learn transformer of one column."""
+def _steps(plans: Sequence[ColumnPlan], values: Sequence[_Values]) -> Iterator[tuple[str, Any, list[int]]]:
+    """The transformers, named, with the places of their columns, in the table's order.
+
+    Neighbours that are treated alike share one: scikit-learn looks at its input for longer than it learns.
+    """
+
+    def treated(at: int) -> str | int:
+        if plans[at].encoding == "onehot":
+            return "onehot"
+        is_plain = plans[at].encoding != "ordinal" and not values[at].has_gaps and not values[at].ends
+        return "number" if is_plain else at
+
+    for _, alike in groupby(range(len(plans)), treated):
+        places = list(alike)
+        yield str(places[0]), _step(plans[places[0]], [values[at] for at in places]), places
+
+
+def _step(plan: ColumnPlan, alike: Sequence[_Values]) -> Any:
+    """The scikit-learn transformer of columns that are treated alike, of which one has this plan."""
     from sklearn.impute import MissingIndicator, SimpleImputer
     from sklearn.pipeline import make_union
     from sklearn.preprocessing import OneHotEncoder
@@ -198,8 +215,11 @@ def _step(plan: ColumnPlan, values: _Values) -> Any:
 
     if plan.encoding == "onehot":
         # A gap is a category of its own here: its feature is the indicator.
-        categories = np.array([*values.categories, *([np.nan] if values.has_gaps else [])], dtype=object)
-        return OneHotEncoder(categories=[categories], handle_unknown="ignore", sparse_output=False)
+        categories = [
+            np.array([*values.categories, *([np.nan] if values.has_gaps else [])], dtype=object) for values in alike
+        ]
+        return OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
+    values = alike[0]
     if values.ends:
         return _open_ended(values)
     learned = (
