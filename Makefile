@@ -6,18 +6,22 @@ BIN := $(VENV)/bin
 # What the native kernel is made from: an installation compiles it, and so does make when they have changed since.
 KERNEL_SOURCES := vfl/crypto/native/build.py $(wildcard vfl/crypto/native/*.[ch])
 
-.PHONY: demo test planted mutants studies hostile interruptions soak benchmarks lint platforms release docs protos clean
+.PHONY: demo test thorough planted mutants studies hostile interruptions soak benchmarks lint platforms release docs protos clean
 
 demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
 
 test: $(VENV)/.installed-dev $(VENV)/.kernel lint
 	# One thread of linear algebra per worker: more of them wait for each other.
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long and not studies"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long and not studies and not thorough"
 
 # What lights say of leaks of a known size, over 2,000 runs of each kind rather than 200: some minutes.
 planted: $(VENV)/.installed-dev
 	PLANTED_RUNS=2000 OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit/plumbline/judge/test_planted.py
+
+# What `make test` has one of, such as three parties where it has two: some minutes.
+thorough: $(VENV)/.installed-dev $(VENV)/.kernel
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m thorough
 
 # 400 small faults in what must not be wrong, one at a time: at least 85 % fail a test that runs their line. Hours.
 mutants: $(VENV)/.installed-dev $(VENV)/.kernel

@@ -19,7 +19,7 @@ from tests.harness.processes import quick_federation, refused
 from tests.harness.wire_fuzz import FORGERY, SERVED_BY, Answers, Call, Fuzzer, calls, calls_at
 
 # Per call: half of them idle, from each caller in turn.
-QUICK_REQUESTS, LONG_REQUESTS = 60, 2_000
+QUICK_REQUESTS, LONG_REQUESTS = 24, 2_000
 # Who cancels a job, and may: no attack.
 MAY_CANCEL = ("operator", "active")
 # Of the honest jobs, one after the other for as long as the fire takes.

@@ -231,7 +231,7 @@ def test_a_network_is_searched_through_and_so_is_a_purifier() -> None:
 
 
 @pytest.mark.parametrize("channel", [(Rounding(2),), (Decision(),)], ids=["two decimals", "decision"])
-@pytest.mark.parametrize("d", [4, 15])
+@pytest.mark.parametrize("d", [4, pytest.param(15, marks=pytest.mark.thorough)])
 def test_on_real_records_it_is_never_worse_than_its_prior(channel: Channel, d: int) -> None:
     """By more than the interval of the mean difference: breast cancer, 100 complete records.
 
