@@ -85,7 +85,7 @@ def measured(serve: Callable[[Connection], None], calls: int, rate: int) -> floa
     process.start()
     try:
         with grpc.insecure_channel(f"127.0.0.1:{heard.recv()}") as channel, ThreadPoolExecutor(_THREADS) as pool:
-            call: Callable[[bytes], bytes] = channel.unary_unary(f"/{_SERVICE}/{_METHOD}")
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{_SERVICE}/{_METHOD}")
             for _ in range(_WARM_UP):
                 call(_MESSAGE)
             before, begin = cpu_seconds(process.pid or 0), time.perf_counter()
