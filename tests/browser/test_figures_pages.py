@@ -149,7 +149,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", ["hu", "defences", "study", "index"])
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+@pytest.mark.parametrize(
+    "look",
+    [look if look in LOOKS[::4] else pytest.param(look, marks=pytest.mark.thorough) for look in LOOKS],
+    ids=lambda look: look.name,
+)
 def test_nothing_is_wrong_with_a_page(browser: "Browser", pages: dict[str, Path], name: str, look: Look) -> None:
     problems = problems_of(browser, pages[name], look)
     assert not problems, "\n".join(problems[:20])

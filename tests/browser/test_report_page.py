@@ -22,8 +22,12 @@ OPTIONS = {
     ),
     "fifty": ("--epochs", "1", "--attacks", "zero,half_star,rcc2,label_recovery"),
 }
-# The small one in every look, the others in those that differ most.
-SEEN = [(case, look) for case in OPTIONS for look in LOOKS if case == "two" or look in (LOOKS[0], *LOOKS[3:])]
+# The small one in every look, the others in one; in all of them by `make thorough`.
+SEEN = [
+    (case, look) if case == "two" or look is LOOKS[0] else pytest.param(case, look, marks=pytest.mark.thorough)
+    for case in OPTIONS
+    for look in LOOKS
+]
 
 
 @pytest.fixture(scope="session")

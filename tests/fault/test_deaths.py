@@ -150,9 +150,9 @@ NETWORK = {"learner": "network", "learner_options": {"hidden": 4}, "patience": 0
     ("parties", "terms"),
     [
         (2, {"protocol": "shared"}),
-        (3, {"protocol": "shared"}),
+        pytest.param(3, {"protocol": "shared"}, marks=pytest.mark.thorough),
         (3, {**NETWORK, "backward": "paillier"}),
-        (2, {**NETWORK, "backward": "shared"}),
+        pytest.param(2, {**NETWORK, "backward": "shared"}, marks=pytest.mark.thorough),
         pytest.param(3, {**NETWORK, "backward": "shared"}, marks=pytest.mark.hostile_long),
     ],
     ids=["two", "three", "network-paillier", "network-shared", "three-network-shared"],

@@ -24,7 +24,7 @@ def kept_in(folder: Path) -> int:
     return sum(len(pd.read_parquet(part)) for part in (folder / "cells").glob("*.parquet"))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_killed_sweep_goes_on_and_computes_nothing_twice_but_what_was_in_flight(workers: int, tmp_path: Path) -> None:
     for point in _POINTS:
         finished = kept_in(tmp_path)

@@ -58,7 +58,7 @@ def undisturbed(federation: Federation) -> list[FloatArray]:
     return weights(federation)
 
 
-@pytest.mark.parametrize("killed", ["passive", "coordinator"])
+@pytest.mark.parametrize("killed", ["passive", pytest.param("coordinator", marks=pytest.mark.thorough)])
 def test_a_party_that_is_killed_is_waited_for_and_the_training_goes_on(
     federation: Federation, undisturbed: list[FloatArray], killed: str
 ) -> None:

@@ -121,6 +121,7 @@ def test_predictions_of_an_undefended_model_go_on_after_any_kill(tmp_path: Path)
             assert log.count('"kind": "scores"') > 5
 
 
+@pytest.mark.thorough
 def test_predictions_under_score_defences_of_three_parties_go_on_after_kills(tmp_path: Path) -> None:
     processes = quick(tmp_path, parties=3)
     defended = {"defences": ("score_noise", "score_rounding"), "defence_options": {"score_rounding": {"decimals": 4}}}

@@ -13,7 +13,7 @@ from tests.integration.test_restarts import answered, assert_goes_on, eventually
 ROUNDED = 14 * 2 * 2.0**-16
 
 
-@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("parties", [2, pytest.param(3, marks=pytest.mark.thorough)])
 def test_scores_are_the_opened_models_and_go_on_after_a_kill(tmp_path: Path, parties: int) -> None:
     processes = quick(tmp_path, data="wine", parties=parties, protocol="shared", opening="always")
     with Federation.start(processes) as federation:

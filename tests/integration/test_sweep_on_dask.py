@@ -45,6 +45,7 @@ def slow(log: Path, count: int) -> list[Cell]:
     ]
 
 
+@pytest.mark.thorough
 def test_a_worker_dies_and_the_numbers_are_those_of_this_process(cluster: Cluster, tmp_path: Path) -> None:
     log, victim = tmp_path / "log", cluster.workers[0]
     cells = [*attacked(), *slow(log, 30)]

@@ -95,7 +95,7 @@ def test_the_start_decides_which_solution_is_found() -> None:
 
 
 @pytest.mark.parametrize("distance", ["mse", "kld"])
-@pytest.mark.parametrize("init", ["zero", "half"])
+@pytest.mark.parametrize("init", ["zero", pytest.param("half", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("hidden", [None, (8, 8)])
 def test_a_record_comes_out_the_same_alone_and_in_a_batch(
     distance: str, init: str, hidden: tuple[int, ...] | None

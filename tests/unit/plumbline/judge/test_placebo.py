@@ -60,7 +60,14 @@ def exposed(found: Comparison, level: Level) -> list[tuple[str, int]]:
     return [(one.attack, column) for column, one in found.at(level).verdicts() if one.is_beyond_chance]
 
 
-@pytest.fixture(scope="module", params=["breast_cancer", "wine", "digits", "satellite"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "breast_cancer",
+        "wine",
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("digits", "satellite")),
+    ],
+)
 def model(request: pytest.FixtureRequest) -> TrainedModel:
     if request.param == "satellite" and DATA is None:
         pytest.skip("satellite is raw data: set PLUMBLINE_DATA_DIR")

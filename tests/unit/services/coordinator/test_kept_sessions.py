@@ -35,7 +35,7 @@ def put_back(home: Town, name: str, copy: Path) -> None:
 
 
 @pytest.mark.parametrize("chosen", [(), (NOISE,), (ROUNDING,), (NOISE, ROUNDING)], ids=str)
-@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("parties", [pytest.param(2, marks=pytest.mark.thorough), 3])
 def test_after_any_restart_scores_are_the_same_to_the_bit(
     tmp_path: Path, chosen: Sequence[ScoreDefence], parties: int
 ) -> None:

@@ -42,7 +42,7 @@ def test_without_a_defence_the_trained_parameters_are_disclosed(tmp_path: Path) 
         np.testing.assert_array_equal(disclosed(home), weights_of(tmp_path, ["passive"])[0])
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [pytest.param(2, marks=pytest.mark.thorough), 3])
 @pytest.mark.parametrize("defence", [Turn(), load("feature_transform")], ids=["double", "feature_transform"])
 def test_distorted_parameters_are_the_same_whenever_asked_and_scores_are_those_of_the_true_ones(
     tmp_path: Path, defence: Defence, classes: int

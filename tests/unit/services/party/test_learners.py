@@ -178,7 +178,7 @@ def test_a_learner_that_does_its_worst_ends_its_session_with_its_name(
         home.train(learner="linear")
 
 
-@pytest.mark.parametrize("how", ["answers wrongly", *_WRONG])
+@pytest.mark.parametrize("how", ["answers wrongly", *(pytest.param(one, marks=pytest.mark.thorough) for one in _WRONG)])
 @pytest.mark.parametrize("call", ELSEWHERE)
 def test_whatever_else_it_does_ends_its_session_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, how: str

@@ -54,7 +54,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, DecryptedVector]
 
 @pytest.mark.parametrize("packing", [False, True], ids=["unpacked", "packed"])
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("parties", [2, pytest.param(3, marks=pytest.mark.thorough)])
 def test_truncation_leaves_training_bit_identical_and_shrinks_answers(
     tmp_path: Path, answers: list[tuple[str, DecryptedVector]], parties: int, classes: int, packing: bool
 ) -> None:

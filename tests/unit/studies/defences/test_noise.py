@@ -202,6 +202,7 @@ def test_the_same_arguments_give_the_same_bytes(section: Section) -> None:
     assert (of_seeds[0]["theta_norm"] != of_seeds[1]["theta_norm"]).any()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not DATA, reason="needs the data sets in PLUMBLINE_DATA_DIR")
 def test_mnist_and_credit_take_part_where_they_are() -> None:
     section = noise_section(StudyRun(SweepOptions(data_dir=Path(str(DATA))), quick=True))
