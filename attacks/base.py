@@ -126,7 +126,7 @@ class Extent:
 
     @property
     def distinct_batches(self) -> int:
-        """How many batches of training differ."""
+        """Count the batches of training that differ."""
         return self.batches or self.steps
 
 
@@ -183,7 +183,7 @@ class AttackSpec:
     when_wide: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def is_on(self, learner: str) -> bool:
-        """Whether it can be mounted where this learner is trained."""
+        """Say whether it can be mounted where this learner is trained."""
         return not self.learners or learner in self.learners
 
     def __post_init__(self) -> None:
@@ -204,7 +204,7 @@ class AttackSpec:
 
     @property
     def method(self) -> str:
-        """The method that its service calls."""
+        """Name the method that its service calls."""
         return _METHODS[self.phase, self.conduct]
 
 
@@ -256,7 +256,7 @@ class AnnotatedAttack(Protocol):
     """An attack on predictions that says how its estimates came about; a service then calls this method instead."""
 
     def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
-        """The estimate of ``reconstruct``, with notes."""
+        """Estimate as ``reconstruct`` does, with notes."""
 
 
 @runtime_checkable
@@ -267,11 +267,11 @@ class BaselinedAttack(Protocol):
     """
 
     def without_scores(self, view: PredictionView) -> FloatArray:
-        """The estimate from what the adversary knows beforehand alone: (n, d). Raises ViewError."""
+        """Estimate from what the adversary knows beforehand alone: (n, d). Raises ViewError."""
 
 
 def level_of(attack: Attack) -> Level:
-    """What the adversary of this attack, with its options, knows beforehand."""
+    """Say what the adversary of this attack, with its options, knows beforehand."""
     level: Level = getattr(attack, "level", attack.spec.level)
     return level
 
@@ -284,7 +284,7 @@ def reconstruct(attack: PredictionAttack, view: PredictionView) -> Reconstructio
 
 
 def refusal(attack: Attack, learner: str) -> str:
-    """Why an attack can't be on sessions of this learner, in a sentence."""
+    """Say in a sentence why an attack can't be on sessions of this learner."""
     return f"{attack.name} is on sessions of {' and '.join(attack.spec.learners)}, and this one trains {learner}."
 
 

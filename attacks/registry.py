@@ -66,7 +66,7 @@ attack_class = REGISTRY.class_of
 
 
 def spec_of(name: str) -> AttackSpec:
-    """What an attack declares; raises UnknownAttack, and ValueError for a plugin that declares nothing."""
+    """Look up what an attack declares; raises UnknownAttack, and ValueError for a plugin that declares nothing."""
     spec = getattr(attack_class(name), "spec", None)
     if not isinstance(spec, AttackSpec):
         raise ValueError(f"{name} declares no spec: give its class a spec, an attacks.AttackSpec, and a name.")
@@ -74,7 +74,7 @@ def spec_of(name: str) -> AttackSpec:
 
 
 def load(name: str, /, **options: Any) -> Any:
-    """An attack by name, with its options; ``load_prediction`` and ``load_training`` say of which type.
+    """Make an attack by name, with its options; ``load_prediction`` and ``load_training`` say of which type.
 
     Raises UnknownAttack, and ValueError for options that it doesn't take, or where it lacks what its service calls.
     """
@@ -88,14 +88,14 @@ def load(name: str, /, **options: Any) -> Any:
 
 
 def load_prediction(name: str, /, **options: Any) -> PredictionAttack:
-    """An attack on predictions by name; raises ValueError for one on training, and what ``load`` raises."""
+    """Make an attack on predictions by name; raises ValueError for one on training, and what ``load`` raises."""
     _check_phase(name, "prediction")
     attack: PredictionAttack = load(name, **options)
     return attack
 
 
 def load_training(name: str, /, **options: Any) -> TrainingAttack:
-    """An attack on training by name; raises ValueError for one on predictions, and what ``load`` raises."""
+    """Make an attack on training by name; raises ValueError for one on predictions, and what ``load`` raises."""
     _check_phase(name, "training")
     attack: TrainingAttack = load(name, **options)
     return attack

@@ -41,13 +41,13 @@ class TrainingResult(Protocol):
 
     @property
     def kind(self) -> str:
-        """What was found, in a word."""
+        """Name what was found, in a word."""
 
     def facts(self) -> Mapping[str, Json]:
-        """What is written and reported in words and numbers; ``reason`` says why nothing was found."""
+        """Tell what is written and reported in words and numbers; ``reason`` says why nothing was found."""
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """What is written as arrays, by name."""
+        """Give what is written as arrays, by name."""
 
 
 class ListeningAttack(Attack, Protocol):
@@ -108,7 +108,7 @@ class ReplacingAttack(Attack, Protocol):
     """
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> SessionMessages:
-        """The messages of one session; raises ValueError, with a sentence, under terms that it can't work with."""
+        """Make the messages of one session; raises ValueError, with a sentence, under terms that it can't work with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,14 +160,14 @@ class EncodingAttack(Attack, Protocol):
     """An attack by a party that encrypts other features than its own, where weights are shared."""
 
     def code(self, terms: SharingTerms) -> OtherFeatures:
-        """What is encrypted in one session; raises ValueError, with a sentence, under terms that it can't work with."""
+        """Choose what is encrypted in one session; raises ValueError, with a sentence, under terms it can't work with."""
 
 
 class ChosenShares(Protocol):
     """What a label party adds to its shares of others' weights in one session, forward only, and what that told it."""
 
     def added(self, step: int, peer: str) -> FloatArray | None:
-        """(d, h) numbers to add in a step to its share of a peer's weights; None for nothing.
+        """Choose (d, h) numbers to add in a step to its share of a peer's weights; None for nothing.
 
         They count modulo 2^8 with 32 fraction bits, as the products do that come back.
         """
@@ -183,27 +183,27 @@ class ChoosingAttack(Attack, Protocol):
     """An attack by a label party that chooses its shares of others' weights, where a first layer is shared."""
 
     def choose(self, terms: SharingTerms) -> ChosenShares:
-        """What is added in one session; raises ValueError, with a sentence, under terms that it can't work with."""
+        """Choose what is added in one session; raises ValueError, with a sentence, under terms that it can't work with."""
 
 
 TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack | EncodingAttack | ChoosingAttack
 
 
 def listens(attack: TrainingAttack) -> TypeGuard[ListeningAttack]:
-    """Whether the party follows the protocol."""
+    """Say whether the party follows the protocol."""
     return attack.spec.conduct == "listens"
 
 
 def replaces_messages(attack: TrainingAttack) -> TypeGuard[ReplacingAttack]:
-    """Whether the party sends messages of its own."""
+    """Say whether the party sends messages of its own."""
     return attack.spec.conduct == "replaces_messages"
 
 
 def replaces_shares(attack: TrainingAttack) -> TypeGuard[ChoosingAttack]:
-    """Whether the party adds to its shares of others' weights."""
+    """Say whether the party adds to its shares of others' weights."""
     return attack.spec.conduct == "replaces_shares"
 
 
 def replaces_features(attack: TrainingAttack) -> TypeGuard[EncodingAttack]:
-    """Whether the party encrypts other features than its own."""
+    """Say whether the party encrypts other features than its own."""
     return attack.spec.conduct == "replaces_features"

@@ -179,7 +179,7 @@ class TrainingTerms:
 
     @property
     def most_records(self) -> int:
-        """n; where it isn't given, one more row in every batch of an epoch than in the smallest."""
+        """Bound the records: n; where it isn't given, one more row in every batch of an epoch than in the smallest."""
         return max(1, self.steps // self.epochs) * (self.rows + 1) if self.records is None else self.records
 
 
@@ -346,7 +346,7 @@ def check_network(name: str, terms: TrainingTerms) -> None:
 
 
 def channel_of(defence: Defence, classes: int) -> ScoreChannel:
-    """What a defence of scores lets pass; ``Undeclared`` where it doesn't say. Raises DefenceError."""
+    """Ask a defence of scores what it lets pass; ``Undeclared`` where it doesn't say. Raises DefenceError."""
     if not isinstance(defence, DeclaresChannel):
         return Undeclared(defence.name)
     declared = defence.channel(classes)
@@ -356,7 +356,7 @@ def channel_of(defence: Defence, classes: int) -> ScoreChannel:
 
 
 def disclosure_of(defence: Defence) -> ParameterChannel | None:
-    """How a defence changes what disclosed parameters mean; None when it doesn't. Raises DefenceError."""
+    """Ask how a defence changes what disclosed parameters mean; None when it doesn't. Raises DefenceError."""
     if not set(DISCLOSING) & set(defence.spec.stages):
         return None
     if not isinstance(defence, DeclaresDisclosure):

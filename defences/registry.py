@@ -42,13 +42,13 @@ defence_class = REGISTRY.class_of
 
 
 def spec_of(name: str) -> DefenceSpec:
-    """What a defence declares, with its default options where these decide; raises as ``load`` does."""
+    """Look up what a defence declares, with its default options where these decide; raises as ``load`` does."""
     spec = getattr(defence_class(name), "spec", None)
     return spec if isinstance(spec, DefenceSpec) else load(name).spec
 
 
 def candidates() -> Mapping[str, DefenceSpec]:
-    """The usable defences that say what they stop, those of other packages last."""
+    """List the usable defences that say what they stop, those of other packages last."""
     found = {}
     for name in dict.fromkeys((*_BUILT_IN, *REGISTRY.usable())):
         with suppress(ValueError):  # one that can't be made without options
