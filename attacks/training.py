@@ -108,7 +108,7 @@ class ReplacingAttack(Attack, Protocol):
     """
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> SessionMessages:
-        """Make the messages of one session; raises ValueError, with a sentence, under terms that it can't work with."""
+        """Make the messages of one session; raises ValueError, with a sentence, under terms it can't work with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,7 @@ class ChoosingAttack(Attack, Protocol):
     """An attack by a label party that chooses its shares of others' weights, where a first layer is shared."""
 
     def choose(self, terms: SharingTerms) -> ChosenShares:
-        """Choose what is added in one session; raises ValueError, with a sentence, under terms that it can't work with."""
+        """Choose what is added in one session; raises ValueError, with a sentence, under terms it can't work with."""
 
 
 TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack | EncodingAttack | ChoosingAttack
