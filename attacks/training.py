@@ -160,7 +160,7 @@ class EncodingAttack(Attack, Protocol):
     """An attack by a party that encrypts other features than its own, where weights are shared."""
 
     def code(self, terms: SharingTerms) -> OtherFeatures:
-        """Choose what is encrypted in one session; raises ValueError, with a sentence, under terms it can't work with."""
+        """Choose what is encrypted in a session; raises ValueError, with a sentence, under terms it can't work with."""
 
 
 class ChosenShares(Protocol):
