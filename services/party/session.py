@@ -134,7 +134,8 @@ def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
     again = f"{context.name} can't go on with the training of before: "
     if not _can_wait(context, terms.agreement):
         raise OutOfOrder(f"{again}its settings don't let it wait any more (PLUMBLINE_RESUME_WITHIN).")
-    if settings.private_seed is not None and context.defences.changes_residuals:
+    draws = context.defences.changes_residuals or context.defences.changes_hidden
+    if settings.private_seed is not None and draws:
         raise OutOfOrder(f"{again}with PLUMBLINE_PRIVATE_SEED its noise would begin anew, and be the same twice.")
     aligned = None
     try:
@@ -155,8 +156,9 @@ def _can_wait(context: PartyContext, agreement: Agreement) -> bool:
     Not where this party listens for attacks: what it heard ends with its process. Nor where epochs are validated on
     shares: each word of a loss is told once.
     """
-    may = context.settings.resume_within > 0 and context.adversary.is_idle
-    return may and agreement.plan.family.spec.resumes and not agreement.validates_on_shares
+    plan = agreement.plan
+    may = context.settings.resume_within > 0 and context.adversary.is_idle and not agreement.validates_on_shares
+    return may and plan.family.spec.resumes and not (plan.shares_weights and plan.family.spec.forwards)
 
 
 def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validated_epochs: int = 0) -> Joined:
