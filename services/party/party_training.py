@@ -134,8 +134,8 @@ class PartyTraining:
         self._tally = means.tally
         forwards = self._learner.spec.forwards and self._shared is None
         # Its masks are of one try of a step: another has other keys.
-        self._forwarding_from = lambda: Forwarding(agreement, name, means.peers, means.executor) if forwards else None
-        self._forwarding = self._forwarding_from()
+        self._forwarding_from = partial(Forwarding, agreement, name, means.peers, means.executor)
+        self._forwarding = self._forwarding_from() if forwards else None
         self._defences = means.defences
         self._terms = TrainingTerms(
             role="passive" if labels is None else "active",
@@ -206,7 +206,7 @@ class PartyTraining:
         )
         if self._learner.spec.forwards:
             shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
-            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer)
+            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer, first_step)
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared, first_step)
 
     def _tell(self, peer: str, kind: str, count: int) -> None:
@@ -285,6 +285,11 @@ class PartyTraining:
         """Steps that all parties have passed over, since one had lost the mask of what it was answered."""
         return self._log.skipped
 
+    @property
+    def forwarded_again(self) -> int:
+        """How many steps' products the label party may have seen once more, of weights that it has a share in."""
+        return self._log.redone if isinstance(self._shared, LayerSteps) else 0
+
     def suspend(self, reason: str) -> None:
         """Stop the step at work: whoever waits for this party, or asks it, is told ``reason``."""
         self.exchange.suspend(reason)
@@ -326,7 +331,7 @@ class PartyTraining:
                 self._stand_at(resumption.step)
                 return
             self._stand_at(resumption.step)
-            self._forwarding = self._forwarding_from()
+            self._forwarding = self._forwarding and self._forwarding_from()
             answered = {peer: question for peer, question in asked.items() if peer in resumption.answered_by}
             self.exchange = self._gradients = self._exchange_from(
                 Beginning(resumption.step, self._log, answered, self._log.completed)
@@ -472,7 +477,7 @@ class PartyTraining:
     def remarks(self) -> list[str]:
         """What doesn't hold after this training, as far as this party sees: promises of defences, a range."""
         said = self._defences.remarks(self._log.largest_norm, self._terms) if self._learner.spec.trains else []
-        if isinstance(self._shared, LayerSteps) and self._shared.left_range:
+        if isinstance(self._shared, LayerSteps) and (self._shared.left_range or self._log.left_range):
             said.append(
                 "Sums of the first layer, or the backward signal, came near what backward=shared holds of them or left "
                 "it: the model may be wrong. Lower learning_rate, or raise residual_integer_bits."
@@ -551,6 +556,8 @@ class PartyTraining:
         self._step = step + 1
 
     def _complete_shared(self, step: int, shares: Shares) -> None:
+        if isinstance(self._shared, LayerSteps):
+            self._log.left_range |= self._shared.left_range
         self._log.complete(step, shares, self._carried)
         self._step = step + 1
 

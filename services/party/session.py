@@ -156,9 +156,8 @@ def _can_wait(context: PartyContext, agreement: Agreement) -> bool:
     Not where this party listens for attacks: what it heard ends with its process. Nor where epochs are validated on
     shares: each word of a loss is told once.
     """
-    plan = agreement.plan
-    may = context.settings.resume_within > 0 and context.adversary.is_idle and not agreement.validates_on_shares
-    return may and plan.family.spec.resumes and not (plan.shares_weights and plan.family.spec.forwards)
+    may = context.settings.resume_within > 0 and context.adversary.is_idle
+    return may and agreement.plan.family.spec.resumes and not agreement.validates_on_shares
 
 
 def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validated_epochs: int = 0) -> Joined:

@@ -71,6 +71,7 @@ class TrainingLog:
         completed: steps that are completed.
         skipped: all steps that were passed over, or are going to be.
         largest_norm: of the weights so far.
+        redone: how often this party has begun a step again, where weights are shared.
         left_range: whether numbers on shares came near what the fixed point holds, as far as this party sees.
     """
 
@@ -80,6 +81,7 @@ class TrainingLog:
         self.completed = 0
         self.skipped: tuple[int, ...] = ()
         self.largest_norm = 0.0
+        self.redone = 0
         self.left_range = False
         self._state = state
         self._session_id = ""
@@ -137,6 +139,7 @@ class TrainingLog:
         Raises StateNotKept.
         """
         with self._lock:
+            self.redone += self.completed + 1 - step
             self.completed = step
             self._weights = {at: weights for at, weights in self._weights.items() if at <= step}
             self._carried = {at: carried for at, carried in self._carried.items() if at <= step}
@@ -234,6 +237,7 @@ class TrainingLog:
             "completed": self.completed,
             "skipped": self.skipped,
             "largest_norm": self.largest_norm,
+            "redone": self.redone,
             "left_range": self.left_range,
             "answers": [
                 {
@@ -264,6 +268,7 @@ class TrainingLog:
         try:
             self.completed, self.skipped = int(facts["completed"]), tuple(map(int, facts["skipped"]))
             self.largest_norm, self.left_range = float(facts["largest_norm"]), bool(facts["left_range"])
+            self.redone = int(facts["redone"])
             kept: dict[str, Any] = dict(arrays)
             for name, bits in facts["fraction_bits"].items():
                 kept[name] = Shares(of_bytes(arrays[name]), int(bits))
@@ -272,8 +277,8 @@ class TrainingLog:
             self._sent = {(what, at): one for what in get_args(Drawn) for at, one in _by_number(what, kept).items()}
             for index, one in enumerate(facts["answers"]):
                 answer = DecryptedVector(one["count"], one["width"], arrays[f"answer_{index}"].tobytes())
-                kept = Answered(VectorHeader(**one["header"]), one["digest"], answer)
-                self._answers[one["peer"], int(one["step"])] = kept
+                answered = Answered(VectorHeader(**one["header"]), one["digest"], answer)
+                self._answers[one["peer"], int(one["step"])] = answered
             self._weights[self.completed]
         except (KeyError, ValueError, TypeError) as error:
             raise broken(_WHAT.format(STEPS), error) from error

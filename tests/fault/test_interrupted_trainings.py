@@ -16,6 +16,7 @@ from defences.hidden_distortion import HiddenNoise
 from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
 from services.party.forwarding import Forwarding
+from services.passive.form_count import FORMS, spent_in
 from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening_ledger import LEDGER
 from tests.harness.interruptions import Interrupted, interrupted, train_through
@@ -37,9 +38,12 @@ NETWORK_EVENTS = {"plain": 50, "paillier": 70}
 NETWORKS: dict[str, dict[str, Any]] = {
     "plain": {"hidden": 2, "upper": 3, "optimiser": "adam", "learning_rate": 0.01},
     "paillier": {"hidden": 2, "upper": 3, "learning_rate": 0.2},
+    "shared": {"hidden": 2, "upper": 3, "learning_rate": 0.2},
 }
 # Products are rounded to 2^-32; encrypted, the backward signal to the fixed point of residuals.
 NEAR = {"plain": 1e-7, "paillier": 1e-4}
+# Of scores: weights on shares are served in steps of 2^-16.
+SERVED = 1e-3
 # An opened word's last bit, and its rounding at both.
 OPENED = 2 * 2.0**-16
 
@@ -325,7 +329,8 @@ def test_an_interrupted_network_that_stops_early_keeps_the_epoch_that_an_undistu
 
             train_through(made, victim, strike)
             record = RunFolder(folder).record("active")
-            found.append((record.kept_epoch, len(record.epochs), parts_of(made)))
+            assert record.kept_epoch is not None
+            found.append((record.kept_epoch, len(record.epochs or ()), parts_of(made)))
     (kept, run, parts), *others = found
     assert 0 < kept == run - 3 < 17
     for again in others:
@@ -333,3 +338,57 @@ def test_an_interrupted_network_that_stops_early_keeps_the_epoch_that_an_undistu
         for before, after in zip(parts, again[2], strict=True):
             for name in before:
                 np.testing.assert_array_equal(after[name], before[name])
+
+
+@pytest.fixture(scope="module")
+def undisturbed_scores(tmp_path_factory: pytest.TempPathFactory) -> dict[int, FloatArray]:
+    """What a network on shared weights predicts, by the number of parties."""
+    found = {}
+    for parties in (2, 3):
+        with interrupted(tmp_path_factory.mktemp("undisturbed"), parties=parties, **network("shared")) as made:
+            train_through(made, "active", lambda _: None)
+            found[parties] = made.scores()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("victim", "parties", "event"),
+    [
+        (victim, parties, event)
+        for victim, parties in (("active", 2), ("passive", 2), ("active", 3), ("passive-1", 3))
+        for event in at_random(victim, parties, SHARED_EVENTS, max(KILLS // 2, 1))
+    ],
+)
+def test_a_network_on_shared_weights_goes_on_wherever_a_party_is_killed(
+    tmp_path: Path, undisturbed_scores: dict[int, FloatArray], victim: str, parties: int, event: int
+) -> None:
+    with interrupted(tmp_path, parties=parties, **network("shared")) as made:
+
+        def strike(town: Interrupted) -> None:
+            town.lives[victim].dies_at = event
+
+        train_through(made, victim, strike)
+        assert RunFolder(tmp_path).record("active").skipped_steps is None
+        np.testing.assert_allclose(made.scores(), undisturbed_scores[parties], atol=SERVED)
+        assert not list(tmp_path.rglob("steps.npz"))
+
+
+def test_products_that_are_forwarded_again_on_shared_weights_are_counted_or_refused(tmp_path: Path) -> None:
+    """The label party may have chosen its share anew. Of 3 columns: one unit, one epoch, and the model that is kept."""
+    pytest.importorskip("torch")
+    terms = {**network("shared"), "learner_options": {"backward": "shared", "hidden": 1}, "epochs": 1}
+    del terms["backward"]
+
+    def strike(town: Interrupted) -> None:
+        town.lives["passive"].dies_at = 8
+
+    with interrupted(tmp_path / "counted", most_forms=1.0, **terms) as made:
+        train_through(made, "passive", strike)
+        content = made.states["passive"].read(FORMS)
+        assert content is not None
+        assert spent_in(content)[0].most == 3
+    with (
+        interrupted(tmp_path / "refused", most_forms=0.3, **terms) as made,
+        pytest.raises(OutOfOrder, match="This answer would be sum 2 of the columns of a record"),
+    ):
+        train_through(made, "passive", strike)

@@ -75,9 +75,9 @@ class Top:
             for at, layer in enumerate(self._parameters):
                 layer.copy_(as_tensor(kept[f"{_LAYER}_{at}"]))
         for name, values in kept.items():
-            what, _, at = name.rpartition("_")
+            what, _, number = name.rpartition("_")
             if what != _LAYER:
-                remembered.setdefault(int(at), {})[what] = as_tensor(values)
+                remembered.setdefault(int(number), {})[what] = as_tensor(values)
         self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": remembered})
 
     def network(self) -> DenseNetwork:
