@@ -151,6 +151,7 @@ class NetworkHalf:
 
     @carried.setter
     def carried(self, kept: Mapping[str, Any]) -> None:
+        """Take up what a half of these options carried."""
         self._optimiser.state = {name: values for name, values in kept.items() if not name.startswith(_TOP)}
         if self._top is not None:
             self._top.state = {name.removeprefix(_TOP): array for name, array in kept.items() if name.startswith(_TOP)}

@@ -70,6 +70,7 @@ class Top:
 
     @state.setter
     def state(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Take up copies of what such layers had."""
         remembered: dict[int, dict[str, torch.Tensor]] = {}
         with torch.no_grad():
             for at, layer in enumerate(self._parameters):
