@@ -288,7 +288,8 @@ class Job:
                 away[name] = error
         if away:
             raise next(iter(away.values()))
-        agreed = resumptions(places)
+        forwards = training.agreement.plan.family.spec.forwards
+        agreed = resumptions(places, self._passive_parties if forwards else ())
         own = agreed[self._context.name]
         self._for_all_passive_by_name(lambda name, party: party.resume_training(self.session_id, agreed[name]))
         training.resume(own)

@@ -5,6 +5,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from copy import copy
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast
@@ -16,7 +17,7 @@ from services.common.errors import OutOfOrder
 from services.common.scores import SLACK
 from vfl.arrays import FloatArray
 from vfl.learning import Ask, EquationLeakage, Forward, Half, Learner, LearnerError, OwnData, Part, Send, registry
-from vfl.learning.learner import Request, ScoringPart, Step
+from vfl.learning.learner import CarryingHalf, Request, ScoringPart, Step
 
 _log = logging.getLogger(__name__)
 
@@ -122,9 +123,24 @@ class LearnerCalls:
         """A half's weights, (features, c)."""
         return self.checked(self(lambda: half.weights), (features, None), "weights")
 
-    def set_weights(self, half: Half, weights: FloatArray) -> None:
-        """Give a half other weights."""
-        self(lambda: setattr(half, "weights", weights))
+    def carried(self, half: Half) -> dict[str, Any]:
+        """What a half carries from step to step beside its weights."""
+
+        def copied() -> dict[str, Any]:
+            carried = half.carried if isinstance(half, CarryingHalf) else {}
+            return {name: copy(values) for name, values in carried.items()}
+
+        return self(copied)
+
+    def set_weights(self, half: Half, weights: FloatArray, carried: Mapping[str, Any] | None = None) -> None:
+        """Give a half other weights, and copies of what it carried with them; None leaves that."""
+
+        def given() -> None:
+            half.weights = weights
+            if carried is not None and isinstance(half, CarryingHalf):
+                half.carried = {name: copy(values) for name, values in carried.items()}
+
+        self(given)
 
     def next_request(self, step: Step, answer: FloatArray | None = None) -> Request | None:
         """What a step asks for next, after the answer to the last; None at its end."""

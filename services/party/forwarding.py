@@ -5,7 +5,7 @@ label party     Z = X W + the sum of what came: no single party's where several 
 """
 
 from collections.abc import Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from typing import Protocol
 
 from services.common.agreement import Agreement
@@ -56,6 +56,7 @@ class Forwarding:
         self._others = [party.name for party in agreement.peers_of(name) if party != agreement.active]
         self._masks = PairwiseMasks(name, agreement.session_id)
         self._has_agreed = False
+        self._sending: list[Future[None]] = []
         self.units = agreement.outputs
         self.mask_key = self._masks.public_key if self._others and not self._is_label_party else b""
 
@@ -85,7 +86,12 @@ class Forwarding:
         with timer.stage("encrypt"):
             vector = hidden_vector(self._name, own, self._masks.mask(step, own.shape))
         assert self._label_party is not None  # noqa: S101 - a passive party has it among its peers
-        return own, [self._executor.submit(self._label_party.send_hidden, self._session_id, step, vector)]
+        self._sending = [self._executor.submit(self._label_party.send_hidden, self._session_id, step, vector)]
+        return own, self._sending
+
+    def settle(self) -> None:
+        """Wait until nothing is on its way: it is under no key, and could be taken for the step's next try."""
+        wait(self._sending)
 
     def _agree(self, shown: Mapping[str, bytes]) -> None:
         try:

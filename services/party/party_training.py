@@ -24,6 +24,7 @@ from services.network.deadlines import carrying_the_deadline
 from services.party.forwarding import Forwarding, step_roles
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
 from services.party.resumption import Place, Resumption, check_resumption
+from services.party.training_log import Drawn
 from services.party.training_means import TrainingMeans, check_kept_weights
 from services.protocol1.exchange import Beginning, GradientExchange, OpenQuestion
 from services.protocol1.formats import check_vector_sizes
@@ -132,7 +133,9 @@ class PartyTraining:
         self._observer = means.observer
         self._tally = means.tally
         forwards = self._learner.spec.forwards and self._shared is None
-        self._forwarding = Forwarding(agreement, name, means.peers, means.executor) if forwards else None
+        # Its masks are of one try of a step: another has other keys.
+        self._forwarding_from = partial(Forwarding, agreement, name, means.peers, means.executor)
+        self._forwarding = self._forwarding_from() if forwards else None
         self._defences = means.defences
         self._terms = TrainingTerms(
             role="passive" if labels is None else "active",
@@ -151,10 +154,10 @@ class PartyTraining:
             hidden=agreement.outputs if self._learner.spec.forwards else 0,
         )
         if self._shared is not None and not self._log.has_begun:
-            self._log.start(self.half.weights)
+            self._log.start(self.half.weights, self._carried)
         elif self._learner.spec.trains and not self._log.has_begun:
             self._project()
-            self._log.start(self._weights)
+            self._log.start(self._weights, self._carried)
         self._rehearse()
         self.exchange: GradientExchange | ShareMailbox
         if self._shared is not None:
@@ -203,7 +206,7 @@ class PartyTraining:
         )
         if self._learner.spec.forwards:
             shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
-            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer)
+            return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer, first_step)
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared, first_step)
 
     def _tell(self, peer: str, kind: str, count: int) -> None:
@@ -282,13 +285,20 @@ class PartyTraining:
         """Steps that all parties have passed over, since one had lost the mask of what it was answered."""
         return self._log.skipped
 
+    @property
+    def forwarded_again(self) -> int:
+        """How many steps' products the label party may have seen once more, of weights that it has a share in."""
+        return self._log.redone if isinstance(self._shared, LayerSteps) else 0
+
     def suspend(self, reason: str) -> None:
         """Stop the step at work: whoever waits for this party, or asks it, is told ``reason``."""
         self.exchange.suspend(reason)
 
     def place(self) -> Place:
-        """How far this party is, once its loop has stopped."""
+        """How far this party is, once its loop has stopped and nothing that it has forwarded is on its way."""
         with self._lock:
+            if self._forwarding is not None:
+                self._forwarding.settle()
             return self._log.place(frozenset(self._open_questions()))
 
     def _open_questions(self) -> Mapping[str, OpenQuestion]:
@@ -308,9 +318,11 @@ class PartyTraining:
                 self._log.place(frozenset(asked)),
                 steps_per_epoch=self.schedule.steps_per_epoch,
                 skipped=len(self._log.skipped),
+                forwards=self._forwarding is not None and self._labels is None,
             )
             if self.is_over:
                 return
+            self._log.skip(resumption.skipped)
             self._step, self._skipped = resumption.step, resumption.skipped
             if self._shared is not None:
                 self._log.go_back(resumption.step)
@@ -319,6 +331,7 @@ class PartyTraining:
                 self._stand_at(resumption.step)
                 return
             self._stand_at(resumption.step)
+            self._forwarding = self._forwarding and self._forwarding_from()
             answered = {peer: question for peer, question in asked.items() if peer in resumption.answered_by}
             self.exchange = self._gradients = self._exchange_from(
                 Beginning(resumption.step, self._log, answered, self._log.completed)
@@ -340,7 +353,7 @@ class PartyTraining:
 
     def _stand_at(self, step: int) -> None:
         """Take up the weights after so many steps, with the parts of the epochs before."""
-        self._calls.set_weights(self.half, self._log.weights(step))
+        self._calls.set_weights(self.half, self._log.weights(step), self._log.carried(step))
         done = step // self.schedule.steps_per_epoch
         del self._parts_after_epoch[done:]
         if len(self._parts_after_epoch) < done:
@@ -464,7 +477,7 @@ class PartyTraining:
     def remarks(self) -> list[str]:
         """What doesn't hold after this training, as far as this party sees: promises of defences, a range."""
         said = self._defences.remarks(self._log.largest_norm, self._terms) if self._learner.spec.trains else []
-        if isinstance(self._shared, LayerSteps) and self._shared.left_range:
+        if isinstance(self._shared, LayerSteps) and (self._shared.left_range or self._log.left_range):
             said.append(
                 "Sums of the first layer, or the backward signal, came near what backward=shared holds of them or left "
                 "it: the model may be wrong. Lower learning_rate, or raise residual_integer_bits."
@@ -510,7 +523,8 @@ class PartyTraining:
                         for sent in sending:
                             sent.result()
                     is_skipped = step in self._skipped
-                    self._calls.set_weights(self.half, self._log.weights(step if is_skipped else step + 1))
+                    at = step if is_skipped else step + 1
+                    self._calls.set_weights(self.half, self._log.weights(at), self._log.carried(at))
                     self._complete(step, is_skipped=is_skipped)
                     return timer
                 case Ask():
@@ -531,23 +545,32 @@ class PartyTraining:
     def _weights(self) -> FloatArray:
         return self._calls.weights(self.half, self._features.shape[1]).copy()
 
+    @property
+    def _carried(self) -> Mapping[str, Any] | None:
+        return self._calls.carried(self.half) if self._log.is_kept else None
+
     def _complete(self, step: int, *, is_skipped: bool = False) -> None:
         # First: nobody may see this party in the next step before it would find itself there.
-        self._log.complete(step, self._weights, is_skipped=is_skipped)
+        self._log.complete(step, self._weights, self._carried, is_skipped=is_skipped)
         self._gradients.complete_step(step)
         self._step = step + 1
 
     def _complete_shared(self, step: int, shares: Shares) -> None:
-        self._log.complete(step, shares)
+        if isinstance(self._shared, LayerSteps):
+            self._log.left_range |= self._shared.left_range
+        self._log.complete(step, shares, self._carried)
         self._step = step + 1
 
     def _forward(self, step: int, own: FloatArray, timer: StageTimer) -> tuple[FloatArray, list[Future[None]]]:
         """Forward this party's products of a step, (s, h), or add those of the others to them at the label party."""
         assert self._forwarding is not None  # noqa: S101 - who calls has asked
         own = self._calls.checked(own, (len(own), self._forwarding.units), "products to forward")
+        if self._labels is None and step in self._skipped:
+            # Nobody uses them, and those of other weights may have been forwarded before.
+            own = np.zeros_like(own)
         if self._observer is not None and self._labels is None:
             self._observer.own_share(step, own)
-        own = self._defences.protect_hidden(own)
+        own = self._drawn_once("hidden", step, self._defences.changes_hidden, self._defences.protect_hidden, own)
         if self._labels is None:
             self._tell(self.agreement.active.name, "hidden layer", len(own))
         return self._forwarding.products(step, own, self._gradients, timer, self._observer)
@@ -563,7 +586,9 @@ class PartyTraining:
         if self._observer is not None:
             self._observer.own_share(step, values)
         with timer.stage("encrypt"):
-            outgoing = self._gradients.outgoing_residuals(step, self._protected(step, values, batch))
+            protect, changes = partial(self._protect, batch=batch), self._defences.changes_residuals
+            protected = self._drawn_once("residuals", step, changes, protect, values)
+            outgoing = self._gradients.outgoing_residuals(step, protected)
             if not self.agreement.plan.is_encrypted:
                 for peer in self._peers:
                     self._tell(peer, "residuals in the clear", len(batch))
@@ -615,14 +640,16 @@ class PartyTraining:
         except DefenceError as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
 
-    def _protected(self, step: int, values: FloatArray, batch: IntArray) -> FloatArray:
+    def _drawn_once(
+        self, what: Drawn, step: int, is_drawn: bool, protect: Callable[[FloatArray], FloatArray], values: FloatArray
+    ) -> FloatArray:
         """What is sent of a step: where a defence draws it, the same however often it is sent."""
-        if not (self._log.is_kept and self._defences.changes_residuals):
-            return self._protect(values, batch)
-        if (known := self._log.sent(step)) is not None:
+        if not (self._log.is_kept and is_drawn):
+            return protect(values)
+        if (known := self._log.sent(what, step)) is not None:
             return known
-        drawn = self._protect(values, batch)
-        self._log.keep_sent(step, drawn)
+        drawn = protect(values)
+        self._log.keep_sent(what, step, drawn)
         return drawn
 
     def _protect(self, residual: FloatArray, batch: IntArray) -> FloatArray:

@@ -8,7 +8,7 @@ A step is answered once. Whoever still has its question asks the same again, and
 answered and the question, with its mask, is lost, all pass over the step with the weights that they had before it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from services.common.errors import OutOfOrder
@@ -25,13 +25,17 @@ class Place:
         completed: steps that it has completed.
         answered: whose sums it has answered, by step, of the last two.
         asked: of whom it still has its own question of the next step.
-        skipped: steps of the last two that it has passed over.
+        skipped: steps of the last two, and of those behind them, that it has passed over or has agreed to.
     """
 
     completed: int
     answered: Mapping[int, frozenset[str]] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     skipped: frozenset[int] = frozenset()
+
+    def gives_up(self, step: int) -> bool:
+        """Whether passing over a step takes weights from this party that it has gone on with."""
+        return self.completed > step and step not in self.skipped
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,12 @@ class Resumption:
     answered_by: frozenset[str] = frozenset()
 
 
-def resumptions(places: Mapping[str, Place]) -> dict[str, Resumption]:
+def resumptions(places: Mapping[str, Place], forwarding: Collection[str] = ()) -> dict[str, Resumption]:
     """Where each party goes on, by name.
+
+    Args:
+        places: where each is.
+        forwarding: who forwards products of its weights to another party, where the learner forwards.
 
     Raises:
         OutOfOrder: for parties that can't all have been in one training: one has an older state, or says so.
@@ -69,13 +77,17 @@ def resumptions(places: Mapping[str, Place]) -> dict[str, Resumption]:
     }
     skipped = {at for place in places.values() for at in place.skipped if at >= step}
     skipped |= {place.completed for name, place in places.items() if answered_by[name] - place.asked}
-    if step in skipped and any(place.answered.get(step + 1) for place in places.values()):
-        # Answered about weights that nobody has any more.
+    if step in skipped and any(
+        place.answered.get(step + 1) or (name in forwarding and place.gives_up(step)) for name, place in places.items()
+    ):
+        # Answered about weights that nobody has any more, or perhaps forwarded of them.
         skipped.add(step + 1)
     return {name: Resumption(step, frozenset(skipped), answered_by[name]) for name in places}
 
 
-def check_resumption(resumption: Resumption, place: Place, *, steps_per_epoch: int, skipped: int) -> None:
+def check_resumption(
+    resumption: Resumption, place: Place, *, steps_per_epoch: int, skipped: int, forwards: bool = False
+) -> None:
     """Refuse what another party says of where to go on, as far as this one can tell.
 
     Args:
@@ -83,10 +95,12 @@ def check_resumption(resumption: Resumption, place: Place, *, steps_per_epoch: i
         place: where this party is.
         steps_per_epoch: of the session.
         skipped: steps that this party has passed over so far, in all.
+        forwards: whether it forwards products of its weights.
 
     Raises:
         OutOfOrder: for a step that this party can't go on from, and for more skipped steps than may be: where weights
-            stand still for an epoch, its answers and the next one's are about the same residuals, and add up.
+            stand still for an epoch, its answers and the next one's are about the same residuals, and add up. For one
+            that was passed over and is to be done, and where products of a step would be forwarded of two weights.
     """
     if not place.completed - 1 <= resumption.step <= place.completed:
         raise OutOfOrder(
@@ -95,6 +109,12 @@ def check_resumption(resumption: Resumption, place: Place, *, steps_per_epoch: i
         )
     if not resumption.skipped <= {resumption.step, resumption.step + 1}:
         raise OutOfOrder("Only the step at which a training goes on, and the one behind it, can be passed over.")
+    due = {at for at in place.skipped if at >= resumption.step}
+    if forwards and resumption.step in resumption.skipped and place.gives_up(resumption.step):
+        # Perhaps it has forwarded products of the step behind already, of weights that it gives up.
+        due.add(resumption.step + 1)
+    if not due <= resumption.skipped:
+        raise OutOfOrder("A step that was to be passed over can't be done: train again.")
     new = len(resumption.skipped - place.skipped)
     if new and skipped + new >= steps_per_epoch:
         raise OutOfOrder(

@@ -134,7 +134,8 @@ def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
     again = f"{context.name} can't go on with the training of before: "
     if not _can_wait(context, terms.agreement):
         raise OutOfOrder(f"{again}its settings don't let it wait any more (PLUMBLINE_RESUME_WITHIN).")
-    if settings.private_seed is not None and context.defences.changes_residuals:
+    draws = context.defences.changes_residuals or context.defences.changes_hidden
+    if settings.private_seed is not None and draws:
         raise OutOfOrder(f"{again}with PLUMBLINE_PRIVATE_SEED its noise would begin anew, and be the same twice.")
     aligned = None
     try:

@@ -1,7 +1,8 @@
 """What a party keeps of a training at work, so that it can go on after an interruption. Knows no network.
 
     training.npz    once    the terms, the order of records, the key of pseudonyms
-    steps.npz       often   weights of the last two steps, or this party's shares of them, answers, steps passed over
+    steps.npz       often   weights of the last two steps, or this party's shares of them, and what a learner carries
+                            beside them; answers, steps passed over
     epochs.npz      with early stopping, each epoch's part of the model
     losses.json     the active party's: what each epoch came to
 
@@ -12,9 +13,9 @@ import io
 import json
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +33,15 @@ from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "losses.json")
 _HEADER, _WHAT = "header", "{} of this party's state"
 # Grows when one of these files changes its meaning.
-_VERSION = 1
+_VERSION = 2
+
+T = TypeVar("T")
 
 Arrays = Mapping[str, NDArray[Any]]
 # Where weights are shared, a party's shares of them.
 Weights: TypeAlias = FloatArray | Shares
+# What a defence draws for a step.
+Drawn = Literal["residuals", "hidden"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +69,10 @@ class TrainingLog:
     Attributes:
         token_key: the key of pseudonyms of records.
         completed: steps that are completed.
-        skipped: all steps that were passed over.
+        skipped: all steps that were passed over, or are going to be.
         largest_norm: of the weights so far.
+        redone: how often this party has begun a step again, where weights are shared.
+        left_range: whether numbers on shares came near what the fixed point holds, as far as this party sees.
     """
 
     def __init__(self, state: State | None = None) -> None:
@@ -74,11 +81,14 @@ class TrainingLog:
         self.completed = 0
         self.skipped: tuple[int, ...] = ()
         self.largest_norm = 0.0
+        self.redone = 0
+        self.left_range = False
         self._state = state
         self._session_id = ""
         self._lock = threading.Lock()
         self._weights: dict[int, Weights] = {}
-        self._sent: dict[int, FloatArray] = {}
+        self._carried: dict[int, Mapping[str, Any]] = {}
+        self._sent: dict[tuple[Drawn, int], FloatArray] = {}
         self._answers: dict[tuple[str, int], Answered] = {}
         self._parts: dict[int, Arrays] = {}
         self._is_taken_up = False
@@ -111,13 +121,17 @@ class TrainingLog:
         # Last: with it there is a training to go on with.
         self._on_disk.write(TRAINING, _packed(facts, {"order": terms.order, "token_key": token_key}))
 
-    def start(self, weights: Weights) -> None:
-        """Note the weights before the first step."""
-        self._weights[0] = weights
+    def start(self, weights: Weights, carried: Mapping[str, Any] | None = None) -> None:
+        """Note the weights before the first step, and what the learner carries beside them."""
+        self._weights[0], self._carried[0] = weights, carried or {}
 
     def weights(self, completed: int) -> Any:
         """The weights after so many steps, of the last two: an array, or shares."""
         return self._weights[completed]
+
+    def carried(self, completed: int) -> Mapping[str, Any]:
+        """What the learner carried beside these weights: arrays, or shares."""
+        return self._carried[completed]
 
     def go_back(self, step: int) -> None:
         """Forget the weights behind a step, before it is done anew: shares of another try don't add up with them.
@@ -125,32 +139,42 @@ class TrainingLog:
         Raises StateNotKept.
         """
         with self._lock:
+            self.redone += self.completed + 1 - step
             self.completed = step
             self._weights = {at: weights for at, weights in self._weights.items() if at <= step}
+            self._carried = {at: carried for at, carried in self._carried.items() if at <= step}
             self._write_steps()
 
-    def complete(self, step: int, weights: Weights, *, is_skipped: bool = False) -> None:
-        """Keep the weights after a step, before the next one begins. Raises StateNotKept."""
+    def complete(
+        self, step: int, weights: Weights, carried: Mapping[str, Any] | None = None, *, is_skipped: bool = False
+    ) -> None:
+        """Keep what is to go on from after a step, before the next one begins. Raises StateNotKept."""
         with self._lock:
             if step + 1 == self.completed and not is_skipped:
                 return  # it was completed before the training was interrupted
             self.completed = step + 1
-            self.skipped += (step,) if is_skipped and step not in self.skipped else ()
-            before = {at: known for at, known in self._weights.items() if at == step}
-            self._weights = {**before, step + 1: weights}
+            self._weights = {**_at(step, self._weights), step + 1: weights}
+            self._carried = {**_at(step, self._carried), step + 1: carried or {}}
             # After a step that was passed over, the next one's are of other weights.
-            self._sent = {at: values for at, values in self._sent.items() if at >= step and not is_skipped}
+            self._sent = {at: values for at, values in self._sent.items() if at[1] >= step and not is_skipped}
             self._answers = {at: answered for at, answered in self._answers.items() if at[1] >= step}
             self._write_steps()
 
-    def sent(self, step: int) -> FloatArray | None:
-        """What was sent in a step, where it was drawn and must not be drawn again."""
-        return self._sent.get(step)
+    def skip(self, steps: Collection[int]) -> None:
+        """Keep that all parties have agreed to pass over these steps, before any is. Raises StateNotKept."""
+        with self._lock:
+            if new := [step for step in sorted(steps) if step not in self.skipped]:
+                self.skipped += tuple(new)
+                self._write_steps()
 
-    def keep_sent(self, step: int, values: FloatArray) -> None:
+    def sent(self, what: Drawn, step: int) -> FloatArray | None:
+        """What was sent in a step, where it was drawn and must not be drawn again."""
+        return self._sent.get((what, step))
+
+    def keep_sent(self, what: Drawn, step: int, values: FloatArray) -> None:
         """Keep what is about to be sent. Raises StateNotKept."""
         with self._lock:
-            self._sent[step] = values
+            self._sent[what, step] = values
             self._write_steps()
 
     def answered(self, peer: str, step: int) -> Answered | None:
@@ -194,6 +218,7 @@ class TrainingLog:
         """The training is over, or can't go on: keep nothing of it from here on. Raises StateNotKept."""
         with self._lock:
             self._weights.clear()
+            self._carried.clear()
             on_disk, self._state = self._on_disk, None
             # Under the lock: a step that is still at work must not write its weights behind it.
             if on_disk is not None:
@@ -212,6 +237,8 @@ class TrainingLog:
             "completed": self.completed,
             "skipped": self.skipped,
             "largest_norm": self.largest_norm,
+            "redone": self.redone,
+            "left_range": self.left_range,
             "answers": [
                 {
                     "peer": peer,
@@ -224,14 +251,11 @@ class TrainingLog:
                 for (peer, step), one in answers
             ],
         }
-        arrays: dict[str, NDArray[Any]] = {}
-        for at, weights in self._weights.items():
-            if isinstance(weights, Shares):
-                facts["fraction_bits"] = weights.fraction_bits
-                arrays[f"shares_{at}"] = as_bytes(weights.integers)
-            else:
-                arrays[f"weights_{at}"] = weights
-        arrays |= {f"sent_{at}": values for at, values in self._sent.items()}
+        kept: dict[str, Any] = {f"weights_{at}": weights for at, weights in self._weights.items()}
+        kept |= {f"carried_{at}_{name}": one for at, named in self._carried.items() for name, one in named.items()}
+        facts["fraction_bits"] = {name: one.fraction_bits for name, one in kept.items() if isinstance(one, Shares)}
+        arrays = {name: as_bytes(one.integers) if isinstance(one, Shares) else one for name, one in kept.items()}
+        arrays |= {f"{what}_{at}": values for (what, at), values in self._sent.items()}
         for index, (_, one) in enumerate(answers):
             arrays[f"answer_{index}"] = np.frombuffer(one.answer.data, dtype=np.uint8)
         self._on_disk.write(STEPS, _packed(facts, arrays))
@@ -243,14 +267,18 @@ class TrainingLog:
         self._check_session(STEPS, facts)
         try:
             self.completed, self.skipped = int(facts["completed"]), tuple(map(int, facts["skipped"]))
-            self.largest_norm = float(facts["largest_norm"])
-            self._weights, self._sent = {**_by_number("weights", arrays)}, _by_number("sent", arrays)
-            for at, integers in _by_number("shares", arrays).items():
-                self._weights[at] = Shares(of_bytes(integers), int(facts["fraction_bits"]))
+            self.largest_norm, self.left_range = float(facts["largest_norm"]), bool(facts["left_range"])
+            self.redone = int(facts["redone"])
+            kept: dict[str, Any] = dict(arrays)
+            for name, bits in facts["fraction_bits"].items():
+                kept[name] = Shares(of_bytes(arrays[name]), int(bits))
+            self._weights = _by_number("weights", kept)
+            self._carried = {at: _named(f"carried_{at}_", kept) for at in self._weights}
+            self._sent = {(what, at): one for what in get_args(Drawn) for at, one in _by_number(what, kept).items()}
             for index, one in enumerate(facts["answers"]):
                 answer = DecryptedVector(one["count"], one["width"], arrays[f"answer_{index}"].tobytes())
-                kept = Answered(VectorHeader(**one["header"]), one["digest"], answer)
-                self._answers[one["peer"], int(one["step"])] = kept
+                answered = Answered(VectorHeader(**one["header"]), one["digest"], answer)
+                self._answers[one["peer"], int(one["step"])] = answered
             self._weights[self.completed]
         except (KeyError, ValueError, TypeError) as error:
             raise broken(_WHAT.format(STEPS), error) from error
@@ -335,6 +363,13 @@ def _unpacked(name: str, content: bytes) -> tuple[dict[str, Any], dict[str, NDAr
         raise broken(_WHAT.format(name), error) from error
 
 
-def _by_number(what: str, arrays: Arrays) -> dict[int, NDArray[Any]]:
-    start = f"{what}_"
-    return {int(key.removeprefix(start)): array for key, array in arrays.items() if key.startswith(start)}
+def _at(step: int, known: Mapping[int, T]) -> dict[int, T]:
+    return {at: one for at, one in known.items() if at == step}
+
+
+def _named(start: str, kept: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.removeprefix(start): one for key, one in kept.items() if key.startswith(start)}
+
+
+def _by_number(what: str, kept: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(at): one for at, one in _named(f"{what}_", kept).items()}

@@ -161,19 +161,24 @@ class FormCount:
         coordinates, forms = _forms_of(model, aligned)
         self._count(model.agreement, aligned.rows[places], coordinates, forms)
 
-    def count_forwarded(self, agreement: Agreement, aligned: AlignedFeatures) -> None:
+    def count_forwarded(self, agreement: Agreement, aligned: AlignedFeatures, again: int = 0) -> None:
         """Count what a training is about to tell of its records, where its learner forwards; raises as ``count``.
 
         Each epoch has other weights, and as many sums of a record as a layer has units: of a validation record too,
-        where these are forwarded.
+        where these are forwarded. A step that is done ``again`` on shared weights counts as an epoch: who has a share
+        of them may have chosen another one.
         """
-        count = min(agreement.outputs * agreement.plan.epochs, len(self._data.grids), _MOST_OF_TRAINING)
+        count = min(agreement.outputs * (agreement.plan.epochs + again), len(self._data.grids), _MOST_OF_TRAINING)
         split = rows_of_plan(agreement.plan, len(aligned.rows))
         told = [split.train, *([split.validation] if agreement.validates_on_shares else [])]
         rows = aligned.rows[np.concatenate(told)]
-        self._count(agreement, rows, *_opaque(f"forwarded {agreement.session_id}", count))
+        # Those of the kept model are still to come.
+        kept = agreement.outputs if again else 0
+        self._count(agreement, rows, *_opaque(f"forwarded {agreement.session_id}", count), kept)
 
-    def _count(self, agreement: Agreement, rows: IntArray, coordinates: tuple[str, ...], forms: FloatArray) -> None:
+    def _count(
+        self, agreement: Agreement, rows: IntArray, coordinates: tuple[str, ...], forms: FloatArray, to_come: int = 0
+    ) -> None:
         active = agreement.active.name
         if not np.isfinite(forms).all():
             raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
@@ -190,7 +195,7 @@ class FormCount:
                 return
             ranks = after.ranks(keys)
             most = int(ranks.max())
-            if self._share < 1 and most > allowed:
+            if self._share < 1 and min(most + to_come, features) > allowed:
                 raise OutOfOrder(
                     f"This answer would be sum {most} of the columns of a record, and {self._name}'s owner allows "
                     f"{allowed} (PLUMBLINE_MOST_FORMS={self._share:g})."

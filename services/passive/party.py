@@ -336,13 +336,19 @@ class PassiveParty:
         return training.place()
 
     def resume_training(self, caller: Identity, session_id: str, resumption: Resumption) -> None:
-        """Go on from a step that all parties have, with a new key; raises OutOfOrder for one that this party hasn't."""
+        """Go on from a step that all parties have, with a new key.
+
+        Raises:
+            OutOfOrder: for one that this party hasn't, and where doing it again would tell too much.
+        """
         session, training = self._session_of(caller, session_id), self._training_of(caller, session_id)
         if session.waits_since is None and not training.is_over:
             raise OutOfOrder("The training isn't interrupted: stop it first.")
         training.resume(resumption)
         if training.is_over:
             return
+        if again := training.forwarded_again:
+            self._forms.count_forwarded(training.agreement, self._joined_of(caller, session_id).aligned, again)
         with self._lock:
             session.ending, session.waits_since = Ending(), None
             session.watch = self._watch_of(session_id)

@@ -370,9 +370,10 @@ class GradientExchange:
         for peer, state in self._peers.items():
             if peer not in self._sending and self._encrypted_step >= step and not self._roles.reads_directly:
 
-                def answered(state: _PeerState = state) -> DecryptedVector | None:
-                    question = state.questions.get(step)
-                    return None if question is None else question.answer
+                def answered(peer: str = peer, state: _PeerState = state) -> object:
+                    # Perhaps before the training was interrupted.
+                    known, question = self._answers.answered(peer, step), state.questions.get(step)
+                    return known or (question and question.answer)
 
                 self._await(answered, f"{peer}'s sums of step {step}")
 

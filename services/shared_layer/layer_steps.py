@@ -15,7 +15,7 @@ from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.opening import kept_epoch_bits
 from services.shared_weights.share_mailbox import VALIDATION, Outgoing
 from services.shared_weights.shared_serving import SharedPart
-from services.shared_weights.shared_steps import SharedMeans, SharedObserver, made_key
+from services.shared_weights.shared_steps import SharedMeans, SharedObserver, made_key, none_left
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PackingImpossible
 from vfl.crypto.pool import PooledEngine
@@ -82,6 +82,7 @@ class LayerSteps:
         own: OwnData,
         means: SharedMeans,
         observer: LayerObserver | None = None,
+        first_step: int = 0,
     ) -> "LayerSteps":
         """Make a session's key, shares and exchange.
 
@@ -92,6 +93,7 @@ class LayerSteps:
             own: what the learner's half is begun with.
             means: what the party trains with.
             observer: is told what this party sees; None where nobody looks.
+            first_step: the first that is taken. Those before were taken under other keys, and weights are to be set.
 
         Raises:
             InvalidMessage: for terms under which numbers don't fit a key, or a step's messages are too large.
@@ -101,6 +103,7 @@ class LayerSteps:
         key = made_key(agreement.plan.key_bits) if name == agreement.active.name else None
         try:
             exchange = LayerExchange(terms, name, key, PooledEngine.of(means.engine), timeout=means.timeout)
+            exchange.begin_at(first_step)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
         return cls(terms, name, features, exchange, own, means, observer)
@@ -120,8 +123,13 @@ class LayerSteps:
 
     def run_step(self, step: int, batch: IntArray) -> StageTimer:
         """Run the learner's program of a step, from 0, on these rows."""
-        timer, features = StageTimer(), self._features[batch]
         sending: list[Future[None]] = []
+        with none_left(sending):
+            return self._run_step(step, batch, sending)
+
+    def _run_step(self, step: int, batch: IntArray, sending: list[Future[None]]) -> StageTimer:
+        """Run a step; what it sends is added to ``sending``."""
+        timer, features = StageTimer(), self._features[batch]
         signal: Integers | None = None
         program = self._calls(lambda: self.half.step(batch))
         request = self._calls.next_request(program)
@@ -142,6 +150,8 @@ class LayerSteps:
                 request = self._calls.next_request(program, answer)
         with timer.stage("wait"):
             _all_done(sending)
+        # First: nobody may see this party in the next step before it would find itself there.
+        self._means.complete(step, self._checked(self.half.weights))
         self.exchange.complete_step(step)
         return timer
 

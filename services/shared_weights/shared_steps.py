@@ -154,7 +154,7 @@ class SharedSteps:
     def run_step(self, step: int, batch: IntArray) -> StageTimer:
         """Run the learner's program of a step, from 0, on a batch of block numbers."""
         sending: list[Future[None]] = []
-        with _none_left(sending):
+        with none_left(sending):
             return self._run_step(step, batch, sending)
 
     def _run_step(self, step: int, batch: IntArray, sending: list[Future[None]]) -> StageTimer:
@@ -282,7 +282,7 @@ def made_key(bits: int) -> PrivateKey:
 
 
 @contextmanager
-def _none_left(sending: list[Future[None]]) -> Iterator[None]:
+def none_left(sending: list[Future[None]]) -> Iterator[None]:
     """Let nothing of a step that has failed be on its way: a peer could take it for the step's next try."""
     try:
         yield

@@ -4,19 +4,27 @@
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from defences import NoiseSource
+from defences.hidden_distortion import HiddenNoise
 from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
+from services.party.forwarding import Forwarding
+from services.passive.form_count import FORMS, spent_in
+from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening_ledger import LEDGER
 from tests.harness.interruptions import Interrupted, interrupted, train_through
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto.pairwise_masks import PairwiseMasks
 from vfl.learning.linear.initialisation import initial_weights
 from vfl.learning.linear.reference import GradientDescent, VerticalData, train_centrally
+from vfl.learning.network import train_network
 from vfl.learning.schedule import BatchSchedule
 
 KILLS = int(os.environ.get("INTERRUPTIONS", "2"))
@@ -25,6 +33,17 @@ EVENTS = 90
 # On shared weights, before its last step is taken.
 SHARED_EVENTS = 70
 SHARED: dict[str, Any] = {"cipher": "paillier", "protocol": "shared", "key_bits": 1024, "opening": "always"}
+# Of a party of a network, until its last step is taken.
+NETWORK_EVENTS = {"plain": 50, "paillier": 70}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "plain": {"hidden": 2, "upper": 3, "optimiser": "adam", "learning_rate": 0.01},
+    "paillier": {"hidden": 2, "upper": 3, "learning_rate": 0.2},
+    "shared": {"hidden": 2, "upper": 3, "learning_rate": 0.2},
+}
+# Products are rounded to 2^-32; encrypted, the backward signal to the fixed point of residuals.
+NEAR = {"plain": 1e-7, "paillier": 1e-4}
+# Of scores: weights on shares are served in steps of 2^-16.
+SERVED = 1e-3
 # An opened word's last bit, and its rounding at both.
 OPENED = 2 * 2.0**-16
 
@@ -155,3 +174,227 @@ def test_shared_weights_that_are_about_to_be_opened_are_opened_once(
             train_through(made, "passive", strike)
         assert "weights were about to be opened. Train again." in caplog.text
         assert made.train()
+
+
+def some(*places: Any) -> tuple[Any, ...]:
+    """The first half of these, unless many places are tried."""
+    return places if KILLS > 2 else places[: len(places) // 2]
+
+
+def network(rung: str) -> dict[str, Any]:
+    cipher = "plain" if rung == "plain" else "paillier"
+    return {"learner": "network", "backward": rung, "cipher": cipher, "learner_options": NETWORKS[rung]}
+
+
+def parts_of(made: Interrupted) -> list[dict[str, Any]]:
+    return [dict(made.training(name).model.part.arrays()) for name in made.data]
+
+
+def network_in_one_place(made: Interrupted, skipped: tuple[int, ...]) -> list[dict[str, Any]]:
+    """What the same steps give in one place, in float64."""
+    one = made.training("active")
+    plan, labels = one.agreement.plan, one.model.labels
+    assert labels is not None
+    training = train_network(
+        plan.family,  # type: ignore[arg-type]
+        VerticalData([made.training(name).gridded.values for name in made.data], labels),
+        WithoutSteps(plan.schedule(one.rows.train), skipped),  # type: ignore[arg-type]
+        epochs=plan.epochs,
+        generators=[np.random.default_rng(1) for _ in made.data],
+    )
+    return [dict(part.arrays()) for part in training.parts]
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], list[dict[str, Any]]]:
+    """Each party's part of an undisturbed training, by rung and number of parties."""
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+
+    def of(rung: str, parties: int) -> list[dict[str, Any]]:
+        if (rung, parties) not in found:
+            folder = tmp_path_factory.mktemp("undisturbed")
+            with interrupted(folder, parties=parties, **network(rung)) as made:
+                train_through(made, "active", lambda _: None)
+                found[rung, parties] = parts_of(made)
+        return found[rung, parties]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("rung", "victim", "parties", "event"),
+    [
+        (rung, victim, parties, event)
+        for rung, victim, parties in some(
+            ("plain", "active", 2),
+            ("plain", "passive-1", 3),
+            ("paillier", "active", 3),
+            ("paillier", "passive", 2),
+            ("plain", "passive", 2),
+            ("plain", "active", 3),
+            ("paillier", "active", 2),
+            ("paillier", "passive-1", 3),
+        )
+        for event in at_random(victim, parties, NETWORK_EVENTS[rung], KILLS // 2)
+    ],
+)
+def test_a_networks_training_goes_on_wherever_a_party_is_killed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    networks: Callable[[str, int], list[dict[str, Any]]],
+    rung: str,
+    victim: str,
+    parties: int,
+    event: int,
+) -> None:
+    pytest.importorskip("torch")
+    undisturbed_parts = networks(rung, parties)
+    forwarded: dict[tuple[str, int], set[bytes]] = {}
+    masked: dict[tuple[PairwiseMasks, int], int] = {}
+    products, mask = Forwarding.products, PairwiseMasks.mask
+
+    def noted_products(self: Forwarding, step: int, own: FloatArray, *rest: Any) -> Any:
+        if own.any():
+            forwarded.setdefault((self._name, step), set()).add(own.tobytes())
+        return products(self, step, own, *rest)
+
+    def noted_mask(self: PairwiseMasks, step: int, shape: tuple[int, ...]) -> Any:
+        masked[self, step] = masked.get((self, step), 0) + 1
+        return mask(self, step, shape)
+
+    monkeypatch.setattr(Forwarding, "products", noted_products)
+    monkeypatch.setattr(PairwiseMasks, "mask", noted_mask)
+    with interrupted(tmp_path, parties=parties, **network(rung)) as made:
+
+        def strike(town: Interrupted) -> None:
+            town.lives[victim].dies_at = event
+
+        train_through(made, victim, strike)
+        # Of each step the label party is told one sum of products at most, and no mask hides two.
+        assert {name for name, _ in forwarded} == {*made.data}
+        assert all(len(told) == 1 for (name, _), told in forwarded.items() if name != "active")
+        assert set(masked.values()) == {1}
+        records = [RunFolder(tmp_path).record(name) for name in made.data]
+        assert len({record.skipped_steps for record in records}) == 1
+        skipped = records[0].skipped_steps or ()
+        # The label party's first layers and optimisers are among what is compared.
+        pairs = zip(parts_of(made), undisturbed_parts, network_in_one_place(made, skipped), strict=True)
+        for found, undisturbed_part, in_one_place in pairs:
+            for name in found.keys() - {"top_activation"}:
+                if not skipped:
+                    np.testing.assert_array_equal(found[name], undisturbed_part[name])
+                np.testing.assert_allclose(found[name], in_one_place[name], atol=NEAR[rung])
+        assert len(skipped) <= 2 * (rung == "paillier")
+        assert not list(tmp_path.rglob("steps.npz"))
+
+
+class FreshNoise(HiddenNoise):
+    """Noise that isn't a function of the record: drawn twice, it would average."""
+
+    def protect_hidden(self, products: FloatArray, noise: NoiseSource) -> FloatArray:
+        return products + noise.gaussian(products.shape)
+
+
+# After its message of a step, which it has to send again.
+@pytest.mark.parametrize(("victim", "event"), [("active", 6), ("passive", 14)])
+def test_a_step_that_is_done_again_shows_the_same_products_and_the_same_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, event: int
+) -> None:
+    pytest.importorskip("torch")
+    seen: dict[tuple[str, int], list[bytes]] = {}
+    for name in ("receive_hidden", "receive_residuals"):
+        receive = getattr(GradientExchange, name)
+
+        def noted(self: Any, peer: str, step: int, vector: Any, name: str = name, receive: Any = receive) -> None:
+            seen.setdefault((name, step), []).append(vector.data)
+            receive(self, peer, step, vector)
+
+        monkeypatch.setattr(GradientExchange, name, noted)
+    with interrupted(tmp_path, disclosing=[FreshNoise()], private_seed=None, **network("plain")) as made:
+
+        def strike(town: Interrupted) -> None:
+            town.lives[victim].dies_at = event
+
+        train_through(made, victim, strike)
+    assert max(map(len, seen.values())) > 1
+    assert all(len(set(sent)) == 1 for sent in seen.values())
+
+
+def test_an_interrupted_network_that_stops_early_keeps_the_epoch_that_an_undisturbed_one_keeps(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    found = []
+    for victim, event in (("active", None), ("active", 61), ("passive", 61)):
+        folder = tmp_path / f"{victim}-{event}"
+        options = {"hidden": 2, "learning_rate": 0.3}
+        stops = {**network("plain"), "learner_options": options, "epochs": 20, "patience": 2}
+        with interrupted(folder, **stops) as made:
+
+            def strike(town: Interrupted, victim: str = victim, event: int | None = event) -> None:
+                town.lives[victim].dies_at = event
+
+            train_through(made, victim, strike)
+            record = RunFolder(folder).record("active")
+            assert record.kept_epoch is not None
+            found.append((record.kept_epoch, len(record.epochs or ()), parts_of(made)))
+    (kept, run, parts), *others = found
+    assert 0 < kept == run - 3 < 17
+    for again in others:
+        assert again[:2] == (kept, run)
+        for before, after in zip(parts, again[2], strict=True):
+            for name in before:
+                np.testing.assert_array_equal(after[name], before[name])
+
+
+@pytest.fixture(scope="module")
+def undisturbed_scores(tmp_path_factory: pytest.TempPathFactory) -> dict[int, FloatArray]:
+    """What a network on shared weights predicts, by the number of parties."""
+    pytest.importorskip("torch")
+    found = {}
+    for parties in (2, 3):
+        with interrupted(tmp_path_factory.mktemp("undisturbed"), parties=parties, **network("shared")) as made:
+            train_through(made, "active", lambda _: None)
+            found[parties] = made.scores()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("victim", "parties", "event"),
+    [
+        (victim, parties, event)
+        for victim, parties in some(("active", 2), ("passive-1", 3), ("passive", 2), ("active", 3))
+        for event in at_random(victim, parties, SHARED_EVENTS, KILLS // 2)
+    ],
+)
+def test_a_network_on_shared_weights_goes_on_wherever_a_party_is_killed(
+    tmp_path: Path, undisturbed_scores: dict[int, FloatArray], victim: str, parties: int, event: int
+) -> None:
+    with interrupted(tmp_path, parties=parties, **network("shared")) as made:
+
+        def strike(town: Interrupted) -> None:
+            town.lives[victim].dies_at = event
+
+        train_through(made, victim, strike)
+        assert RunFolder(tmp_path).record("active").skipped_steps is None
+        np.testing.assert_allclose(made.scores(), undisturbed_scores[parties], atol=SERVED)
+        assert not list(tmp_path.rglob("steps.npz"))
+
+
+def test_products_that_are_forwarded_again_on_shared_weights_are_counted_or_refused(tmp_path: Path) -> None:
+    """The label party may have chosen its share anew. Of 3 columns: one unit, one epoch, and the model that is kept."""
+    pytest.importorskip("torch")
+    terms = {**network("shared"), "learner_options": {"backward": "shared", "hidden": 1}, "epochs": 1}
+    del terms["backward"]
+
+    def strike(town: Interrupted) -> None:
+        town.lives["passive"].dies_at = 8
+
+    with interrupted(tmp_path / "counted", most_forms=1.0, **terms) as made:
+        train_through(made, "passive", strike)
+        content = made.states["passive"].read(FORMS)
+        assert content is not None
+        assert spent_in(content)[0].most == 3
+    with (
+        interrupted(tmp_path / "refused", most_forms=0.3, **terms) as made,
+        pytest.raises(OutOfOrder, match="This answer would be sum 2 of the columns of a record"),
+    ):
+        train_through(made, "passive", strike)

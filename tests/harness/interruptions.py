@@ -17,6 +17,8 @@ from tests.harness.restarts import Killed, Town, town
 # Nobody waits so long: who waits for the dead is told. A busy machine may be slow.
 STEP_TIMEOUT = 20.0
 SECONDS = 60.0
+# Of a party's steps, one or the other.
+_FIRST_MESSAGES = ("send_residuals", "send_hidden", "send_values")
 
 
 @dataclass
@@ -26,8 +28,8 @@ class Life:
     Attributes:
         dies_at: at which of its events it is killed; None for never.
         dies_on: the name of an event at which it is killed; empty for none.
-        events: how many there were since its first residuals, or encrypted features: messages and writes to its state,
-            each before and after.
+        events: how many there were since its first residuals, products or encrypted features: messages and writes to
+            its state, each before and after.
         is_dead: set when it has been killed.
     """
 
@@ -37,7 +39,7 @@ class Life:
     is_dead: threading.Event = field(default_factory=threading.Event)
 
     def event(self, name: str) -> None:
-        if self.events is not None or name in ("send_residuals", "send_values"):
+        if self.events is not None or name in _FIRST_MESSAGES:
             self.events = (self.events or 0) + 1
             if self.events == self.dies_at or name == self.dies_on:
                 self.is_dead.set()

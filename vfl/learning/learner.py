@@ -13,7 +13,7 @@ protocol's opaque shares, which can be added, subtracted and multiplied by publi
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,18 @@ class Half(Protocol):
         """The party's part of the model as it stands."""
 
 
+@runtime_checkable
+class CarryingHalf(Half, Protocol):
+    """A half that carries more than its weights from step to step.
+
+    Attributes:
+        carried: that, by name, such as momentum and layers of its own: arrays, or a protocol's shares. The loop sets it
+            to what it was before a step that is done again.
+    """
+
+    carried: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class LearnerSpec:
     """What a learner declares.
@@ -142,8 +154,8 @@ class LearnerSpec:
         part: the class of its parts, which reads them.
         source: the paper's section, or where else it comes from.
         forwards: whether a first layer's products go to the label party, whose part is then a ``ScoringPart``.
-        resumes: whether a half's weights are all that it carries from step to step, so that a training that was
-            interrupted goes on from them.
+        resumes: whether a training that was interrupted goes on: its halves carry weights from step to step and nothing
+            else, or say what (``CarryingHalf``).
 
     Raises ValueError for a word that a field doesn't know: nobody would wait for such senders.
     """

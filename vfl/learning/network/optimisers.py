@@ -1,6 +1,7 @@
 """How the owner of a first layer's columns moves its weights. The label party's upper layers do as torch does."""
 
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -14,7 +15,13 @@ _FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-8
 
 
 class Optimiser(Protocol):
-    """Turns gradients, one a step, into what is subtracted from the weights."""
+    """Turns gradients, one a step, into what is subtracted from the weights.
+
+    Attributes:
+        state: all that it remembers of earlier gradients, by name.
+    """
+
+    state: Mapping[str, Any]
 
     def change(self, gradient: FloatArray) -> FloatArray:
         """What to subtract after this gradient; both (d, h)."""
@@ -33,13 +40,14 @@ class Descent:
 
     def __init__(self, rate: float, momentum: float) -> None:
         self._rate, self._momentum = rate, momentum
-        self._velocity: FloatArray | None = None
+        self.state: Mapping[str, Any] = {}
 
     def change(self, gradient: FloatArray) -> FloatArray:
         """What to subtract after this gradient; both (d, h)."""
-        if self._momentum and self._velocity is not None:
-            gradient = self._momentum * self._velocity + gradient
-        self._velocity = gradient
+        if self._momentum:
+            if "velocity" in self.state:
+                gradient = self._momentum * self.state["velocity"] + gradient
+            self.state = {"velocity": gradient}
         return self._rate * gradient
 
 
@@ -47,16 +55,15 @@ class Adam:
     """Adam (Kingma and Ba 2015): each number's step is divided by the root mean square of its gradients."""
 
     def __init__(self, rate: float) -> None:
-        self._rate, self._steps = rate, 0
-        self._mean: FloatArray = np.zeros(())
-        self._square: FloatArray = np.zeros(())
+        self._rate = rate
+        self.state: Mapping[str, Any] = {"steps": np.zeros(()), "mean": np.zeros(()), "square": np.zeros(())}
 
     def change(self, gradient: FloatArray) -> FloatArray:
         """What to subtract after this gradient; both (d, h)."""
-        self._steps += 1
-        self._mean = _FIRST * self._mean + (1 - _FIRST) * gradient
-        self._square = _SECOND * self._square + (1 - _SECOND) * gradient**2
-        mean = self._mean / (1 - _FIRST**self._steps)
-        root = np.sqrt(self._square / (1 - _SECOND**self._steps))
-        change: FloatArray = self._rate * mean / (root + _EPSILON)
+        steps = int(self.state["steps"]) + 1
+        mean = _FIRST * self.state["mean"] + (1 - _FIRST) * gradient
+        square = _SECOND * self.state["square"] + (1 - _SECOND) * gradient**2
+        self.state = {"steps": np.array(steps), "mean": mean, "square": square}
+        root = np.sqrt(square / (1 - _SECOND**steps))
+        change: FloatArray = self._rate * (mean / (1 - _FIRST**steps)) / (root + _EPSILON)
         return change

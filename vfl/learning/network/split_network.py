@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -43,6 +43,8 @@ _TERMS: Mapping[Backward, Mapping[str, str]] = MappingProxyType(
         "shared": {"protocol": "shared", "cipher": "paillier"},
     }
 )
+# Of what a half carries: of its upper layers.
+_TOP = "top_"
 # Beyond it every training diverges in its first step, whatever the data.
 _LARGEST = 1e9
 
@@ -70,7 +72,7 @@ class Network(Learner):
 
     name: ClassVar[str] = "network"
     spec: ClassVar[LearnerSpec] = LearnerSpec(
-        senders="active", part=NetworkPart, forwards=True, source="Vepakomma et al. 2018"
+        senders="active", part=NetworkPart, forwards=True, source="Vepakomma et al. 2018", resumes=True
     )
 
     def __post_init__(self) -> None:
@@ -140,6 +142,19 @@ class NetworkHalf:
             yield Send(self._top.backward(hidden, self._labels[batch]))
         sums: FloatArray = yield Ask()
         self.weights = self.weights - self._optimiser.change((1 / len(batch)) * sums)
+
+    @property
+    def carried(self) -> Mapping[str, Any]:
+        """What the optimiser remembers; at the label party the upper layers, and what theirs does."""
+        top = {} if self._top is None else {f"{_TOP}{name}": array for name, array in self._top.state.items()}
+        return {**self._optimiser.state, **top}
+
+    @carried.setter
+    def carried(self, kept: Mapping[str, Any]) -> None:
+        """Take up what a half of these options carried."""
+        self._optimiser.state = {name: values for name, values in kept.items() if not name.startswith(_TOP)}
+        if self._top is not None:
+            self._top.state = {name.removeprefix(_TOP): array for name, array in kept.items() if name.startswith(_TOP)}
 
     def part(self) -> NetworkPart:
         """The weights, and the upper layers at the label party, to answer with."""

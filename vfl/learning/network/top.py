@@ -1,13 +1,18 @@
 """The label party's layers above the first one, in torch: their loss, its gradients, their training."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.network.optimisers import MOMENTUM, OptimiserName
 from vfl.learning.networks import Activation, DenseNetwork
 from vfl.learning.torch_training import as_tensor, dense_network, torch_layers, torch_partial_scores
 
+_LAYER = "layer"
 _ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu}
 
 
@@ -50,6 +55,31 @@ class Top:
         self._optimiser.step()
         values: FloatArray = delta.numpy()
         return values
+
+    @property
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Copies of the layers, by their number, and of all that their optimiser remembers of each."""
+        layers = {f"{_LAYER}_{at}": layer.detach().numpy().copy() for at, layer in enumerate(self._parameters)}
+        remembered = self._optimiser.state_dict()["state"].items()
+        return layers | {
+            f"{what}_{at}": values.numpy().copy()
+            for at, known in remembered
+            for what, values in known.items()
+            if values is not None  # what descent without momentum remembers
+        }
+
+    @state.setter
+    def state(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Take up copies of what such layers had."""
+        remembered: dict[int, dict[str, torch.Tensor]] = {}
+        with torch.no_grad():
+            for at, layer in enumerate(self._parameters):
+                layer.copy_(as_tensor(kept[f"{_LAYER}_{at}"]))
+        for name, values in kept.items():
+            what, _, number = name.rpartition("_")
+            if what != _LAYER:
+                remembered.setdefault(int(number), {})[what] = as_tensor(values)
+        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": remembered})
 
     def network(self) -> DenseNetwork:
         """The layers as they stand, to answer with."""

@@ -48,6 +48,22 @@ def test_what_one_party_has_skipped_already_the_others_skip_as_well() -> None:
     assert not resumptions({A: Place(8, skipped=frozenset({7})), B: Place(8)})[B].skipped
 
 
+def test_products_of_a_step_are_forwarded_of_one_partys_weights_only() -> None:
+    label_party, third = Place(8, {7: only(B, "third")}), Place(8)
+    agreed = resumptions({A: label_party, B: Place(7), "third": third}, (B, "third"))["third"]
+    # It may have forwarded those of step 8, of weights that it gives up.
+    assert agreed.skipped == {7, 8}
+    check_resumption(agreed, third, steps_per_epoch=5, skipped=0, forwards=True)
+    with pytest.raises(OutOfOrder, match="A step that was to be passed over can't be done"):
+        check_resumption(Resumption(7, frozenset({7})), third, steps_per_epoch=5, skipped=0, forwards=True)
+    assert resumptions({A: label_party, B: Place(7)}, (B,))[B].skipped == {7}
+    # What was agreed on stays, whatever happens before it is done.
+    with pytest.raises(OutOfOrder, match="A step that was to be passed over can't be done"):
+        check_resumption(Resumption(8), Place(8, skipped=frozenset({7, 8})), steps_per_epoch=5, skipped=2)
+    # It has passed over step 7 already, and goes on with the same weights.
+    assert resumptions({A: Place(7), B: Place(8, skipped=frozenset({7}))}, (B,))[B].skipped == {7}
+
+
 def test_an_older_state_is_refused_by_name() -> None:
     with pytest.raises(OutOfOrder, match="passive has completed 5 steps of this training and active more than 6"):
         resumptions({A: Place(7), B: Place(5)})

@@ -11,6 +11,7 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.state_folder import State, StateError, StateFolder, StateNotKept
+from services.party import training_log
 from services.party.training_log import EPOCHS, STEPS, TRAINING, KeptTerms, TrainingLog, kept_training
 from services.protocol1.answers import Answered
 from services.protocol1.vectors import DecryptedVector, WireVector
@@ -41,9 +42,20 @@ def folder(path: Path, party: str = "passive") -> StateFolder:
 def test_a_training_is_read_as_it_was_kept(tmp_path: Path) -> None:
     state = folder(tmp_path)
     log = begun(state)
-    log.complete(0, np.ones((2, 1)))
-    log.keep_sent(1, np.full((5, 1), 0.25))
+    log.complete(0, np.ones((2, 1)), {"velocity": np.full((2, 1), 0.5), "top_step_0": np.float32(3)})
+    log.keep_sent("residuals", 1, np.full((5, 1), 0.25))
+    log.keep_sent("hidden", 1, np.full((5, 2), 0.75))
+    before = kept_training(state, "passive")
+    assert before is not None
+    np.testing.assert_array_equal(before.log.sent("residuals", 1), np.full((5, 1), 0.25))
+    np.testing.assert_array_equal(before.log.sent("hidden", 1), np.full((5, 2), 0.75))
+    assert before.log.carried(0) == {}
+    assert {name: float(np.max(one)) for name, one in before.log.carried(1).items()} == {
+        "velocity": 0.5,
+        "top_step_0": 3.0,
+    }
     log.keep_answer("active", 1, Answered.of(QUESTION, ANSWER))
+    log.skip({1})
     log.complete(1, np.ones((2, 1)), is_skipped=True)
     log.keep_answer("active", 2, Answered.of(QUESTION, ANSWER))
     log.keep_part(0, {"weights": np.ones((2, 1))})
@@ -127,6 +139,19 @@ def test_steps_of_another_session_and_missing_ones_are_refused(tmp_path: Path) -
         kept_training(state, "passive")
 
 
+def test_a_training_that_another_version_has_written_is_refused_by_name_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = folder(tmp_path)
+    with monkeypatch.context() as other:
+        other.setattr(training_log, "_VERSION", 999)
+        begun(state)
+    written = (tmp_path / TRAINING).read_bytes()
+    with pytest.raises(StateError, match=r"training\.npz .* is of version 999, .* reads \d+: start the version that"):
+        kept_training(state, "passive")
+    assert (tmp_path / TRAINING).read_bytes() == written
+
+
 def test_another_partys_training_is_refused(tmp_path: Path) -> None:
     state = folder(tmp_path)
     begun(state, party="clinic")
@@ -152,12 +177,15 @@ def test_shares_are_read_as_they_were_kept_and_nothing_behind_the_step_to_go_bac
     log = begun(state)
     before, after = (Shares(np.array([[sign * 3**70], [1 - sign]], dtype=object), 52) for sign in (1, -1))
     log.complete(0, before)
-    log.complete(1, after)
+    log.complete(1, after, {"velocity": before.rescaled(40)})
     kept = kept_training(state, "passive")
     assert kept is not None
     for step, shares in ((1, before), (2, after)):
         assert kept.log.weights(step).fraction_bits == 52
         assert (kept.log.weights(step).integers == shares.integers).all()
+    velocity = kept.log.carried(2)["velocity"]
+    assert velocity.fraction_bits == 40
+    assert (velocity.integers == before.rescaled(40).integers).all()
     # Another party is a step behind: shares of two tries of a step don't add up.
     kept.log.go_back(1)
     again = kept_training(state, "passive")

@@ -8,7 +8,7 @@ import pytest
 from scripts.network_accuracies import in_plain_torch
 from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, OwnData, VerticalData, registry
-from vfl.learning.network import Network, NetworkPart, ReferenceTraining, train_network
+from vfl.learning.network import Network, NetworkHalf, NetworkPart, ReferenceTraining, train_network
 
 # The label party trains with it.
 pytest.importorskip("torch")
@@ -52,6 +52,33 @@ def test_halves_of_two_and_three_parties_train_what_torch_trains(
     assert np.abs(found.scores(data.blocks) - scores).max() <= 1e-10
     moved = np.vstack([part.weights for part in first]) - weights
     assert np.abs(moved).max() > 0.01
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
+def test_a_half_that_takes_up_what_another_carried_goes_on_to_the_bit(optimiser: Any) -> None:
+    learner, data, rows = Network(hidden=4, upper=3, optimiser=optimiser), a_table(3, 4), np.arange(16)
+
+    def half(seed: int) -> NetworkHalf:
+        return learner.begin(OwnData(3, data.labels, data.classes, 7, np.random.default_rng(seed)))
+
+    def step(one: NetworkHalf) -> FloatArray:
+        program = one.step(rows)
+        forward = next(program)
+        sent = program.send(data.blocks[0][rows] @ forward.weights)  # type: ignore[union-attr]
+        next(program)
+        with pytest.raises(StopIteration):
+            program.send(data.blocks[0][rows].T @ sent.values)  # type: ignore[union-attr]
+        return sent.values  # type: ignore[union-attr]
+
+    before, after = half(0), half(1)
+    for _ in range(3):
+        # From the first weights on, before there is any momentum.
+        after.weights, after.carried = before.weights, before.carried
+        step(after)  # what it has moved meanwhile is given up
+        after.weights, after.carried = before.weights, before.carried
+        np.testing.assert_array_equal(step(after), step(before))
+    for name, array in before.part().arrays().items():
+        np.testing.assert_array_equal(after.part().arrays()[name], array)
 
 
 def test_what_each_party_sees_of_a_step_is_kept() -> None:
