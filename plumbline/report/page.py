@@ -10,7 +10,18 @@ import numpy as np
 
 from attacks import LEVELS, Level
 from plumbline.charts.axes import WHOLE, Axis
-from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, percent_words, roc, share_bar, stacked
+from plumbline.charts.drawings import (
+    PERCENT,
+    Part,
+    Series,
+    Share,
+    lines,
+    loss_curve,
+    percent_words,
+    roc,
+    share_bar,
+    stacked,
+)
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
 from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own, read_words
@@ -284,6 +295,7 @@ def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folde
 def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> dict[str, Any]:
     summary, columns = findings.summary, findings.answer.columns
     passive = [party.name for party in summary.parties[1:]]
+    validated = [one for one in summary.epochs if math.isfinite(one.validation_loss)]
     evidence = {one.answer: one for one in read_evidence(folder, columns, passive)}
     return {
         "findings": findings,
@@ -303,7 +315,12 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "curves": label_curves(folder, findings),
         "ledger": ledger(summary, facts),
         "columns_seen": {party.name: seen_words(party) for party in summary.parties},
-        "loss_chart": _loss_chart(summary),
+        "loss_chart": loss_curve(
+            [one.epoch + 1.0 for one in validated],
+            [one.validation_loss for one in validated],
+            len(summary.epochs),
+            summary.kept_epoch + 1.0,
+        ),
         "stage_chart": _stage_chart(summary),
         "settings": summary.agreement.plan.terms,
         # What was asked for, without what was left as it is.
@@ -327,23 +344,6 @@ def _listed(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={one}" for key, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
-
-
-def _loss_chart(summary: RunSummary) -> Chart | None:
-    validated = [epoch for epoch in summary.epochs if math.isfinite(epoch.validation_loss)]
-    if len(validated) < 2:
-        return None
-    losses = tuple(epoch.validation_loss for epoch in validated)
-    epochs = tuple(float(epoch.epoch + 1) for epoch in validated)
-    kept = float(summary.kept_epoch + 1)
-    low, high = min(losses), max(losses)
-    margin = max(high - low, 1e-9) * 0.05
-    across, upward = Axis(1, len(summary.epochs), "epoch", WHOLE), Axis(low - margin, high + margin, "nats")
-    series = [
-        Series("validation loss", epochs, losses, "s1"),
-        Series(f"kept: epoch {kept:.0f}", (kept, kept), (low - margin, high + margin), "guess"),
-    ]
-    return lines("Validation loss", series, across, upward)
 
 
 def _stage_chart(summary: RunSummary) -> Chart | None:
