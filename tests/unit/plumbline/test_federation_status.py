@@ -176,6 +176,6 @@ def test_only_what_is_new_is_told_and_steps_from_time_to_time() -> None:
     gone = replace(SERVING, parties=(*SERVING.parties[:1], PartyStatus("laboratory", 8, False), *SERVING.parties[2:]))
     told = news.of(SERVING)
     assert told == ["serving", status_lines(SERVING)[-1]]
-    assert news.of(gone) == ["laboratory      8 features   does not answer"]
+    assert news.of(gone) == ["laboratory does not answer and brings 8 features."]
     now[0] = 1_000
     assert news.of(gone) == []
