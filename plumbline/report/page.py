@@ -23,6 +23,7 @@ from plumbline.charts.drawings import (
     stacked,
 )
 from plumbline.charts.marks import Chart
+from plumbline.job_progress import duration_words
 from plumbline.judge import answer
 from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own, read_words
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
@@ -133,23 +134,26 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
 # -- labels ------------------------------------------------------------------------------------------------------------
 
 
-def labels_by_epoch(training: Sequence[TrainingFinding]) -> Chart | None:
-    """Draw which share of labels each attack had right after each epoch, beside guessing; None without any."""
+def labels_by_epoch(training: Sequence[TrainingFinding]) -> list[Chart]:
+    """Draw what share of labels each attack had told after each epoch, and of those apart, how many rightly."""
     followed = [one for one in training if one.so_far][:_MOST_LINES]
     if not followed:
-        return None
-    last = max(len(one.so_far) for one in followed)
+        return []
+    last = max(2, *(len(one.so_far) for one in followed))
     guess = max((1 - at(one.levels).e0 for one in followed if one.levels), default=None)
-    series = [
-        Series(
-            f"{one.attack} by {one.party}", tuple(map(float, range(1, len(one.so_far) + 1))), one.so_far, f"s{number}"
-        )
-        for number, one in enumerate(followed, start=1)
-    ]
-    across = Axis(1, max(2, last), "epoch", WHOLE)
-    if guess is not None:
-        series.append(Series("guessing the most frequent class", (1.0, float(max(2, last))), (guess, guess), "guess"))
-    return lines("Labels told right so far, by epoch", series, across, Axis(0, 1, values=PERCENT), height=170)
+    told, right = list[Series](), list[Series]()
+    for number, one in enumerate(followed, start=1):
+        name, shares = f"{one.attack} by {one.party}", one.told_so_far or one.so_far
+        told.append(Series(name, tuple(map(float, range(1, len(shares) + 1))), shares, f"s{number}"))
+        epochs = [epoch for epoch, share in enumerate(shares) if share]
+        of_told = tuple(one.so_far[epoch] / shares[epoch] for epoch in epochs)
+        if epochs:
+            right.append(Series(name, tuple(epoch + 1.0 for epoch in epochs), of_told, f"s{number}"))
+    if right and guess is not None:
+        right.append(Series("guessing the most frequent class", (1.0, float(last)), (guess, guess), "guess"))
+    titles = {"Labels told so far, by epoch": told, "Of those told, right": right}
+    across, upward = Axis(1, last, "epoch", WHOLE), Axis(0, 1, values=PERCENT)
+    return [lines(title, series, across, upward, height=150) for title, series in titles.items() if series]
 
 
 @dataclass(frozen=True)
@@ -305,7 +309,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "insecure": [text for text in summary.warnings if text.startswith("INSECURE")],
         "others": [text for text in summary.warnings if not text.startswith("INSECURE")],
         "levels": ranked_levels(findings),
-        "labels_chart": labels_by_epoch(findings.training),
+        "labels_charts": labels_by_epoch(findings.training),
         "cheapest": recommended(findings.trials),
         "then_how": then_how(findings.variants),
         "beside": rows_of(findings.variants) if findings.variants else [],
@@ -334,6 +338,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "expectations": expectations,
         "assumptions": assumptions,
         "words": answer,
+        "duration_words": duration_words,
         "light_words": LIGHT_WORDS,
         "glossary": GLOSSARY,
         "several_parties": len(passive) > 1,
