@@ -23,7 +23,6 @@ from plumbline.charts.drawings import (
     stacked,
 )
 from plumbline.charts.marks import Chart
-from plumbline.job_progress import duration_words
 from plumbline.judge import answer
 from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own, read_words
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
@@ -338,7 +337,6 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "expectations": expectations,
         "assumptions": assumptions,
         "words": answer,
-        "duration_words": duration_words,
         "light_words": LIGHT_WORDS,
         "glossary": GLOSSARY,
         "several_parties": len(passive) > 1,
