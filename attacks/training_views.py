@@ -349,7 +349,7 @@ def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: f
             rank,
             condition,
             np.inf,
-            f"Not possible: rounding alone moves a result by {error:.2g} ({numbers}).",
+            f"Not possible: rounding leaves a result off by {error:.2g} ({numbers}).",
         )
     contradiction = float(np.abs(equations.matrix.T @ values - equations.sums).max(initial=0.0))
     if contradiction > tolerance * max(1.0, scale):
