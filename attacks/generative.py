@@ -3,17 +3,23 @@
 Needs torch (the `lab` extra).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 
 from attacks.base import AttackSpec, require
 from attacks.gradient_inversion import disclosed_model
 from attacks.views import PredictionView
 from vfl.arrays import FloatArray
 from vfl.learning.torch_training import Layers, as_tensor, initial_layers, torch_layers, torch_partial_scores
+
+if TYPE_CHECKING:
+    import torch
+else:
+    from vfl.learning import lazy_torch as torch
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,24 @@
 Needs torch (the `lab` extra).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import torch
 
 from attacks.base import AttackSpec, require
 from attacks.views import PredictionView, ViewError
 from vfl.arrays import FloatArray
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
 from vfl.learning.torch_training import as_tensor, torch_layers, torch_partial_scores
+
+if TYPE_CHECKING:
+    import torch
+else:
+    from vfl.learning import lazy_torch as torch
 
 Distance = Literal["mse", "kld"]
 

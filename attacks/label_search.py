@@ -195,15 +195,16 @@ def search_labels(
     if found is None:
         found = FoundLabels(None, reason=_why_no_lattice(equations, free))
     if found.labels is None:
-        return FoundLabels(None, reason=f"Not possible: {rows} rows, {count} equations, rank {rank}: {found.reason}.")
+        told = f"{rows} records in a step, {count} sums about them, {rank} of which tell something new"
+        return FoundLabels(None, reason=f"Not possible: {told}: {found.reason}.")
     labels[still] = found.labels
     return FoundLabels(labels, found.certain, found.method)
 
 
 def _why_no_lattice(equations: Equations, free: int) -> str:
     if equations.whole_numbers() is None:
-        return f"{free} signs are open, and features on no grid leave no whole numbers to find them by"
-    return f"{free} signs are open, and the sums hold more than labels: noise was added, or weights have moved"
+        return f"{free} labels stay open, and features on no grid leave no whole numbers to find them by"
+    return f"{free} labels stay open, and the sums hold more than labels: noise was added, or weights have moved"
 
 
 def labels_of_sums(sums: LabelSums, budget: SearchBudget, *, method: Method = "lattice") -> FoundLabels:

@@ -3,11 +3,12 @@
 Needs torch (the `lab` extra).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import torch
 
 from attacks.base import AttackSpec, require
 from attacks.gradient_inversion import Distance, GradientInversion, distance_to, linear_part
@@ -15,6 +16,11 @@ from attacks.views import AuxiliaryRows, PredictionView, ViewError
 from vfl.arrays import FloatArray
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 from vfl.learning.torch_training import as_tensor, check_structure, dense_network, initial_layers, torch_partial_scores
+
+if TYPE_CHECKING:
+    import torch
+else:
+    from vfl.learning import lazy_torch as torch
 
 
 @dataclass(frozen=True)

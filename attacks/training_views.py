@@ -326,25 +326,30 @@ def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: f
     rows, columns = equations.matrix.shape
     if rows > columns:
         rank = int(np.linalg.matrix_rank(equations.matrix))
-        return SolvedShares(
-            None, rank, float("nan"), np.inf, f"Not possible: {rows} rows but {columns} equations (s > D), rank {rank}."
-        )
+        fewer = f"Not possible: {rows} records in a step and {columns} sums about them, fewer than there are records."
+        return SolvedShares(None, rank, float("nan"), np.inf, fewer)
     left, singular, right = np.linalg.svd(equations.matrix, full_matrices=False)
     counted = singular[singular > max(rows, columns) * _ROUNDING * singular.max(initial=0.0)]
     rank = len(counted)
     condition = float(counted[0] / counted[-1]) if rank else np.inf
     if rank < rows:
-        return SolvedShares(
-            None, rank, condition, np.inf, f"Not possible: {rows} rows, {columns} equations, but rank {rank} < s."
+        repeating = (
+            f"Not possible: {rows} records in a step, and of {columns} sums about them {columns - rank} repeat what "
+            "others say: columns are constant, or follow from each other."
         )
+        return SolvedShares(None, rank, condition, np.inf, repeating)
     values: FloatArray = left @ (right @ equations.sums / singular[:, None])
     scale = float(np.abs(equations.sums).max(initial=0.0)) + float(singular[0] * np.abs(values).max(initial=0.0))
     # One rounding of the sums and a few of the decomposition, none of them amplified by more than 1 / sigma_min.
     error = 8 * _ROUNDING * scale / float(singular[-1])
-    numbers = f"{rows} rows, {columns} equations, rank {rank}, condition number {condition:.3g}"
+    numbers = f"{rows} records in a step, {columns} sums about them"
     if error > tolerance:
         return SolvedShares(
-            None, rank, condition, np.inf, f"Not possible: rounding leaves an error of {error:.3g} ({numbers})."
+            None,
+            rank,
+            condition,
+            np.inf,
+            f"Not possible: rounding leaves a result off by {error:.2g} ({numbers}).",
         )
     contradiction = float(np.abs(equations.matrix.T @ values - equations.sums).max(initial=0.0))
     if contradiction > tolerance * max(1.0, scale):
@@ -353,7 +358,7 @@ def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: f
             rank,
             condition,
             np.inf,
-            f"Not possible: the equations contradict each other by {contradiction:.3g} ({numbers}): noise was added.",
+            f"Not possible: the sums contradict each other by {contradiction:.2g} ({numbers}): noise was added.",
         )
     if share_step and error < share_step / 4:
         values = np.rint(values / share_step) * share_step
@@ -404,7 +409,7 @@ def solve_steps(view: TrainingView, *, tolerance: float = 1e-6) -> tuple[StepSol
         solved = {
             peer: solve_shares(equations[peer], tolerance=tolerance, share_step=grid)
             if peer in equations
-            else SolvedShares(None, 0, float("nan"), np.inf, f"Not possible: no equations at step {own.step}.")
+            else SolvedShares(None, 0, float("nan"), np.inf, f"Not possible: nothing was received at step {own.step}.")
             for peer in peers
         }
         residual: FloatArray | None = own.share if view.linear else np.zeros_like(own.share)

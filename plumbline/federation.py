@@ -100,6 +100,7 @@ class Federation:
         self._processes = processes
         self._address = address
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._titles: Mapping[str, str] = {}
         self._naming = threading.Lock()
         self._named: list[str] = []
         self._named_at = -math.inf
@@ -122,7 +123,8 @@ class Federation:
         Raises ValueError for what can't work before a process starts, ProcessFailed when one ends by itself.
 
         Arguments:
-            active: the table of the party with the labels: rows keyed by the column ``id``, in any order.
+            active: the table of the party with the labels: rows keyed by the column ``id``, in any order. Findings call
+                a party by its table's ``attrs["name"]``, where it has one.
             passive: each passive party's table, keyed by the same column.
             label: column of the labels in ``active``.
             id: column of the record ids in every table.
@@ -136,7 +138,7 @@ class Federation:
                 well, and options of its learner, such as ``hidden=8``.
         """
         # Only who starts a federation needs what reads tables, and the attacks and defences that a recipe checks.
-        from plumbline.own_frames import check_tables, write_frames
+        from plumbline.own_frames import check_tables, named, write_frames
         from plumbline.recipe import Recipe, own_tables, party_names
 
         _check_terms(terms, TrainingPlan().learner)
@@ -164,6 +166,8 @@ class Federation:
             folder.cleanup()
             raise
         federation._folder = folder
+        titles = zip(party_names(len(tables)), map(named, tables), strict=True)
+        federation._titles = {party: title for party, title in titles if title}
         return federation
 
     @classmethod
@@ -283,7 +287,7 @@ class Federation:
         from plumbline.notebook import NotebookFindings
 
         passive = sorted(name for name in self.processes.settings if role_of(name) is Role.PASSIVE)
-        return NotebookFindings.of(read_findings(self._records(), passive, "federation"))
+        return NotebookFindings.of(read_findings(self._records(), passive, "federation", titles=self._titles))
 
     def report(self, path: Path | str = "report.html") -> Path:
         """Judge the run and write the report as one page; returns where. Raises what ``findings`` does."""

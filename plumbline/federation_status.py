@@ -13,6 +13,7 @@ from plumbline.judge.summary import narrow_words
 from plumbline.terminal import shown
 from protos.v1 import active_pb2
 from services.common.agreement import SHARED, TrainingPlan
+from vfl.data.faults import counted
 from vfl.learning.score_quality import ScoreQuality
 
 
@@ -145,8 +146,7 @@ def status_lines(status: FederationStatus) -> list[str]:
         lines.append(f"{status.aligned_rows:,} records are aligned.")
     if status.protocol:
         lines.append(_protocol_line(status))
-    width = max((len(shown(party.name)) for party in status.parties), default=0)
-    lines += [_party_line(party, width) for party in status.parties]
+    lines += [_party_line(party) for party in status.parties]
     if (test := status.test) is not None:
         auc = "" if test.auc is None else f", AUC {test.auc:.4f}"
         lines.append(f"The model that answers: accuracy {test.accuracy:.4f}{auc} on {test.test_rows:,} test records.")
@@ -196,18 +196,19 @@ def _job_facts(stage: str, job: JobStatus) -> list[str]:
     return facts
 
 
-def _party_line(party: PartyStatus, width: int) -> str:
-    features = "" if party.feature_count is None else f"{party.feature_count:>4} features"
-    answers = {None: "", True: "answers", False: "does not answer"}[party.answers]
+def _party_line(party: PartyStatus) -> str:
     narrow = narrow_words(party.binary_features, party.byte_features)
-    return f"{shown(party.name):{width}}  {features:14}  {answers:{len('does not answer')}}  {narrow}".rstrip()
+    brings = f"brings {counted(party.feature_count or 0, 'feature')}" + (f" ({narrow})" if narrow else "")
+    answers = {None: "", True: "answers", False: "does not answer"}[party.answers]
+    told = (answers, "" if party.feature_count is None else brings)
+    return f"{shown(party.name)} {' and '.join(filter(None, told)) or 'is there'}."
 
 
 def _duration(seconds: float) -> str:
     """A duration in one unit: what is left is an estimate."""
     if seconds < 2 * _MINUTE:
-        return f"{seconds:.0f} s"
-    return f"{seconds / _MINUTE:.0f} min" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} h"
+        return counted(round(seconds), "second")
+    return f"{seconds / _MINUTE:.0f} minutes" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} hours"
 
 
 class StatusNews:

@@ -194,3 +194,12 @@ def duration_words(seconds: float) -> str:
         return f"{math.ceil(seconds)} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def span_words(low: float, high: float) -> str:
+    """Say between what something takes: ``4 to 11 s``, ``40 s to 2 min``, ``2 h 10 min to 6 h 2 min``."""
+    least, most = duration_words(low), duration_words(high)
+    if least == most:
+        return most
+    number, _, unit = least.partition(" ")
+    return f"{number if unit == most.partition(' ')[2] else least} to {most}"

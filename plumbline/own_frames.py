@@ -1,5 +1,6 @@
 """A person's data frames as files, which is how parties read their tables."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +10,13 @@ from services.common.settings import Settings
 from services.party.features import own_table
 from vfl.data import TableError
 from vfl.data.faults import Problems
+
+_MOST_LETTERS = 60
+
+
+def named(frame: pd.DataFrame) -> str:
+    """What a person calls a frame, fit for a file's name: ``frame.attrs["name"]``; empty where it has none."""
+    return re.sub(r"[^\w -]", "_", str(frame.attrs.get("name", "")))[:_MOST_LETTERS]
 
 
 def write_frames(frames: Sequence[pd.DataFrame], files: Sequence[Path]) -> None:

@@ -9,8 +9,7 @@ of least squares, as A^+ b meets them. Rassouli's half* is the posterior mean of
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import chi2
+from scipy.special import chdtrc, ndtri
 
 from attacks.bayes.prior import GaussianPrior, Posterior
 from vfl.arrays import BoolArray, FloatArray
@@ -59,7 +58,7 @@ class Conditioning:
     def contradicts(self, mean: FloatArray, sides: FloatArray) -> BoolArray:
         """Tell for which records the answers are all but impossible beforehand: (n,). Arguments as ``posterior``."""
         steps, coordinates = self._steps(mean, sides)
-        surprising = chi2.sf((coordinates**2).sum(axis=1), max(1, self.informed.shape[1])) < _UNLIKELY
+        surprising = chdtrc(max(1, self.informed.shape[1]), (coordinates**2).sum(axis=1)) < _UNLIKELY
         found: BoolArray = surprising | (np.abs(steps).max(axis=1, initial=0.0) > _STEP)
         return found
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import chi2
+from scipy.special import chdtrc, ndtr
 
 from attacks.bayes.frame import Frame, frame_of
 from attacks.bayes.moves import Target, Walkers, box_moves, slice_moves
@@ -178,7 +177,7 @@ def _of_group(
             walkers.informed = unboxed[draw]
         informed += walkers.informed / draws
         kept[draw] = target.frame.points(walkers.informed, walkers.uninformed, walkers.rows)
-    contradicted |= chi2.sf((informed**2).sum(axis=1), max(1, informed.shape[1])) < _UNLIKELY
+    contradicted |= chdtrc(max(1, informed.shape[1]), (informed**2).sum(axis=1)) < _UNLIKELY
     return (*_summary(kept, target.frame, generator, box=box), contradicted)
 
 

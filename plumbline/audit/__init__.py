@@ -28,7 +28,8 @@ def audit(
     It is what ``plumbline audit`` does, and leaves the same folder behind.
 
     Args:
-        active: the table of the party with the labels: a data frame, a file or a database URL.
+        active: the table of the party with the labels: a data frame, a file or a database URL. A file's name, or a
+            frame's ``attrs["name"]``, is what its party is called.
         passive: each passive party's, one or more.
         label: column of the labels in ``active``.
         id: column of the record ids in every table.
@@ -85,11 +86,13 @@ def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> tuple[l
     """Where each party reads its table, and whose are frames, which are written into ``folder``."""
     import pandas as pd
 
-    from plumbline.own_frames import write_frames
+    from plumbline.own_frames import named, write_frames
     from plumbline.recipe import party_names
 
-    paths = [folder / f"{name}.parquet" for name in party_names(len(tables))]
-    frames = {path: table for path, table in zip(paths, tables, strict=True) if isinstance(table, pd.DataFrame)}
-    write_frames(list(frames.values()), list(frames))
-    files = [str(path if path in frames else table) for path, table in zip(paths, tables, strict=True)]
-    return files, tuple(path.stem for path in frames)
+    of_parties = dict(zip(party_names(len(tables)), tables, strict=True))
+    frames = {party: table for party, table in of_parties.items() if isinstance(table, pd.DataFrame)}
+    paths = {party: folder / party / f"{named(frame) or party}.parquet" for party, frame in frames.items()}
+    for path in paths.values():
+        path.parent.mkdir()
+    write_frames(list(frames.values()), list(paths.values()))
+    return [str(paths.get(party, table)) for party, table in of_parties.items()], tuple(frames)

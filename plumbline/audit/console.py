@@ -119,7 +119,7 @@ def _print_ranked(console: Console, answer: Answer) -> None:
     _folded(table, "best attack", 20)
     for one in answer.columns[:_MOST_COLUMNS]:
         headline = at(one.levels)
-        name = f"{one.column} of {one.party}" if several else one.column
+        name = f"{one.column} of {answer.called(one.party)}" if several else one.column
         table.add_row(
             shown_text(name, _COLOURS[one.light]),
             *errors_words(one),

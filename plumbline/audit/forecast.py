@@ -1,41 +1,37 @@
-"""How long an audit will take: arithmetic on what single operations cost here, and how many a run has.
+"""How long an audit will take: how many operations a run has, times what each costs on a usual processor.
 
-The operations of Protocol 1 and of the alignment are counted. What costs Python and messages more than arithmetic is
-measured once and scaled by this machine's speed. ``docs/how-to/how-long.md`` compares forecasts with runs.
+Nothing is timed, so that the same tables have the same plan, however busy the machine is. The operations of the
+protocols and of the alignment are counted; what costs Python and messages more than arithmetic was measured once.
+``python -m scripts.forecast_check`` compares forecasts with runs, and ``docs/how-to/how-long.md`` has what came out.
 """
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
-import numpy as np
-
+from plumbline.job_progress import span_words
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
-from services.protocol1.arithmetic import Arithmetic, EngineArithmetic
 from services.protocol1.formats import CipherFormats
 from services.shared_layer.layer_messages import LayerSizes
 from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
-from vfl.arrays import FloatArray
 from vfl.cores import available_cores
-from vfl.crypto import CipherVector, PackingImpossible, PackingLayout, ciphertext_count, decrypt_integers
+from vfl.crypto import PackingImpossible
 from vfl.crypto.ciphers import spec_of
-from vfl.crypto.kernels.counts import product_cost
-from vfl.crypto.messages import MessageFormats, Messages
-from vfl.crypto.widths import ColumnFormats, ColumnWidths
-from vfl.data import PsiClient, PsiServer
+from vfl.crypto.kernels import best_kernel
+from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS, product_cost
+from vfl.crypto.messages import MessageFormats
+from vfl.crypto.widths import ColumnFormats
 
-_IDS = 128
-# Encryptions that are timed; a batch repeats their ciphertexts.
-_ENCRYPTIONS = 16
-# Of a product that is timed: enough that what is beside modular products doesn't count.
-_ROWS, _COLUMNS = 256, 24
-
-T = TypeVar("T")
+# Seconds of processor time on an x86-64 server of 2020: of a product modulo n**2 at 2,048 bits, in lanes, in limbs and
+# by gmpy2; of a key pair with its proofs; of an id.
+_IN_LANES, _IN_LIMBS, _PORTABLE = 1.2e-6, 4.2e-6, 7e-6
+_KEY = 0.25
+_BLINDED_ID, _REBLINDED_ID = 55e-6, 50e-6
+# A run takes between a share of what is foretold and so many times as much.
+_LEAST, _MOST = 0.6, 1.7
 
 
 @dataclass(frozen=True)
@@ -57,13 +53,13 @@ class CipherSeconds:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Seconds of single operations on this machine.
+    """Seconds of single operations, and the cores that they go over.
 
     Attributes:
         blinded_id: to map an id to the curve and put a key on it.
         reblinded_id: to put a second key on it.
         cores: that processes can share.
-        cipher: of operations under Paillier; None where no session would use it.
+        cipher: of operations under Paillier; None where nobody asks for them.
         workers: cores that one party's work goes over.
     """
 
@@ -74,30 +70,18 @@ class Calibration:
     workers: int = 1
 
 
-def calibrate(
-    agreement: Agreement,
-    *,
-    with_cipher: bool = True,
-    arithmetic: Arithmetic | None = None,
-    workers: int | None = None,
-) -> Calibration:
-    """Time the operations of a session of these terms.
-
-    Args:
-        agreement: the terms, with a batch size.
-        with_cipher: whether to time Paillier as well.
-        arithmetic: what computes ciphertexts; by default the best kernel there is.
-        workers: cores that a party is given; None for all there are.
-
-    Raises:
-        ValueError: for terms that no ciphertext fits.
-    """
-    blinded, reblinded = _seconds_per_id()
-    cores = available_cores()
-    calibration = Calibration(blinded, reblinded, cores, workers=min(workers or cores, cores))
-    if not with_cipher:
-        return calibration
-    return replace(calibration, cipher=_cipher_seconds(agreement, arithmetic or EngineArithmetic()))
+def usual_calibration(agreement: Agreement) -> Calibration:
+    """Say what operations of a session cost on a usual processor of this one's kind. Nothing is timed."""
+    longer, kernel, cores = agreement.plan.key_bits / 2048, best_kernel(), available_cores()
+    product = _IN_LANES if kernel.batch > 1 else _IN_LIMBS if kernel.releases_gil else _PORTABLE
+    product *= longer**1.75
+    cipher = CipherSeconds(
+        key=_KEY * longer**4,
+        encryption=ENCRYPT_PRODUCTS * product,
+        multiplication=product,
+        answer=(RERANDOMISE_PRODUCTS + DECRYPT_PRODUCTS) * product,
+    )
+    return Calibration(_BLINDED_ID, _REBLINDED_ID, cores, cipher, workers=cores)
 
 
 def products_of(formats: MessageFormats, rows: int, columns: ColumnFormats) -> int:
@@ -109,67 +93,8 @@ def products_of(formats: MessageFormats, rows: int, columns: ColumnFormats) -> i
     return product_cost(layout.ciphertexts_for(rows), columns.digits * layout.rows_per_ciphertext, horner_bits)
 
 
-def _seconds_per_id() -> tuple[float, float]:
-    ids = [f"calibration-{number}" for number in range(_IDS)]
-    client, server = PsiClient(ids, "calibration"), PsiServer(ids, "calibration")
-    setup = server.setup(_IDS)
-    blinded, chunks = _timed(lambda: list(setup.chunks))
-    reblinded, _ = _timed(lambda: client.receive_setup(replace(setup, chunks=chunks)))
-    return blinded / _IDS, reblinded / _IDS
-
-
-def _cipher_seconds(agreement: Agreement, arithmetic: Arithmetic) -> CipherSeconds:
-    """One exchange of the active party with a passive one, by itself, of a few ciphertexts and columns."""
-    me, peer = agreement.parties[0], agreement.parties[1]
-    rows, columns = min(agreement.plan.batch_size, _ROWS), agreement.residual_columns
-    formats = replace(CipherFormats(agreement).messages_of(me.name), widths=_few(me.widths))
-    key, private_key = _timed(lambda: arithmetic.new_key(agreement.plan.key_bits))
-    messages = arithmetic.messages(formats, private_key)
-    messages.encrypt(0, np.zeros((1, columns)))  # builds the owner's tables: once per key
-    encryption, residuals = _some_residuals(messages, formats.layout, rows, columns)
-    features = _features(formats.own, rows)
-    product, combination = _timed(lambda: messages.combine(0, peer.name, features, residuals))
-    answers = len(combination.encrypted.ciphertexts)
-    mask, question = _timed(lambda: messages.mask(0, peer.name, combination))
-    decrypt, _ = _timed(lambda: decrypt_integers(private_key, question.masked))
-    multiplication = product / products_of(formats, rows, formats.own)
-    return CipherSeconds(key, encryption, multiplication, (mask + decrypt) / answers)
-
-
-def _few(widths: ColumnWidths) -> ColumnWidths:
-    """Some columns of every width that there is."""
-    return ColumnWidths(*(min(count, _COLUMNS) for count in (widths.binary, widths.byte, widths.full)))
-
-
-def _some_residuals(
-    messages: Messages, layout: PackingLayout | None, rows: int, columns: int
-) -> tuple[float, CipherVector]:
-    """Seconds per encryption, and a batch whose ciphertexts repeat the few that were timed."""
-    count = ciphertext_count((rows, columns), layout)
-    per_row = max(count / rows, 1 / rows)
-    few = min(rows, max(1, round(_ENCRYPTIONS / per_row)))
-    draw = np.random.default_rng(1)
-    seconds, some = _timed(lambda: messages.encrypt(0, draw.uniform(-1, 1, (few, columns))))
-    repeated = tuple(some.ciphertexts[index % len(some.ciphertexts)] for index in range(count))
-    return seconds / len(some.ciphertexts), replace(some, ciphertexts=repeated, shape=(rows, columns))
-
-
-def _features(columns: ColumnFormats, rows: int) -> FloatArray:
-    """Whole numbers of every column's format."""
-    draw = np.random.default_rng(2)
-    made = [draw.integers(-one.offset, one.bound + 1, size=rows) for one in columns.each()]
-    return np.stack(made, axis=1).astype(np.float64)
-
-
-def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
-
-
-# What follows was measured where an id was blinded in this time: a slower machine takes longer by as much.
-_REFERENCE_ID = 55e-6
-_PROCESS_START = 3.0
+# What follows was measured where an id was blinded in that time: a slower machine takes longer by as much.
+_PROCESS_START = 2.0
 _STEP_MESSAGES = 0.006
 _EPOCH_MESSAGES = 0.04
 _JUDGE_PER_CELL = 6e-6
@@ -179,18 +104,41 @@ _CLEAR_SESSION = 0.03
 
 
 @dataclass(frozen=True)
+class Span:
+    """A range of seconds.
+
+    Attributes:
+        low: the least.
+        high: the most.
+    """
+
+    low: float
+    high: float
+
+    @classmethod
+    def about(cls, seconds: float) -> "Span":
+        """The range of what is foretold to take so many seconds."""
+        return cls(_LEAST * seconds, _MOST * seconds)
+
+    def __str__(self) -> str:
+        return span_words(self.low, self.high)
+
+
+@dataclass(frozen=True)
 class StageForecast:
     """One stage of a run.
 
     Attributes:
         name: what happens.
-        seconds: how long it will take.
+        seconds: how long it will take where this machine's cores are free.
         amount: how much of it there is, in words.
+        processor_seconds: what it takes of the processor, of all processes together.
     """
 
     name: str
     seconds: float
     amount: str
+    processor_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -205,8 +153,13 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """Of the whole run."""
+        """Of the whole run, where this machine's cores are free."""
         return sum(stage.seconds for stage in self.stages)
+
+    @property
+    def processor_seconds(self) -> float:
+        """Of the whole run and all of its processes: what a busy machine changes little."""
+        return sum(stage.processor_seconds for stage in self.stages)
 
 
 @dataclass(frozen=True)
@@ -246,12 +199,22 @@ class Workload:
 
 def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
     """Foretell a run under a cipher, ``paillier`` or ``plain``; for the first the calibration has its operations."""
-    speed = calibration.blinded_id / _REFERENCE_ID
+    # One core does one thing after the other: as long as that takes is what all cores take together.
+    alone = _stages(work, replace(calibration, cores=1, workers=1), cipher)
+    together = zip(_stages(work, calibration, cipher), alone, strict=True)
+    return Forecast(tuple(replace(stage, processor_seconds=one.seconds) for stage, one in together))
+
+
+def _stages(work: Workload, calibration: Calibration, cipher: str) -> list[StageForecast]:
+    speed = calibration.blinded_id / _BLINDED_ID
     plan = work.agreement.plan
     cells = work.attacked_records * work.passive_features * (len(work.attacks) + len(work.at_the_limit))
     attacking, ids = speed * sum(work.attacks.values()), " and ".join(f"{count:,}" for count in work.ids)
+    processes = len(work.ids) + 1
+    # The auditor's own counts as well.
+    rounds = math.ceil((processes + 1) / calibration.cores)
     stages = [
-        StageForecast("starting", speed * _PROCESS_START, f"{len(work.ids) + 1} processes"),
+        StageForecast("starting", speed * _PROCESS_START * rounds, f"{processes} processes"),
         StageForecast("aligning", alignment_seconds(work.ids, calibration), f"{ids} ids"),
     ]
     if work.steps and plan.shares_weights and not plan.family.spec.forwards:
@@ -267,7 +230,7 @@ def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
         seconds = speed * (trained + sum(work.at_the_limit.values()))
         stages.append(StageForecast("further sessions", seconds, amount))
     stages.append(StageForecast("judging", speed * (_REPORT + _JUDGE_PER_CELL * cells), "and the report"))
-    return Forecast(tuple(stages))
+    return stages
 
 
 def alignment_seconds(ids: Sequence[int], calibration: Calibration) -> float:
@@ -288,7 +251,7 @@ def alignment_seconds(ids: Sequence[int], calibration: Calibration) -> float:
 
 def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> float:
     """Seconds of all steps and epochs, keys included."""
-    speed = calibration.blinded_id / _REFERENCE_ID
+    speed = calibration.blinded_id / _BLINDED_ID
     peers = len(work.agreement.parties) - 1
     messages = work.steps * peers * _STEP_MESSAGES + work.agreement.plan.epochs * _EPOCH_MESSAGES
     if not spec_of(cipher).is_encrypted:
@@ -304,7 +267,7 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
 
 def prediction_seconds(records: int, calibration: Calibration) -> float:
     """Seconds of scores for so many records, asked for in bulk."""
-    return calibration.blinded_id / _REFERENCE_ID * records * _PREDICTED_RECORD
+    return calibration.blinded_id / _BLINDED_ID * records * _PREDICTED_RECORD
 
 
 def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:

@@ -3,18 +3,17 @@
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import attacks
 from attacks import Extent, Level, Scenario, spec_of
 from attacks.base import FEW_SECONDS, AttackSpec
 from attacks.registry import OF_ALL_SESSIONS, REGISTRY
-from plumbline.audit.forecast import Forecast, Workload, calibrate, forecast, training_seconds
+from plumbline.audit.forecast import Forecast, Span, Workload, forecast, training_seconds, usual_calibration
 from plumbline.audit.request import AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.audit.variants import Variant
-from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import labelled, load_attacks
 from services.common.agreement import Agreement, PartyDescription
@@ -279,14 +278,13 @@ def asked_cipher(cipher: str, given: Collection[str], *, shares_weights: bool = 
 
 
 def chosen_cipher(encrypted_seconds: float, plain_seconds: float) -> CipherChoice:
-    """Choose by how long training is thought to take under Paillier and in the clear."""
-    encrypted = duration_words(encrypted_seconds)
+    """Choose by how long training is thought to take under Paillier and in the clear on a usual processor."""
+    encrypted, plain = Span.about(encrypted_seconds), Span.about(plain_seconds)
     if encrypted_seconds < PATIENCE_SECONDS:
-        return CipherChoice(ENCRYPTED, f"training takes about {encrypted} under it.", is_asked=False)
+        return CipherChoice(ENCRYPTED, f"training takes {encrypted} under it.", is_asked=False)
     why = (
-        f"INSECURE: it trains in the clear, over the same services and messages, in about "
-        f"{duration_words(plain_seconds)}. Scores and gradients are those of encrypted training to 1e-6. "
-        f"--cipher paillier would train for about {encrypted}."
+        f"INSECURE: it trains in the clear, over the same services and messages, in {plain}. Scores and gradients are "
+        f"those of encrypted training to 1e-6. --cipher paillier would train for {encrypted}."
     )
     return CipherChoice(IN_THE_CLEAR, why, is_asked=False)
 
@@ -346,7 +344,7 @@ def _with_options(federation: FederationOptions) -> frozenset[str]:
 
 
 def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTables) -> AuditPlan:
-    """Decide what to run; times this machine for about a second.
+    """Decide what to run. It follows from what was asked for, the tables and the processor; nothing is timed.
 
     Args:
         request: what was asked for.
@@ -362,11 +360,10 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     proposed = own.plan()
     given = own.model_fields_set | LearnerCalls(proposed.family).terms().keys()
     asked = asked_cipher(proposed.cipher, given, shares_weights=_shares_weights(federation))
-    would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
-    calibration = calibrate(agreement, with_cipher=would_encrypt)
+    calibration = usual_calibration(agreement)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
-    if asked is None and calibration.cipher is not None:
+    if asked is None and agreement.plan.family.spec.trains:
         choice = chosen_cipher(*(training_seconds(work, calibration, cipher) for cipher in (ENCRYPTED, IN_THE_CLEAR)))
     scenario = replace(
         scenario_of(agreement, is_white_box=not adversary.black_box, is_encrypted=choice.is_encrypted),
@@ -497,6 +494,7 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "not_measured": list(plan.not_measured),
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
+        "processor_seconds": asdict(Span.about(round(plan.forecast.processor_seconds, 1))),
         "amounts": {stage.name: stage.amount for stage in plan.forecast.stages},
         "beside_seconds": {one.title: round(one.forecast.seconds, 1) for one in plan.beside},
     }

@@ -116,7 +116,10 @@ class TableOptions:
             return {}
         stems = [Path(table).stem for table in (self.active, *self.passive) if "://" not in table]
         names = party_names(1 + len(self.passive))
-        return dict(zip(names, stems, strict=True)) if len(set(stems)) == len(names) == len(stems) else {}
+        if len(set(stems)) != len(names) or len(stems) != len(names):
+            return {}
+        # A frame without a name of its own is in a file that is called as its party is.
+        return {party: stem for party, stem in zip(names, stems, strict=True) if stem != party}
 
     @property
     def party_settings(self) -> dict[str, dict[str, Any]]:

@@ -27,13 +27,13 @@ from plumbline.audit.configuration import FILE, ConfigurationError, read_configu
 from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
 from plumbline.audit.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
+from plumbline.audit.forecast import Span
 from plumbline.audit.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
-from plumbline.job_progress import RunProgress, duration_words, shown_progress
+from plumbline.job_progress import RunProgress, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
-from plumbline.report.page import write_report
 from services.common.durable import write_durably
 from services.common.settings import settings_of
 
@@ -136,6 +136,8 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
 
 def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
     """Write every number of the report as JSON, and the report; ``facts`` are those of config.json."""
+    from plumbline.report.page import write_report  # slow to import
+
     write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
     write_report(run.report, findings, dict(facts), run.parties)
 
@@ -164,13 +166,18 @@ def report_again(run: AuditFolder) -> Findings:
 
 def print_plan(console: Console, plan: AuditPlan) -> None:
     """Show what will run, under which cipher and why, and how long each stage takes."""
-    table = Table(title=f"The plan: about {duration_words(plan.forecast.seconds)} in all")
+    foretold = plan.forecast
+    table = Table(title=f"The plan: {Span.about(foretold.seconds)} in all, where the cores are free")
     table.add_column("stage", style="bold")
     table.add_column("of")
-    table.add_column("about", justify="right", no_wrap=True)
-    for stage in plan.forecast.stages:
-        table.add_row(stage.name, stage.amount, duration_words(stage.seconds))
+    table.add_column("takes", justify="right", no_wrap=True)
+    for stage in foretold.stages:
+        table.add_row(stage.name, stage.amount, str(Span.about(stage.seconds)))
     console.print(table)
+    console.print(
+        f"All processes together take {Span.about(foretold.processor_seconds)} of the processor, however busy it is.",
+        highlight=False,
+    )
     for sentence in plan_sentences(plan):
         console.print(Text(sentence, "bold red" if "INSECURE" in sentence else ""), highlight=False)
 
@@ -203,7 +210,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
         insecure = "" if variant.cipher.is_encrypted else " INSECURE: in the clear."
         yield (
             f"Beside it {variant.title}{''.join(amounts)}: a federation of its own, over the same tables, split and "
-            f"seeds: about {duration_words(variant.forecast.seconds)}.{insecure}"
+            f"seeds: {Span.about(variant.forecast.seconds)}.{insecure}"
         )
     if plan.request.federation.try_defences:
         most = most_trials(plan.request)
@@ -212,13 +219,13 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
         each = sum(stage.seconds for stage in plan.forecast.stages if stage.name != left)
         yield (
             f"If anything leaks, up to {most} defences are tried afterwards, each in a federation of its "
-            f"own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
+            f"own over the same tables, split and seeds, in the clear: {Span.about(each)} each."
         )
         replacing = any(spec_of(name).conduct != "listens" for name in adversary.attacks)
         if plan.cipher.is_encrypted and replacing:
             yield (
-                "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "
-                f"{duration_words(plan.forecast.seconds)} each."
+                "Where an attack on ciphertexts tells labels, they train under Paillier as well: "
+                f"{Span.about(plan.forecast.seconds)} each."
             )
     yield from plan.not_measured
 
@@ -227,5 +234,5 @@ def is_agreed(console: Console, plan: AuditPlan) -> bool:
     """Whether a run may begin: a long one is asked about where somebody can answer, unless the request says yes."""
     if plan.forecast.seconds <= LONG_SECONDS or plan.request.output.assume_yes or not console.is_interactive:
         return True
-    question = f"This takes about {duration_words(plan.forecast.seconds)}. Begin?"
+    question = f"This takes {Span.about(plan.forecast.seconds)}. Begin?"
     return Confirm.ask(question, console=console, default=True)

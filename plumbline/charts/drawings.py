@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plumbline.charts.axes import NUMBERS, Axis, Frame, Values, frame, number_words, padded, ticks
+from plumbline.charts.axes import NUMBERS, WHOLE, Axis, Frame, Values, frame, number_words, padded, ticks
 from plumbline.charts.marks import Anchor, Bar, Chart, Mark, Trace, Word
 from vfl.arrays import FloatArray
 
@@ -177,6 +177,26 @@ def lines(title: str, series: Sequence[Series], across: Axis, upward: Axis, *, h
     told = [f"{one.name}: from {words(one.y[0], 0.001)} to {words(one.y[-1], 0.001)}." for one in series if one.y]
     key = tuple((one.style, one.name) for one in series)
     return Chart(title, " ".join(told), WIDTH, height, tuple(marks), key)
+
+
+def loss_curve(epochs: Sequence[float], losses: Sequence[float], last: int, kept: float | None = None) -> Chart | None:
+    """Draw validation losses by epoch; None where there are fewer than two.
+
+    Args:
+        epochs: those that were validated, from 1.
+        losses: after each of them, in nats.
+        last: epoch at which the axis ends.
+        kept: the epoch whose weights are kept; None while nobody knows.
+    """
+    if len(losses) < 2:
+        return None
+    low, high = min(losses), max(losses)
+    margin = max(high - low, 1e-9) * 0.05
+    ends = (low - margin, high + margin)
+    series = [Series("validation loss", tuple(epochs), tuple(losses), "s1")]
+    if kept is not None:
+        series.append(Series(f"kept: epoch {kept:.0f}", (kept, kept), ends, "guess"))
+    return lines("Validation loss", series, Axis(1, last, "epoch", WHOLE), Axis(*ends, "nats"))
 
 
 def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float, float]] = ()) -> Chart:

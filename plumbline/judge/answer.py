@@ -76,6 +76,11 @@ class Answer:
         """All sentences in one line."""
         return " ".join(self.sentences)
 
+    def called(self, party: str) -> str:
+        """What a person calls a party beside others: its table's name; its own where nobody gave a title."""
+        title = next((one.title for one in self.parties if one.party == party), "")
+        return title if title and title != f"the {party} party" else party
+
     @property
     def largest_part(self) -> float | None:
         """The largest federation's part at the headline level, of columns and labels; None where none was measured.

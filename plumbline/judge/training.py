@@ -90,6 +90,7 @@ class TrainingFinding:
         details: the attack's own numbers.
         peers: names of the parties whose labels, features or products they are; empty when it was not done.
         so_far: of labels, the share that it had right by the end of each epoch.
+        told_so_far: of labels, the share that it had given an answer for by then.
         conduct: whether its party only listened, or replaced messages by its own.
         rarest: how well it finds the rarest class, where it says how likely each class is.
         control: what the messages tell and what any model of the columns tells, likewise.
@@ -108,6 +109,7 @@ class TrainingFinding:
     details: dict[str, Any] = field(default_factory=dict)
     peers: tuple[str, ...] = ()
     so_far: tuple[float, ...] = ()
+    told_so_far: tuple[float, ...] = ()
     conduct: Conduct = "listens"
     rarest: RarestLabel | None = None
     control: LabelControl | None = None
@@ -186,6 +188,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     return {
         **told,
         "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
+        "told_so_far": _so_far(found, found.labels[rows] >= 0, rows) if len(epochs) else (),
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
         "by_epoch": tuple(float(right[step_epoch == epoch].mean()) for epoch in epochs),
@@ -223,15 +226,18 @@ def rarest_label(probabilities: FloatArray, truth: IntArray) -> RarestLabel | No
     return RarestLabel(label, float(is_it.mean()), auc, top, float(is_it[first].mean()), chance)
 
 
-def _so_far(found: FoundLabels, is_right: BoolArray, rows: IntArray) -> tuple[float, ...]:
-    """Which share of ``rows`` was told rightly by the end of each epoch; what no step answered comes with the last."""
+def _so_far(found: FoundLabels, is_counted: BoolArray, rows: IntArray) -> tuple[float, ...]:
+    """Which share of ``rows`` was told by the end of each epoch and counts; what no step answered comes with the last.
+
+    Where answers that are right count, that is the share that was told rightly.
+    """
     epochs = np.unique(found.step_epoch)
     if not len(epochs):
         return ()
     first = np.full(len(found.labels), epochs[-1])
     answers = found.step_labels >= 0
     np.minimum.at(first, found.step_rows[answers], found.step_epoch[answers])
-    return tuple(float((is_right & (first[rows] <= epoch)).mean()) for epoch in epochs)
+    return tuple(float((is_counted & (first[rows] <= epoch)).mean()) for epoch in epochs)
 
 
 def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:

@@ -10,7 +10,18 @@ import numpy as np
 
 from attacks import LEVELS, Level
 from plumbline.charts.axes import WHOLE, Axis
-from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, percent_words, roc, share_bar, stacked
+from plumbline.charts.drawings import (
+    PERCENT,
+    Part,
+    Series,
+    Share,
+    lines,
+    loss_curve,
+    percent_words,
+    roc,
+    share_bar,
+    stacked,
+)
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
 from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own, read_words
@@ -122,23 +133,26 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
 # -- labels ------------------------------------------------------------------------------------------------------------
 
 
-def labels_by_epoch(training: Sequence[TrainingFinding]) -> Chart | None:
-    """Draw which share of labels each attack had right after each epoch, beside guessing; None without any."""
+def labels_by_epoch(training: Sequence[TrainingFinding]) -> list[Chart]:
+    """Draw what share of labels each attack had told after each epoch, and of those apart, how many rightly."""
     followed = [one for one in training if one.so_far][:_MOST_LINES]
     if not followed:
-        return None
-    last = max(len(one.so_far) for one in followed)
+        return []
+    last = max(2, *(len(one.so_far) for one in followed))
     guess = max((1 - at(one.levels).e0 for one in followed if one.levels), default=None)
-    series = [
-        Series(
-            f"{one.attack} by {one.party}", tuple(map(float, range(1, len(one.so_far) + 1))), one.so_far, f"s{number}"
-        )
-        for number, one in enumerate(followed, start=1)
-    ]
-    across = Axis(1, max(2, last), "epoch", WHOLE)
-    if guess is not None:
-        series.append(Series("guessing the most frequent class", (1.0, float(max(2, last))), (guess, guess), "guess"))
-    return lines("Labels told right so far, by epoch", series, across, Axis(0, 1, values=PERCENT), height=170)
+    told, right = list[Series](), list[Series]()
+    for number, one in enumerate(followed, start=1):
+        name, shares = f"{one.attack} by {one.party}", one.told_so_far or one.so_far
+        told.append(Series(name, tuple(map(float, range(1, len(shares) + 1))), shares, f"s{number}"))
+        epochs = [epoch for epoch, share in enumerate(shares) if share]
+        of_told = tuple(one.so_far[epoch] / shares[epoch] for epoch in epochs)
+        if epochs:
+            right.append(Series(name, tuple(epoch + 1.0 for epoch in epochs), of_told, f"s{number}"))
+    if right and guess is not None:
+        right.append(Series("guessing the most frequent class", (1.0, float(last)), (guess, guess), "guess"))
+    titles = {"Labels told so far, by epoch": told, "Of those told, right": right}
+    across, upward = Axis(1, last, "epoch", WHOLE), Axis(0, 1, values=PERCENT)
+    return [lines(title, series, across, upward, height=150) for title, series in titles.items() if series]
 
 
 @dataclass(frozen=True)
@@ -284,6 +298,7 @@ def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folde
 def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> dict[str, Any]:
     summary, columns = findings.summary, findings.answer.columns
     passive = [party.name for party in summary.parties[1:]]
+    validated = [one for one in summary.epochs if math.isfinite(one.validation_loss)]
     evidence = {one.answer: one for one in read_evidence(folder, columns, passive)}
     return {
         "findings": findings,
@@ -293,7 +308,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "insecure": [text for text in summary.warnings if text.startswith("INSECURE")],
         "others": [text for text in summary.warnings if not text.startswith("INSECURE")],
         "levels": ranked_levels(findings),
-        "labels_chart": labels_by_epoch(findings.training),
+        "labels_charts": labels_by_epoch(findings.training),
         "cheapest": recommended(findings.trials),
         "then_how": then_how(findings.variants),
         "beside": rows_of(findings.variants) if findings.variants else [],
@@ -303,7 +318,12 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "curves": label_curves(folder, findings),
         "ledger": ledger(summary, facts),
         "columns_seen": {party.name: seen_words(party) for party in summary.parties},
-        "loss_chart": _loss_chart(summary),
+        "loss_chart": loss_curve(
+            [one.epoch + 1.0 for one in validated],
+            [one.validation_loss for one in validated],
+            len(summary.epochs),
+            summary.kept_epoch + 1.0,
+        ),
         "stage_chart": _stage_chart(summary),
         "settings": summary.agreement.plan.terms,
         # What was asked for, without what was left as it is.
@@ -327,23 +347,6 @@ def _listed(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={one}" for key, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
-
-
-def _loss_chart(summary: RunSummary) -> Chart | None:
-    validated = [epoch for epoch in summary.epochs if math.isfinite(epoch.validation_loss)]
-    if len(validated) < 2:
-        return None
-    losses = tuple(epoch.validation_loss for epoch in validated)
-    epochs = tuple(float(epoch.epoch + 1) for epoch in validated)
-    kept = float(summary.kept_epoch + 1)
-    low, high = min(losses), max(losses)
-    margin = max(high - low, 1e-9) * 0.05
-    across, upward = Axis(1, len(summary.epochs), "epoch", WHOLE), Axis(low - margin, high + margin, "nats")
-    series = [
-        Series("validation loss", epochs, losses, "s1"),
-        Series(f"kept: epoch {kept:.0f}", (kept, kept), (low - margin, high + margin), "guess"),
-    ]
-    return lines("Validation loss", series, across, upward)
 
 
 def _stage_chart(summary: RunSummary) -> Chart | None:

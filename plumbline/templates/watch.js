@@ -1,28 +1,27 @@
 "use strict";
-// Shows status.json as it changes, and loads the page again when there is another report.
+// Shows what changes of this page as it changes, and loads it again when there is another report.
 (() => {
   const live = document.getElementById("live");
   if (live.dataset.over === "yes") return;
 
-  const fill = (name, lines) => {
-    const list = document.getElementById(name);
-    const shown = [...list.children].map((item) => item.textContent);
-    if (shown.join("\n") === lines.join("\n")) return;
-    list.replaceChildren(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
-    list.hidden = lines.length === 0;
-  };
-
   const look = async () => {
+    let now;
     try {
-      const status = await (await fetch("status.json", { cache: "no-store" })).json();
-      if (String(status.reports) !== live.dataset.reports) return location.reload();
-      fill("lines", status.lines);
-      fill("trouble", status.trouble);
-      if (status.is_over) return undefined;
+      const page = await (await fetch("index.html", { cache: "no-store" })).text();
+      now = new DOMParser().parseFromString(page, "text/html").getElementById("live");
     } catch {
-      fill("trouble", ["The page server does not answer. Is `docker compose up` still running?"]);
+      const trouble = document.getElementById("trouble");
+      const words = "The page server does not answer. Is `docker compose up` still running?";
+      trouble.replaceChildren(Object.assign(document.createElement("li"), { textContent: words }));
+      trouble.hidden = false;
+      return setTimeout(look, 1000);
     }
-    return setTimeout(look, 1000);
+    if (now.dataset.reports !== live.dataset.reports) return location.reload();
+    for (const part of live.children) {
+      const next = now.querySelector(`#${part.id}`);
+      if (part.innerHTML !== next.innerHTML) part.replaceChildren(...next.childNodes);
+    }
+    return now.dataset.over === "yes" ? undefined : setTimeout(look, 1000);
   };
   look();
 })();

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from attacks import PassiveMoments
 from services.common import limits
 from services.common.durable import write_durably
 from services.common.settings import SettingsError
+from services.common.value_faults import error_words
 
 # No feature is beyond it.
 _LARGEST = 2.0**limits.FEATURE_INTEGER_BITS
@@ -58,7 +59,7 @@ def read_moments(path: Path) -> PassiveMoments:
         )
         _check(moments)
     except (OSError, ValueError, OverflowError) as error:
-        raise SettingsError(f"{path} tells no prior knowledge ({_first_line(error)}). {_REMEDY}") from error
+        raise SettingsError(f"{path} tells no prior knowledge ({error_words(error)}). {_REMEDY}") from error
     return moments
 
 
@@ -102,10 +103,3 @@ def _as_lists(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_as_lists(one) for one in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _first_line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first["loc"] else str(first["msg"])
-    return str(getattr(error, "strerror", None) or error).splitlines()[0]

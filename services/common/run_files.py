@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json, to_json
 
+from services.common.value_faults import fault_words
 from services.common.words import escaped
 
 AGAIN = "Run it again, into a new folder."
@@ -110,7 +111,7 @@ def parsed(kind: Any, content: Any, path: Path, again: str = AGAIN) -> Any:
         first = error.errors(include_input=False, include_url=False)[0]
         place = escaped(".".join(str(part) for part in first["loc"]), _MOST_SAID)
         at = f" at {place}" if place else ""
-        raise RunFolderError(f"{path} is broken{at}: {escaped(first['msg'], _MOST_SAID)}. {again}") from error
+        raise RunFolderError(f"{path} is broken{at}: {escaped(fault_words(first), _MOST_SAID)}. {again}") from error
     except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} is broken: {escaped(str(error), _MOST_SAID)}. {again}") from error
 

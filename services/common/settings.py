@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -27,6 +26,7 @@ from services.common.setting_texts import (
     listed_labels,
     pairs,
 )
+from services.common.value_faults import fault_words
 from vfl.crypto import ciphers
 from vfl.data.columns import ENCODINGS, Encoding
 from vfl.data.table_limits import TableLimits
@@ -477,12 +477,6 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         place = PREFIX + str(first["loc"][0]).upper() + ": " if first["loc"] else "Settings: "
-        words = _words_of(first)
+        is_own = first["type"] == "value_error"
+        words = fault_words(first) + ("" if is_own else f", got {first['input']!r}")
         raise SettingsError(f"{place}{words}" + ("" if words.endswith(("?", ".")) else ".")) from error
-
-
-def _words_of(error: ErrorDetails) -> str:
-    """What is wrong with a value, in the words of its own check or, with the value, in pydantic's."""
-    if error["type"] == "value_error":
-        return error["msg"].removeprefix("Value error, ")
-    return f"{error['msg'][0].lower()}{error['msg'][1:]}, got {error['input']!r}"

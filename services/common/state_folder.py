@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from services.common.durable import make_folder, write_durably
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
+from services.common.value_faults import error_words
 
 _log = logging.getLogger(__name__)
 
@@ -243,7 +244,7 @@ def owner_of(folder: Path) -> Identity:
 
 def broken(what: str, error: Exception | None = None) -> StateError:
     """The error of a file that can't be read, with the first line of why."""
-    why = f" ({(str(error).splitlines() or [type(error).__name__])[0]})" if error is not None else ""
+    why = f" ({error_words(error)})" if error is not None else ""
     return StateError(
         f"{what} is broken{why}: put the folder back from a copy, or forget it with `plumbline state clear` and train "
         "again."

@@ -6,7 +6,6 @@ from plumbline.audit.forecast import (
     Calibration,
     Workload,
     alignment_seconds,
-    calibrate,
     prediction_seconds,
     step_seconds,
     training_seconds,
@@ -15,6 +14,7 @@ from plumbline.recipe import party_names
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocol1.arithmetic import EngineArithmetic
 from services.protocol1.default_batch import with_batch_size
+from studies.speed.timed_operations import timed_calibration
 from vfl.crypto.engine import Engine
 from vfl.crypto.kernels import kernel_named
 
@@ -126,7 +126,7 @@ def estimate(asked: EstimateAsked) -> Estimate:
     """Foretell a federation after timing this machine for about a second. Raises ValueError for what can't work."""
     arithmetic = EngineArithmetic(Engine(kernel_named(asked.kernel)))
     agreement = asked.agreement
-    calibration = calibrate(agreement, arithmetic=arithmetic, workers=asked.workers)
+    calibration = timed_calibration(agreement, arithmetic, asked.workers)
     return estimated(asked, agreement, calibration, arithmetic.engine.kernel.name)
 
 

@@ -1,5 +1,6 @@
 """The report of an audit in every look: of two parties, of three with defences, of 50 columns with hostile names."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,15 @@ def report_of(case: str, folder: Path) -> Path:
 def test_nothing_is_wrong_with_a_report(browser: "Browser", folder: Path, case: str, look: Look) -> None:
     problems = problems_of(browser, report_of(case, folder), look)
     assert not problems, "\n".join(problems[:20])
+
+
+def test_a_report_is_a_few_pages_of_paper_and_no_table_of_attacks_is_cut(browser: "Browser", folder: Path) -> None:
+    with visited(browser, report_of("two", folder), Look("a laptop", 1280)) as visit:
+        for name in ("Attacks on predictions", "Map of columns and attacks"):
+            table = visit.page.get_by_role("region", name=name)
+            assert table.evaluate("one => one.scrollWidth <= one.clientWidth"), name
+        printed = visit.page.pdf(format="A4", margin={"top": "1cm", "bottom": "1cm", "left": "1cm", "right": "1cm"})
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 8
 
 
 def test_names_of_columns_are_words_and_no_markup(browser: "Browser", folder: Path) -> None:

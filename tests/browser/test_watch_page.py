@@ -10,6 +10,7 @@ import pytest
 
 from plumbline.audit.watching.observer import RunEntry, WatchPages
 from plumbline.audit.watching.page_server import page_server
+from plumbline.federation_status import JobStatus
 from tests.harness.pages import LOOKS, Look, problems_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-LINES = ["training: step 120 of 400, epoch 3 of 10, about 27 s left", "active         16 features"]
+LINES = ["training: step 120 of 400, epoch 3 of 10, about 27 seconds left", "passive answers and brings 15 features."]
+JOB, LOSSES = JobStatus(120, 400, 2, 10, 0.52), {1: 0.61, 2: 0.52}
 TROUBLE = ["INSECURE: <script>document.title = 'no'</script> 512-bit keys."]
 
 
@@ -42,11 +44,15 @@ def test_what_changes_is_shown_and_a_new_report_appears(page: "Page", pages: Wat
     page.on("console", lambda one: said.append(one.text))
     pages.show(LINES)
     page.goto("/")
+    assert page.locator("progress").count() == page.locator("svg.chart").count() == 0
     assert page.locator("#lines li").all_inner_texts()[0] == LINES[0]
     assert page.locator("#trouble").is_hidden()
     pages.show(["testing"], TROUBLE)
     page.get_by_text("testing").wait_for()
     page.get_by_text("512-bit keys").wait_for()
+    pages.show(LINES, TROUBLE, job=JOB, losses=LOSSES)
+    page.locator("svg.chart").wait_for()
+    assert page.locator("progress").get_attribute("value") == "120"
     assert page.title() == "Plumbline: a federation at work"
     pages.report_of("0123456789").write_text("<!doctype html><title>The report</title><p>Read me.</p>")
     pages.add("0123456789", RunEntry("01234567", "2026-01-01T10:00:00+00:00", "Nothing leaked.", "green", 0.93))
@@ -61,5 +67,5 @@ def test_what_changes_is_shown_and_a_new_report_appears(page: "Page", pages: Wat
 def test_the_page_is_read_at_every_size(browser: "Browser", pages: WatchPages, tmp_path: Path, look: Look) -> None:
     # Over, so that the file asks nobody.
     pages.add("0123456789", RunEntry("01234567", "2026-01-01T10:00:00+00:00", "One column leaks. " * 9, "red", 0.93))
-    pages.show(LINES, TROUBLE, is_over=True)
+    pages.show(LINES, TROUBLE, is_over=True, job=JOB, losses=LOSSES)
     assert problems_of(browser, tmp_path / "index.html", look) == []

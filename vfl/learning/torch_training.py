@@ -4,22 +4,27 @@ It sees every party's features at once, so it exists for experiments only. Nothi
 torch: import this module by its own name, `vfl.learning` doesn't offer it.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import get_args
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import numpy as np
-import torch
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 
-Layers = list[tuple[torch.Tensor, torch.Tensor]]
+if TYPE_CHECKING:
+    import torch
+else:
+    from vfl.learning import lazy_torch as torch
+
+Layers: TypeAlias = "list[tuple[torch.Tensor, torch.Tensor]]"
 
 _VALIDATION_FRACTION = 0.2
-_ACTIVATIONS = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu}
 
 
 def as_tensor(values: FloatArray | IntArray) -> torch.Tensor:
@@ -40,7 +45,7 @@ def dense_network(layers: Layers, activation: Activation) -> DenseNetwork:
 
 def torch_partial_scores(layers: Layers, activation: Activation, features: torch.Tensor) -> torch.Tensor:
     """Compute `DenseNetwork.partial_scores` in torch, differentiable: (n, inputs) in, (n, k) logits out."""
-    activate = _ACTIVATIONS[activation]
+    activate = getattr(torch, activation)
     values = features
     for weight, bias in layers[:-1]:
         values = activate(torch.addmm(bias, values, weight))

@@ -12,8 +12,8 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from plumbline.audit.folder import versions
+from plumbline.charts.drawings import loss_curve
+from plumbline.charts.marks import Chart
 from plumbline.federation import Federation, FederationFailed
-from plumbline.federation_status import FederationStatus, StatusNews, status_lines, trouble_lines
+from plumbline.federation_status import FederationStatus, JobStatus, StatusNews, status_lines, trouble_lines
 from plumbline.report.html import template
 from services.adversary.load import load_attacks
 from services.common.durable import make_folder, write_durably
@@ -47,12 +49,23 @@ class Standing:
         trouble: what failed, or is unprotected.
         is_over: whether nothing changes any more until the auditor starts again.
         reports: how many there are: another number makes an open page load again.
+        job: how far the job at work is; None without one.
+        losses: validation losses that were seen, by epoch from 1.
     """
 
     lines: tuple[str, ...]
     trouble: tuple[str, ...] = ()
     is_over: bool = False
     reports: int = 0
+    job: JobStatus | None = None
+    losses: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def chart(self) -> Chart | None:
+        """The losses as a curve; None before there are two."""
+        epochs = sorted(self.losses)
+        last = max(self.job.epochs_planned if self.job else 0, *epochs, 2)
+        return loss_curve(epochs, [self.losses[epoch] for epoch in epochs], last)
 
 
 @dataclass(frozen=True)
@@ -72,6 +85,15 @@ class RunEntry:
     sentence: str
     light: str
     accuracy: float | None
+
+    @property
+    def day(self) -> str:
+        """When its report was written, in words; as it stands where it is no time."""
+        try:
+            when = datetime.fromisoformat(self.written)
+        except ValueError:
+            return self.written
+        return f"{when.day} {when:%B %Y, %H:%M}"
 
 
 def _entry(file: Path) -> RunEntry | None:
@@ -118,10 +140,18 @@ class WatchPages:
         entries = map(_entry, (self._folder / "runs").glob(f"*/{_RUN}"))
         return sorted((one for one in entries if one is not None), key=lambda one: one.written)[::-1]
 
-    def show(self, lines: Sequence[str], trouble: Sequence[str] = (), *, is_over: bool = False) -> None:
+    def show(
+        self,
+        lines: Sequence[str],
+        trouble: Sequence[str] = (),
+        *,
+        is_over: bool = False,
+        job: JobStatus | None = None,
+        losses: Mapping[int, float] | None = None,
+    ) -> None:
         """Show what the federation is at; the list of runs goes with it."""
         runs = self.runs()
-        standing = Standing(tuple(lines), tuple(trouble), is_over, len(runs))
+        standing = Standing(tuple(lines), tuple(trouble), is_over, len(runs), job, dict(losses or {}))
         if standing == self._shown:
             return
         # The page first: who loads it again finds the list that the status counts.
@@ -171,7 +201,7 @@ def watched(
     Raises:
         ObservationFailed: when the job failed.
     """
-    news, began = StatusNews(clock), math.inf
+    news, began, losses = StatusNews(clock), math.inf, dict[int, float]()
     for found in _looks(federation):
         if isinstance(found, str):
             pages.show([found])
@@ -184,7 +214,9 @@ def watched(
             raise ObservationFailed(f"The job failed: {found.failure}")
         if found.job is not None:
             began = min(began, clock())
-        pages.show(status_lines(found), trouble_lines(found))
+            if found.job.validation_loss is not None:
+                losses[found.job.epochs_done] = found.job.validation_loss
+        pages.show(status_lines(found), trouble_lines(found), job=found.job, losses=losses)
     raise AssertionError("looks never end")
 
 

@@ -86,6 +86,6 @@ def test_too_few_equations_and_a_passive_party_are_told_why() -> None:
     narrow = tuple(replace(one, matrix=one.matrix[:, :5], sums=one.sums[:5]) for one in noisy.active.equations)
     found = AveragedProducts().attack(replace(noisy.active, equations=narrow))
     assert not found.products
-    assert "10 rows but 5 equations" in found.reason
+    assert "10 records in a step and 5 sums about them" in found.reason
     with pytest.raises(ViewError, match="party with the labels"):
         AveragedProducts().attack(noisy.passive)

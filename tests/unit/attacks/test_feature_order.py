@@ -190,7 +190,7 @@ def test_missing_steps_cost_the_moves_across_them_only() -> None:
 def test_too_few_equations() -> None:
     run = planted(parties=(6, 1))
     found = FeatureOrder().attack(view_of(run, 0))
-    assert found.reason.endswith("8 rows but 7 equations (s > D), rank 7.")
+    assert found.reason.endswith("8 records in a step and 7 sums about them, fewer than there are records.")
     assert found.features["party-1"].reason == found.reason
     assert (found.features["party-1"].sets == NO_SET).all()
 

@@ -50,7 +50,7 @@ def test_sums_with_as_many_columns_as_rows_tell_the_signals() -> None:
     found = GradientDirection().attack(knowing(run.passive(), labels, 0))
     assert (found.labels == labels).mean() >= 0.98
     larger = GradientDirection().attack(network_run(blocks, labels, epochs=1).passive())
-    assert larger.reason.startswith("Not possible: 64 rows but 10 equations")
+    assert larger.reason.startswith("Not possible: 64 records in a step and 10 sums")
     assert (larger.labels == UNRESOLVED).all()
 
 

@@ -88,7 +88,7 @@ def test_only_the_first_batch_is_told_and_it_is_said_what_stops_the_others() -> 
     np.testing.assert_array_equal(first.labels, run.labels[first.rows])
     for step in later:
         assert step.method == "none"
-        assert step.reason.startswith("party-0: Not possible: 52 rows but 13 equations (s > D), rank 13.")
+        assert step.reason.startswith("party-0: Not possible: 52 records in a step and 13 sums about them, fewer")
         assert "weights have moved since they were zero" in step.reason
     assert len(found.unresolved) == 104
 
@@ -116,7 +116,8 @@ def test_noise_on_residuals_is_named_as_what_stops_the_search() -> None:
     noisy = replace(view.equations[0], sums=view.equations[0].sums + 0.3)
     found = LabelRecovery().attack(replace(view, equations=(noisy,)))
     assert (
-        "39 signs are open, and the sums hold more than labels: noise was added, or weights have moved" in found.reason
+        "39 labels stay open, and the sums hold more than labels: noise was added, or weights have moved"
+        in found.reason
     )
 
 

@@ -68,9 +68,9 @@ SERVING = replace(TRAINING, stage="serving", obstacle="", job=None, test=ScoreQu
 def test_before_a_job_there_is_who_answers() -> None:
     assert status_lines(IDLE) == [
         "idle",
-        "active",
-        f"laboratory {'':16}  answers",
-        f"coordinator{'':16}  does not answer",
+        "active is there.",
+        "laboratory answers.",
+        "coordinator does not answer.",
     ]
     assert trouble_lines(IDLE) == [IDLE.obstacle]
 
@@ -78,16 +78,16 @@ def test_before_a_job_there_is_who_answers() -> None:
 def test_a_party_says_how_many_of_its_columns_are_narrow() -> None:
     parties = (PartyStatus("active", 13, None, 4, 8), PartyStatus("laboratory", 8, True, 8))
     assert status_lines(replace(TRAINING, parties=parties))[2:] == [
-        "active        13 features                    4 binary, 8 byte",
-        "laboratory     8 features   answers          8 binary",
+        "active brings 13 features (4 binary, 8 byte).",
+        "laboratory answers and brings 8 features (8 binary).",
     ]
 
 
 def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
     assert status_lines(TRAINING)[:3] == [
-        "training: step 120 of 400, epoch 3 of 10, validation loss 0.6123, about 27 s left",
+        "training: step 120 of 400, epoch 3 of 10, validation loss 0.6123, about 27 seconds left",
         "12,535 records are aligned.",
-        "active         13 features",
+        "active brings 13 features.",
     ]
     # That no model answers yet is no trouble; that the one from before can't is.
     assert trouble_lines(TRAINING) == []
@@ -98,7 +98,7 @@ def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
 def test_each_stage_counts_what_it_is_made_of() -> None:
     attacking = replace(TRAINING, stage="attacking", job=JobStatus(1, 14, 10, 10, 0.5, 75.0, "rcc2"))
     assert status_lines(attacking)[0] == (
-        "attacking: attack 1 of 14, rcc2 is at work, validation loss 0.5000, about 75 s left"
+        "attacking: attack 1 of 14, rcc2 is at work, validation loss 0.5000, about 75 seconds left"
     )
     aligning = replace(TRAINING, stage="aligning", job=JobStatus(2_000, 40_000))
     assert status_lines(aligning)[0] == "aligning: id 2,000 of 40,000"
@@ -131,7 +131,8 @@ def test_a_model_says_what_it_is_worth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0 s"), (119, "119 s"), (121, "2 min"), (3_600, "60 min"), (9e3, "2.5 h")]
+    ("seconds", "words"),
+    [(1, "1 second"), (119, "119 seconds"), (121, "2 minutes"), (3_600, "60 minutes"), (9e3, "2.5 hours")],
 )
 def test_what_is_left_has_one_unit(seconds: float, words: str) -> None:
     assert TRAINING.job is not None
@@ -175,6 +176,6 @@ def test_only_what_is_new_is_told_and_steps_from_time_to_time() -> None:
     gone = replace(SERVING, parties=(*SERVING.parties[:1], PartyStatus("laboratory", 8, False), *SERVING.parties[2:]))
     told = news.of(SERVING)
     assert told == ["serving", status_lines(SERVING)[-1]]
-    assert news.of(gone) == ["laboratory      8 features   does not answer"]
+    assert news.of(gone) == ["laboratory does not answer and brings 8 features."]
     now[0] = 1_000
     assert news.of(gone) == []

@@ -88,6 +88,9 @@ def test_parties_are_called_by_their_tables_where_these_tell_them_apart() -> Non
         return AuditRequest.of(active=active, passive=passive, label="y").tables.titles
 
     assert titles("data/bank.csv", "fintech.parquet") == {"active": "bank", "passive": "fintech"}
+    assert titles("bank.csv", "a/shop.csv", "b/telecom.csv")["passive-2"] == "telecom"
+    # Frames of a notebook, the second with a name of its own.
+    assert titles("x/active/active.parquet", "x/passive/fintech.parquet") == {"passive": "fintech"}
     assert titles("a/table.csv", "b/table.csv") == {}
     assert titles("bank.csv", "postgresql://host/base?table=t") == {}
     assert AuditRequest.of(data="wine").tables.titles == {}

@@ -2,7 +2,7 @@
 
 import secrets
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks import Extent
+from plumbline.audit import forecast as module
 from plumbline.audit.forecast import (
     Calibration,
     CipherSeconds,
+    Span,
     Workload,
     alignment_seconds,
-    calibrate,
     forecast,
     layer_step_seconds,
     products_of,
@@ -24,6 +25,7 @@ from plumbline.audit.forecast import (
     sharing_stage,
     step_seconds,
     training_seconds,
+    usual_calibration,
 )
 from plumbline.audit.plan import attack_seconds
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
@@ -151,15 +153,38 @@ def test_what_is_not_done_takes_no_time() -> None:
     assert [stage.name for stage in installed.stages] == ["starting", "aligning", "judging"]
 
 
-@pytest.mark.parametrize("packing", [True, False])
-@pytest.mark.parametrize("features", [(3, 1), (2, 40)])
-def test_a_calibration_times_every_operation_of_a_session(features: tuple[int, ...], packing: bool) -> None:
-    agreement = terms(rows=60, features=features, batch_size=30, key_bits=512, packing=packing)
-    found = calibrate(with_widths(agreement, binary=1, byte=1), workers=1000)
-    assert found.cipher is not None
-    assert min(found.blinded_id, found.reblinded_id, *vars(found.cipher).values()) > 0
-    assert 1 <= found.workers <= found.cores
-    assert calibrate(agreement, with_cipher=False).cipher is None
+def test_what_all_processes_take_of_the_processor_is_what_one_core_would() -> None:
+    agreement = terms(features=(8, 8, 8))
+    two, eight = (forecast(work(agreement), replace(REFERENCE, cores=cores), "paillier") for cores in (2, 8))
+    one = forecast(work(agreement), replace(REFERENCE, cores=1), "paillier")
+    assert one.seconds == pytest.approx(one.processor_seconds)
+    assert two.processor_seconds == eight.processor_seconds == one.processor_seconds
+    assert eight.seconds < two.seconds < one.seconds
+
+
+def test_a_usual_processor_takes_less_the_more_it_can_and_more_for_longer_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Kind:
+        batch: int
+        releases_gil: bool
+
+    def products(kind: Kind, key_bits: int = 2048) -> float:
+        monkeypatch.setattr(module, "best_kernel", lambda: kind)
+        found = usual_calibration(terms(key_bits=key_bits))
+        assert found.cipher is not None
+        return found.cipher.multiplication
+
+    lanes, limbs, portable = Kind(8, True), Kind(1, True), Kind(1, False)
+    assert products(lanes) < products(limbs) < products(portable)
+    assert 1.8 < products(limbs, 3072) / products(limbs) < 2.3
+
+
+@given(seconds=st.floats(0, 1e6), factor=st.floats(1, 10))
+def test_a_range_holds_what_is_foretold_and_grows_with_it(seconds: float, factor: float) -> None:
+    small, large = Span.about(seconds), Span.about(factor * seconds)
+    assert small.low <= seconds <= small.high
+    assert small.low <= large.low
+    assert small.high <= large.high
 
 
 @pytest.mark.parametrize(("features", "megabytes"), [(12, 104), (100, 735)])

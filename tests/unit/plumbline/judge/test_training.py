@@ -50,6 +50,7 @@ def test_labels_told_some_in_each_epoch_add_up(tmp_path: Path) -> None:
     arrays["labels"][3:] = -1
     found = judged(tmp_path, "labels", arrays)
     assert (found.by_epoch, found.so_far, found.success) == ((0.25, 0.5), (0.25, 0.75), 0.75)
+    assert found.told_so_far == (0.25, 0.75)
 
 
 def test_labels_are_scored_over_the_rows_that_steps_had_and_by_epoch(tmp_path: Path) -> None:
@@ -63,6 +64,7 @@ def test_labels_are_scored_over_the_rows_that_steps_had_and_by_epoch(tmp_path: P
     # Row 4 took part in no step; row 2 is wrong and row 3 has no answer.
     assert (found.success, found.resolved, found.by_epoch) == (0.5, 0.75, (0.5, 0.5))
     assert found.so_far == (0.5, 0.5)
+    assert found.told_so_far == (0.75, 0.75)
     assert found.facts == "rank: 3"
     # Two of four are in class 1, as named at random; row 3 is guessed: class 0 is as frequent, and right.
     nothing, marginals = found.levels[:2]

@@ -74,15 +74,21 @@ def test_no_part_is_said_in_words() -> None:
     assert share_words(LevelVerdict("marginals", "its mean", 0.1)) == "not measured"
 
 
-def test_labels_by_epoch_have_the_best_guess_drawn_across() -> None:
+def test_labels_that_are_told_and_those_of_them_that_are_right_are_drawn_apart() -> None:
     levels_of = (LevelVerdict("nothing", "any", 0.5), LevelVerdict("marginals", "most frequent", 0.4))
     followed = TrainingFinding(
-        *("label_recovery", "passive", "", 0.1, "labels", 0.7, 1.0, (0.6, 0.7)), levels_of, so_far=(0.6, 0.7)
+        *("label_recovery", "passive", "", 0.1, "labels", 0.7, 1.0, (0.6, 0.7)),
+        levels_of,
+        so_far=(0.0, 0.3, 0.7),
+        told_so_far=(0.0, 0.5, 0.7),
     )
-    chart = labels_by_epoch([followed, TrainingFinding("x", "passive", "", 0.1)])
-    assert chart is not None
-    found_line, guess = (one for one in marks_of(chart, Trace) if one.style in ("s1", "guess"))
-    # 60 % in the first epoch is what guessing gets.
+    silent = replace(followed, attack="own_part", so_far=(0.0, 0.0, 0.0), told_so_far=(0.0, 0.0, 0.0))
+    told, right = labels_by_epoch([followed, silent, TrainingFinding("x", "passive", "", 0.1)])
+    # Of what nothing is told, nothing is right or wrong: no line at 0 stands beneath the guess's.
+    assert [style for style, _ in told.key] == ["s1", "s2"]
+    assert [style for style, _ in right.key] == ["s1", "guess"]
+    found_line, guess = (one for one in marks_of(right, Trace) if one.style in ("s1", "guess"))
+    # 60 % of those told in the second epoch is what guessing gets.
     assert found_line.points[0][1] == pytest.approx(guess.points[0][1])
     assert found_line.points[1][1] < guess.points[1][1]
-    assert labels_by_epoch([TrainingFinding("x", "passive", "", 0.1)]) is None
+    assert labels_by_epoch([TrainingFinding("x", "passive", "", 0.1)]) == []

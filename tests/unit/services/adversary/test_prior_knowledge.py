@@ -51,7 +51,7 @@ def test_a_person_may_leave_out_all_but_mean_and_variance(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[1]", "should be an object"),
+        ("[1]", "expected an object"),
         ("{", "JSON"),
         ("[" * 100_000, "JSON"),
         ({}, "mean"),

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plumbline.audit.forecast import Calibration, CipherSeconds, Workload, training_seconds
+from services.protocol1.arithmetic import EngineArithmetic
 from studies.speed.estimate import Estimate, EstimateAsked, estimate, estimated
+from studies.speed.timed_operations import timed_calibration
 
 CALIBRATION = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.5, 5e-4, 4e-6, 0.01))
 
@@ -66,3 +68,16 @@ def test_this_machine_is_timed() -> None:
     found = estimate(EstimateAsked(100, 4, one_hot=0.5, batch=16, key_bits=512, kernel="portable", workers=1))
     assert (found.kernel, found.workers, found.batch) == ("portable", 1, 16)
     assert 0 < found.step < found.epoch < found.training
+
+
+@pytest.mark.parametrize("packing", [True, False])
+def test_every_operation_of_a_session_is_timed(packing: bool) -> None:
+    agreement = EstimateAsked(60, 42, one_hot=0.3, byte=0.3, batch=30, key_bits=512).agreement
+    agreement = replace(agreement, plan=agreement.plan.changed(packing=packing))
+    found = timed_calibration(agreement, EngineArithmetic(), workers=1000)
+    assert found.cipher is not None
+    # An id may take less than the processor's clock tells.
+    assert min(found.blinded_id, found.reblinded_id) >= 0
+    assert min(vars(found.cipher).values()) >= 0
+    assert found.cipher.key > 0
+    assert 1 <= found.workers <= found.cores

@@ -109,6 +109,25 @@ def test_what_the_federation_is_at_is_shown_until_it_serves(tmp_path: Path, caps
     assert "training: step 1 of 10" in capsys.readouterr().out
 
 
+def test_losses_are_kept_as_they_are_seen_and_drawn_once_there_are_two(tmp_path: Path) -> None:
+    charts: list[bool] = []
+
+    class Noting(WatchPages):
+        def show(self, *arguments: Any, **options: Any) -> None:
+            super().show(*arguments, **options)
+            charts.append("<svg" in (tmp_path / "index.html").read_text())
+
+    looks = [
+        replace(TRAINING, job=JobStatus(epoch * 10, 40, epoch, 4, loss))
+        for epoch, loss in ((0, None), (1, 0.6), (1, 0.6), (2, 0.4))
+    ]
+    federation: Any = Answers(*looks, served("abc"))
+    watched(federation, Noting(tmp_path))
+    assert charts == [False, False, False, True]
+    assert shown(tmp_path)["losses"] == {"1": 0.6, "2": 0.4}
+    assert '<progress max="40" value="20"' in (tmp_path / "index.html").read_text()
+
+
 def test_a_model_from_before_was_not_watched(tmp_path: Path) -> None:
     federation: Any = Answers(served("abc"))
     assert watched(federation, WatchPages(tmp_path))[1] == 0
@@ -136,6 +155,8 @@ def test_a_session_is_judged_once_from_every_partys_folder(
         "trouble": ["INSECURE: <b>keys</b>."],
         "is_over": True,
         "reports": 1,
+        "job": None,
+        "losses": {},
     }
     assert f'href="runs/{session_id[:8]}/report.html"' in (tmp_path / "index.html").read_text()
 
