@@ -75,3 +75,35 @@ def train_centrally(
             gradient = scheme.gradient_scale(len(batch)) * (rows.T @ residual) + penalty * theta
             theta = theta - descent.learning_rate * gradient
     return np.split(theta, np.cumsum([block.shape[1] for block in data.blocks])[:-1])
+
+
+def train_side_by_side(
+    data: VerticalData,
+    weights: FloatArray,
+    members: IntArray,
+    descent: GradientDescent,
+    *,
+    penalty: FloatArray,
+) -> FloatArray:
+    """Train several models at once, each on records of its own, as ``train_centrally`` trains one.
+
+    Args:
+        data: every party's features, and the labels.
+        weights: (models, d, columns) initial weights, over all parties' features side by side.
+        members: (models, m) the records that each is trained on.
+        descent: batches, epochs and learning rate; the schedule's rows are places in ``members``, from 0.
+        penalty: (d,) strength of the penalty on each feature's weights.
+
+    Returns:
+        (models, d, columns) final weights.
+    """
+    scheme, features, theta = ResidualScheme(data.classes), np.hstack(data.blocks), weights
+    for epoch in range(descent.epochs):
+        for batch in descent.schedule.epoch(epoch):
+            rows = members[:, batch]
+            inputs = features[rows]
+            products = (inputs @ theta).reshape(rows.size, -1)
+            residual = scheme.active_share(products, data.labels[rows.ravel()]).reshape(*rows.shape, -1)
+            gradient = scheme.gradient_scale(len(batch)) * (inputs.swapaxes(1, 2) @ residual)
+            theta = theta - descent.learning_rate * (gradient + penalty[:, None] * theta)
+    return theta

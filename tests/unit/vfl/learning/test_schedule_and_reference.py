@@ -16,6 +16,7 @@ from vfl.learning import (
     smallest_batch,
     split_rows,
     train_centrally,
+    train_side_by_side,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS
 
@@ -146,3 +147,20 @@ def test_l2_shrinks_weights_and_spares_the_masked_feature() -> None:
         unpenalised=[np.array([False]), np.array([True])],
     )
     assert [block.item() for block in weights] == pytest.approx([0.9, 1.0])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_models_side_by_side_are_those_that_are_trained_one_by_one(classes: int) -> None:
+    generator, columns = np.random.default_rng(classes), 1 if classes == 2 else classes
+    blocks = [generator.random((40, 3)), generator.random((40, 2))]
+    labels = generator.integers(0, classes, 40)
+    members = np.stack([generator.permutation(40)[:25] for _ in range(4)])
+    starts, penalty = generator.normal(size=(4, 5, columns)), np.array([0.1, 0.1, 0.0, 0.1, 0.1])
+    descent = GradientDescent(BatchSchedule(np.arange(25), 8, seed=3), epochs=3, learning_rate=0.4)
+    together = train_side_by_side(VerticalData(blocks, labels, classes), starts, members, descent, penalty=penalty)
+    for start, rows, found in zip(starts, members, together, strict=True):
+        own = VerticalData([one[rows] for one in blocks], labels[rows], classes)
+        alone = train_centrally(
+            own, np.split(start, [3]), descent, l2=0.1, unpenalised=[penalty[:3] == 0, penalty[3:] == 0]
+        )
+        np.testing.assert_allclose(found, np.vstack(alone), rtol=1e-12, atol=1e-12)
