@@ -1,10 +1,11 @@
 """Membership inference: whether a record's score tells that the model was trained on it.
 
 The parties need no attack for that: the split follows from the session's public seed, so that each of them knows of
-every aligned record whether it was trained on. It is somebody outside whom scores may tell it: who has a record with its
-label, and its score or the model. Measured is the strongest such adversary: it has records of the same kind and trains
-reference models as the session trained its own (LiRA: Carlini et al., Membership inference attacks from first
-principles, 2022). Beside it stands the plain threshold of the loss (Yeom et al., Privacy risk in machine learning, 2018).
+every aligned record whether it was trained on. It is somebody outside whom scores may tell it: who has a record with
+its label, and its score or the model. Measured is the strongest such adversary: it has records of the same kind and
+trains reference models as the session trained its own (LiRA: Carlini et al., Membership inference attacks from first
+principles, 2022). Beside it stands the plain threshold of the loss (Yeom et al., Privacy risk in machine learning,
+2018).
 """
 
 from dataclasses import dataclass
@@ -12,10 +13,9 @@ from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import beta, hypergeom, mannwhitneyu
 
 from plumbline.judge.chance import ALPHA, holm
-from plumbline.judge.measures import Interval
+from plumbline.judge.measures import Interval, exact_share
 from services.common.agreement import Agreement
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
@@ -50,13 +50,15 @@ class MembershipAttack:
         found: share of the trained records that it finds, with at most ``FALSE_POSITIVES`` of the others taken for
             trained; the exact 95 % interval of that share (Clopper and Pearson 1934).
         auc: how often a trained record looks more like one than another does; 1/2 is guessing.
-        p_value: how likely chance makes it look as good, by what it finds or by the area; of all attacks (Holm).
+        p_found: how likely chance finds as many, beside all that was judged with it (Holm).
+        p_area: how likely chance makes the area as large, likewise.
     """
 
     name: str
     found: Interval
     auc: float
-    p_value: float = 1.0
+    p_found: float = 1.0
+    p_area: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,13 @@ class MembershipFinding:
 
     @property
     def is_found(self) -> bool:
-        """Whether trained records are told from others, beyond chance."""
-        return any(one.p_value <= ALPHA for one in self.attacks)
+        """Whether some trained records are told from nearly all others, beyond chance."""
+        return any(one.p_found <= ALPHA for one in self.attacks)
+
+    @property
+    def is_on_average(self) -> bool:
+        """Whether trained records look more like ones than others do, beyond chance."""
+        return any(one.p_area <= ALPHA for one in self.attacks)
 
 
 def read_membership(folder: RunFolder, agreement: Agreement) -> MembershipFinding:
@@ -236,16 +243,16 @@ def membership_of(
         generator: shuffles the control.
     """
     judged = [_Ranking(one, is_trained) for one in scores.values()]
-    chances = holm(np.array([chance for one in judged for chance in one.p_values])).reshape(-1, 2).min(axis=1)
+    chances = holm(np.array([chance for one in judged for chance in one.p_values])).reshape(-1, 2)
     found = [
-        MembershipAttack(name, one.found, one.auc, float(chance))
+        MembershipAttack(name, one.found, one.auc, *map(float, chance))
         for name, one, chance in zip(scores, judged, chances, strict=True)
     ]
     best = max(found, key=lambda one: (one.found.mean, one.auc))
     shuffled = _Ranking(scores[best.name], generator.permutation(is_trained))
     return MembershipFinding(
         attacks=tuple(sorted(found, key=lambda one: one is not best)),
-        control=MembershipAttack(best.name, shuffled.found, shuffled.auc, float(min(1.0, 2 * min(shuffled.p_values)))),
+        control=MembershipAttack(best.name, shuffled.found, shuffled.auc, *shuffled.p_values),
         trained=int(is_trained.sum()),
         others=int((~is_trained).sum()),
         models=MODELS,
@@ -257,8 +264,8 @@ class _Ranking:
 
     def __init__(self, scores: FloatArray, is_trained: np.ndarray) -> None:
         self._trained, self._others = scores[is_trained], scores[~is_trained]
-        # As many others are above it as may be taken for trained ones.
-        self._allowed = int(FALSE_POSITIVES * len(self._others))
+        # Of the others as many are above it as make chance find this share of trained ones: (allowed + 1) / (n + 1).
+        self._allowed = int(FALSE_POSITIVES * (len(self._others) + 1)) - 1
         self._hits = int((self._trained > np.sort(self._others)[::-1][self._allowed]).sum())
 
     @property
@@ -268,6 +275,8 @@ class _Ranking:
 
     @cached_property
     def _order(self) -> tuple[float, float]:
+        from scipy.stats import mannwhitneyu  # slow to import
+
         tested = mannwhitneyu(self._trained, self._others, alternative="greater")
         return float(tested.statistic), float(tested.pvalue)
 
@@ -283,13 +292,8 @@ class _Ranking:
         Were membership drawn by lot, that so many trained ones are above the threshold means that of as many largest
         scores at most the allowed ones are others': exact by the hypergeometric law.
         """
+        from scipy.stats import hypergeom
+
         trained, others = len(self._trained), len(self._others)
         found = hypergeom.cdf(self._allowed, trained + others, others, self._hits + self._allowed)
         return float(found) if self._hits else 1.0, self._order[1]
-
-
-def exact_share(hits: int, of: int) -> Interval:
-    """A share with its exact 95 % interval (Clopper and Pearson 1934)."""
-    ends = beta.ppf([ALPHA / 2, 1 - ALPHA / 2], [hits, hits + 1], [of - hits + 1, of - hits])
-    low, high = (0.0 if hits == 0 else float(ends[0])), (1.0 if hits == of else float(ends[1]))
-    return Interval(hits / of if of else 0.0, low, high)
