@@ -33,8 +33,8 @@ from vfl.learning.linear.scheme import residual_columns
 MODELS, FALSE_POSITIVES = 32, 0.01
 # Fewer records of either kind say nothing of one in a hundred.
 LEAST_RECORDS = 100
-# Products of numbers in the training of all reference models: some ten minutes of one core.
-_MOST_PRODUCTS = 2e11
+# Products of numbers in the training of all reference models: a minute or two of one core.
+_MOST_PRODUCTS = 2e10
 # Scores that differ by more than rounding does aren't those of the model.
 _SAME_SCORES = 1e-3
 # A narrower spread of log odds counts as this.
@@ -114,9 +114,7 @@ def read_membership(folder: RunFolder, agreement: Agreement) -> MembershipFindin
         )
     products = MODELS * plan.epochs * counts.train * agreement.total_features * agreement.residual_columns
     if products > _MOST_PRODUCTS:
-        return MembershipFinding(
-            f"{MODELS} reference models of {counts.train:,} records would take more than ten minutes to train."
-        )
+        return MembershipFinding(f"{MODELS} reference models of {counts.train:,} records would take minutes to train.")
     try:
         return _Model(folder, agreement, learner).attacked()
     except RunFolderError as error:
