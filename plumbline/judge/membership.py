@@ -22,7 +22,7 @@ from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.party.party_model import rows_of_plan
 from services.shared_weights.opening import stays_shared
-from vfl.arrays import FloatArray, IntArray
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning import GradientDescent, VerticalData, confidence_scores, train_side_by_side
 from vfl.learning.confidence import class_rows
 from vfl.learning.linear.initialisation import initial_weights
@@ -204,7 +204,7 @@ def reference_members(records: int, members: int, generator: np.random.Generator
     return np.concatenate([circle[places] for circle in circles])
 
 
-def likelihood_ratios(own: FloatArray, references: FloatArray, is_member: np.ndarray) -> FloatArray:
+def likelihood_ratios(own: FloatArray, references: FloatArray, is_member: BoolArray) -> FloatArray:
     """How much likelier each record's log odds are of a model that was trained on it (Carlini et al., algorithm 1).
 
     With few reference models all records share a spread (their section V), of models that had them and of others.
@@ -225,13 +225,13 @@ def likelihood_ratios(own: FloatArray, references: FloatArray, is_member: np.nda
     inside, outside = (
         -(((own - mean) / spread) ** 2) / 2 - np.log(spread) for mean, spread in zip(means, spreads, strict=True)
     )
-    is_told = np.logical_and(*(some.any(axis=0) for some in counted))
+    is_told = is_member.any(axis=0) & ~is_member.all(axis=0)
     ratios: FloatArray = np.where(is_told, inside - outside, 0.0)
     return ratios
 
 
 def membership_of(
-    scores: dict[str, FloatArray], is_trained: np.ndarray, generator: np.random.Generator
+    scores: dict[str, FloatArray], is_trained: BoolArray, generator: np.random.Generator
 ) -> MembershipFinding:
     """Judge attacks that call records trained on which have the largest scores.
 
@@ -260,7 +260,7 @@ def membership_of(
 class _Ranking:
     """One attack's scores of trained records and of others."""
 
-    def __init__(self, scores: FloatArray, is_trained: np.ndarray) -> None:
+    def __init__(self, scores: FloatArray, is_trained: BoolArray) -> None:
         self._trained, self._others = scores[is_trained], scores[~is_trained]
         # Of the others as many are above it as make chance find this share of trained ones: (allowed + 1) / (n + 1).
         self._allowed = int(FALSE_POSITIVES * (len(self._others) + 1)) - 1
