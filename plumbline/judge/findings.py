@@ -108,7 +108,7 @@ class Findings(Sequence[Finding]):
     variants: tuple[VariantResult, ...] = ()
     folder: RunFolder | None = None
     persons: PersonFindings = field(default_factory=PersonFindings)
-    record_risks: tuple[RecordRisks, ...] = ()
+    record_risks: tuple[RecordRisks, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.predictions.attacks) + len(self.training)

@@ -41,9 +41,9 @@ class LoneMean(Interval):
         super().__init__(mean, mean, mean)
 
 
-def exact_share(hits: int, of: int) -> Interval:
-    """A share with its exact 95 % interval (Clopper and Pearson 1934)."""
-    ends = betaincinv([max(hits, 1), hits + 1], [of - hits + 1, max(of - hits, 1)], [0.025, 0.975])
+def exact_share(hits: int, of: int, tail: float = 0.025) -> Interval:
+    """A share with its exact interval, which misses it by either end so often at most (Clopper and Pearson 1934)."""
+    ends = betaincinv([max(hits, 1), hits + 1], [of - hits + 1, max(of - hits, 1)], [tail, 1 - tail])
     low, high = (0.0 if hits == 0 else float(ends[0])), (1.0 if hits == of else float(ends[1]))
     return Interval(hits / of if of else 0.0, low, high)
 

@@ -2,13 +2,13 @@
 
 The parties need no attack for that: the split follows from the session's public seed, so that each of them knows of
 every aligned record whether it was trained on. It is somebody outside whom scores may tell it: who has a record with
-its label, and its score or the model. Measured is the strongest such adversary: it has records of the same kind and
-trains reference models as the session trained its own (LiRA: Carlini et al., Membership inference attacks from first
-principles, 2022). Beside it stands the plain threshold of the loss (Yeom et al., Privacy risk in machine learning,
-2018).
+its label, and its score or the model. Measured is the strongest such adversary: it has all these records, lacks only
+which of them were trained on, and trains reference models as the session trained its own (LiRA: Carlini et al.,
+Membership inference attacks from first principles, 2022). Beside it stands the plain threshold of the loss (Yeom et
+al., Privacy risk in machine learning, 2018).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,29 +16,36 @@ from scipy.special import logsumexp
 
 from plumbline.judge.chance import ALPHA, holm
 from plumbline.judge.measures import Interval, exact_share
-from services.common.agreement import Agreement
+from plumbline.judge.summary import RunSummary
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.party.party_model import rows_of_plan
 from services.shared_weights.opening import stays_shared
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning import GradientDescent, VerticalData, confidence_scores, train_side_by_side
+from vfl.learning import (
+    GradientDescent,
+    VerticalData,
+    confidence_scores,
+    initial_weights,
+    residual_columns,
+    train_by_sums,
+)
 from vfl.learning.confidence import class_rows
-from vfl.learning.linear.initialisation import initial_weights
 from vfl.learning.linear.regression import LinearRegression
-from vfl.learning.linear.scheme import residual_columns
 
 # Reference models, and the share of other records that may be taken for trained ones.
 MODELS, FALSE_POSITIVES = 32, 0.01
 # Fewer records of either kind say nothing of one in a hundred.
 LEAST_RECORDS = 100
-# Products of numbers in the training of all reference models: a minute or two of one core.
-_MOST_PRODUCTS = 2e10
+# Products of numbers in the training of all reference models, half a minute of one core, and numbers kept for each.
+_MOST_PRODUCTS, _MOST_KEPT = 1e11, 2e7
 # Scores that differ by more than rounding does aren't those of the model.
 _SAME_SCORES = 1e-3
 # A narrower spread of log odds counts as this.
 _NARROWEST = 1e-6
+# An interval of the share that is found can miss by either end, and either by the threshold or the share above it.
+_TAIL = 0.05 / 4
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class MembershipAttack:
     Attributes:
         name: ``likelihood ratio`` or ``threshold``.
         found: share of the trained records that it finds, with at most ``FALSE_POSITIVES`` of the others taken for
-            trained; the exact 95 % interval of that share (Clopper and Pearson 1934).
+            trained. Its 95 % interval also allows for where the threshold lies, which these others are few to tell.
         auc: how often a trained record looks more like one than another does; 1/2 is guessing.
         p_found: how likely chance finds as many, beside all that was judged with it (Holm).
         p_area: how likely chance makes the area as large, likewise.
@@ -72,6 +79,7 @@ class MembershipFinding:
         trained: how many records of these were.
         others: how many were not: test records, in whose choice training had no part.
         models: number of reference models.
+        without: the parties' defences, which reference models are trained without.
     """
 
     reason: str = ""
@@ -80,6 +88,7 @@ class MembershipFinding:
     trained: int = 0
     others: int = 0
     models: int = 0
+    without: tuple[str, ...] = ()
 
     @property
     def is_found(self) -> bool:
@@ -92,14 +101,15 @@ class MembershipFinding:
         return any(one.p_area <= ALPHA for one in self.attacks)
 
 
-def read_membership(folder: RunFolder, agreement: Agreement) -> MembershipFinding:
+def read_membership(folder: RunFolder, summary: RunSummary) -> MembershipFinding:
     """Measure membership inference on a run's model, or say why that can't be.
 
     Args:
         folder: what the parties wrote.
-        agreement: the session's terms.
+        summary: the run's terms.
     """
-    plan, counts = agreement.plan, agreement.row_counts
+    agreement = summary.agreement
+    plan, counts, width = agreement.plan, agreement.row_counts, agreement.total_features
     learner = plan.family
     if not isinstance(learner, LinearRegression):
         return MembershipFinding(f"Reference models are linear ones, and this session's learner is {plan.learner}.")
@@ -112,75 +122,61 @@ def read_membership(folder: RunFolder, agreement: Agreement) -> MembershipFindin
             f"{counts.train:,} trained and {counts.test:,} test records: {LEAST_RECORDS} of each are needed to speak "
             "of one in a hundred."
         )
-    products = MODELS * plan.epochs * counts.train * agreement.total_features * agreement.residual_columns
-    if products > _MOST_PRODUCTS:
-        return MembershipFinding(f"{MODELS} reference models of {counts.train:,} records would take minutes to train.")
+    if agreement.score_defences and any(party.disclosure_defences for party in agreement.parties):
+        return MembershipFinding("Scores and parameters are both defended: nothing shows which model is the true one.")
+    schedule = plan.schedule(np.arange(counts.train))
+    passes = plan.epochs if schedule.reshuffled else 1
+    products = MODELS * width**2 * (passes * counts.train + plan.epochs * schedule.steps_per_epoch)
+    if products > _MOST_PRODUCTS or schedule.steps_per_epoch * width**2 > _MOST_KEPT:
+        return MembershipFinding(
+            f"{MODELS} reference models of {counts.train:,} records and {width:,} features would take too long."
+        )
     try:
-        return _Model(folder, agreement, learner).attacked()
-    except RunFolderError as error:
-        return MembershipFinding(str(error))
+        return _attacked(folder, summary, learner)
+    except RunFolderError:  # its words name folders of this machine
+        return MembershipFinding("The run's folder lacks weights, features or scores, or has them of another session.")
 
 
-class _Model:
-    """A session's model and records, and models of the same kind that were trained on others of them."""
-
-    def __init__(self, folder: RunFolder, agreement: Agreement, learner: LinearRegression) -> None:
-        names = [party.name for party in agreement.parties]
-        self._agreement, self._learner = agreement, learner
-        self._features = np.hstack([folder.features(name).features for name in names])
-        self._labels = folder.labels()
-        weights = np.vstack([folder.weights(name).weights for name in names])
-        if weights.shape != (self._features.shape[1], residual_columns(agreement.classes)):
-            raise RunFolderError("The model's weights are of other columns than the parties' features.")
-        if agreement.active.aligned_rows != len(self._features):
-            raise RunFolderError("The session aligned other records than the parties' features are of.")
-        self._split = rows_of_plan(agreement.plan, len(self._features))
-        self._confidence = self._confidences(weights[None])[0]
-        self._epochs = 1 + (folder.record(Role.ACTIVE).kept_epoch or 0)
-        self._weights, self._delivered = weights, folder.delivered_scores(agreement)
-
-    def attacked(self) -> MembershipFinding:
-        """Attack it; a model that other scores came from can't be."""
-        if not self._agreement.score_defences:
-            logits = self._features[self._delivered.rows] @ class_rows(self._weights).T
-            if np.abs(confidence_scores(logits) - self._delivered.scores).max(initial=0.0) > _SAME_SCORES:
-                return MembershipFinding(
-                    "The scores aren't those that the weights give of the parties' tables: a defence changed what was "
-                    "trained on, or what answers, and reference models are trained without it."
-                )
-        generator = np.random.default_rng(self._agreement.plan.seed)
-        # Validation records chose the epoch: they are neither trained on nor quite new to the model.
-        rows = np.concatenate([self._split.train, self._split.test])
-        members = reference_members(len(rows), len(self._split.train), generator)
-        confidences = self._confidences(self._references(rows[members], generator))[:, rows]
-        is_member = np.zeros((MODELS, len(rows)), dtype=bool)
-        np.put_along_axis(is_member, members, values=True, axis=1)
-        own = self._confidence[rows]
-        scores = {"likelihood ratio": likelihood_ratios(own, confidences, is_member), "threshold": own}
-        return membership_of(scores, np.arange(len(rows)) < len(self._split.train), generator)
-
-    def _references(self, members: IntArray, generator: np.random.Generator) -> FloatArray:
-        agreement, learner, width = self._agreement, self._learner, self._features.shape[1]
-        drawn = [
-            initial_weights(
-                learner.initialisation,
-                width,
-                agreement.residual_columns,
-                total_features=agreement.total_features,
-                generator=generator,
+def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression) -> MembershipFinding:
+    """Train reference models and attack the session's; a model that other scores came from can't be attacked."""
+    agreement, width = summary.agreement, summary.agreement.total_features
+    plan, names = agreement.plan, [party.name for party in agreement.parties]
+    features, labels = np.hstack([folder.features(name).features for name in names]), folder.labels()
+    weights = np.vstack([folder.weights(name).weights for name in names])
+    shapes = (agreement.active.aligned_rows, width), (width, residual_columns(agreement.classes))
+    if (features.shape, weights.shape) != shapes:
+        raise RunFolderError("Weights or features are of another session.")
+    if not agreement.score_defences:
+        delivered = folder.delivered_scores(agreement)
+        follow = confidence_scores(features[delivered.rows] @ weights)
+        if np.abs(follow - delivered.scores).max(initial=0.0) > _SAME_SCORES:
+            return MembershipFinding(
+                "The scores aren't those that the weights give of the parties' tables: a defence changed what was "
+                "trained on, or what answers, and reference models are trained without it."
             )
-            for _ in range(MODELS)
-        ]
-        penalty = np.full(width, learner.l2)
-        penalty[agreement.active.feature_count - 1] = 0.0
-        schedule = agreement.plan.schedule(np.arange(members.shape[1]))
-        descent = GradientDescent(schedule, self._epochs, learner.learning_rate)
-        data = VerticalData([self._features], self._labels, agreement.classes)
-        return train_side_by_side(data, np.stack(drawn), members, descent, penalty=penalty)
+    data, split = VerticalData([features], labels, agreement.classes), rows_of_plan(plan, len(features))
+    kept, generator = folder.record(Role.ACTIVE).kept_epoch, np.random.default_rng(plan.seed)
+    epochs = len(summary.epochs) if kept is None else kept + 1
+    penalty = np.full((width, 1), learner.l2)
+    penalty[agreement.active.feature_count - 1] = 0.0  # spares the bias
+    # Validation records may have chosen the epoch: they are neither trained on nor quite new to the model.
+    rows = np.concatenate([split.train, split.test])
 
-    def _confidences(self, weights: FloatArray) -> FloatArray:
-        """Log odds of each record's own class by each of (models, d, columns) weights: (models, n)."""
-        return np.stack([own_log_odds(self._features @ class_rows(one).T, self._labels) for one in weights])
+    def log_odds(weights: FloatArray) -> FloatArray:
+        return own_log_odds(features @ class_rows(weights).T, labels)[rows]
+
+    def reference(members: IntArray) -> FloatArray:
+        columns, descent = weights.shape[1], GradientDescent(plan.schedule(members), epochs, learner.learning_rate)
+        start = initial_weights(learner.initialisation, width, columns, total_features=width, generator=generator)
+        return log_odds(train_by_sums(data, start, descent, penalty))
+
+    members = reference_members(len(rows), len(split.train), generator)
+    is_member = np.zeros((MODELS, len(rows)), dtype=bool)
+    np.put_along_axis(is_member, members, values=True, axis=1)
+    own, others = log_odds(weights), np.stack([reference(rows[one]) for one in members])
+    scores = {"likelihood ratio": likelihood_ratios(own, others, is_member), "threshold": own}
+    found = membership_of(scores, np.arange(len(rows)) < len(split.train), generator)
+    return replace(found, without=tuple(sorted({one for name in names for one in summary.defences.get(name, ())})))
 
 
 def own_log_odds(logits: FloatArray, labels: IntArray) -> FloatArray:
@@ -261,19 +257,32 @@ class _Ranking:
     """One attack's scores of trained records and of others."""
 
     def __init__(self, scores: FloatArray, is_trained: BoolArray) -> None:
-        self._trained, self._others = scores[is_trained], scores[~is_trained]
+        self._trained, self._others = np.sort(scores[is_trained]), np.sort(scores[~is_trained])
         # Of the others as many are above it as make chance find this share of trained ones: (allowed + 1) / (n + 1).
         self._allowed = int(FALSE_POSITIVES * (len(self._others) + 1)) - 1
-        self._hits = int((self._trained > np.sort(self._others)[::-1][self._allowed]).sum())
+        self._hits = self._above(self._allowed)
+
+    def _above(self, rank: int) -> int:
+        """How many trained records are above the other one of this rank, from 0 for the largest."""
+        return len(self._trained) - int(np.searchsorted(self._trained, self._others[-1 - rank], side="right"))
 
     @property
     def found(self) -> Interval:
-        """Share of the trained records above the threshold, with its exact interval."""
-        return exact_share(self._hits, len(self._trained))
+        """Share of the trained records above the threshold.
+
+        The interval is of the share above the threshold that lets pass ``FALSE_POSITIVES`` of all others there could
+        be: these bound it between two ranks (binomial), and each end is exact by Clopper and Pearson.
+        """
+        from scipy.stats import binom  # slow to import
+
+        count = len(self._trained)
+        surely, perhaps = binom.ppf([_TAIL, 1 - _TAIL], len(self._others), FALSE_POSITIVES).astype(int)
+        low = exact_share(self._above(surely - 1), count, _TAIL).low if surely else 0.0
+        return Interval(self._hits / count, low, exact_share(self._above(perhaps), count, _TAIL).high)
 
     @cached_property
     def _order(self) -> tuple[float, float]:
-        from scipy.stats import mannwhitneyu  # slow to import
+        from scipy.stats import mannwhitneyu
 
         tested = mannwhitneyu(self._trained, self._others, alternative="greater")
         return float(tested.statistic), float(tested.pvalue)

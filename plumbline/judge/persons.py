@@ -5,20 +5,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attacks import Level
 from plumbline.judge.answer import ColumnAnswer, listed, percent, share_words, short
+from plumbline.judge.evidence import Predictor, constants
 from plumbline.judge.federation_part import at
+from plumbline.judge.lights import LEAST_RECORDS
 from plumbline.judge.measures import Interval
 from plumbline.judge.membership import FALSE_POSITIVES, MembershipFinding, read_membership
-from plumbline.judge.predictions import PredictionFindings
-from plumbline.judge.record_risks import PersonRisk, RecordRisks, RiskShare, read_record_risks
+from plumbline.judge.predictions import PredictionFindings, Truth, predictors
+from plumbline.judge.record_risks import PersonRisk, RecordRisks, RiskShare, record_risks
 from plumbline.judge.summary import RunSummary
 from services.common.run_folder import RunFolder
 from vfl.data.faults import counted
-
-# What an adversary that knows public ranges only takes a mean or a frequency for.
-_MIDDLE = 0.5
-_BLIND: Level = "nothing"
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class PropertyFinding:
     Attributes:
         attack: whose estimates' means are taken for them.
         features: how many there are.
-        guess: mean distance of the middle of the range from a feature's mean, on the encoded scale.
+        guess: mean distance of the best guess without scores from a feature's mean, on the encoded scale.
         error: the same of the attack's.
         closer: number of features of which the attack is off by half of the guess's distance at most.
     """
@@ -88,38 +85,50 @@ def read_person_findings(
     Raises:
         RunFolderError: for a file that is missing or broken.
     """
-    weighed = read_record_risks(folder, summary.agreement, predictions)
-    found = PersonFindings(
-        risks=tuple(one for one, _ in weighed),
-        membership=read_membership(folder, summary.agreement),
-        properties=_properties(folder, summary, predictions),
-    )
-    return replace(found, rows=_rows(found, summary, columns)), tuple(risks for _, risks in weighed)
+    risks: list[tuple[PersonRisk, RecordRisks]] = []
+    properties = None
+    if predictions.records >= LEAST_RECORDS:
+        estimates, scored = folder.estimates(0), {one.attack for one in predictions.attacks if one.mse is not None}
+        truth = Truth(folder, [party.name for party in summary.parties[1:]], estimates)
+        done = [one for one in folder.prediction_outcomes() if one.batch == 0 and one.attack in scored]
+        attacks, guesses = predictors(done, estimates.by_attack)
+        if any(at(one.levels).attack for one in predictions.sources):
+            risks = record_risks(truth, estimates, [*attacks, *guesses], predictions.sources, summary.agreement)
+        properties = _properties(truth, attacks, guesses)
+    found = PersonFindings(tuple(one for one, _ in risks), read_membership(folder, summary), properties)
+    return replace(found, rows=_rows(found, summary, columns)), tuple(one for _, one in risks)
 
 
-def _properties(folder: RunFolder, summary: RunSummary, predictions: PredictionFindings) -> PropertyFinding | None:
-    blind = {
-        one.attack: one.mse.mean
-        for one in predictions.attacks
-        if one.level == _BLIND and one.sees_scores and one.mse is not None
-    }
+def _properties(truth: Truth, attacks: Sequence[Predictor], guesses: Sequence[Predictor]) -> PropertyFinding | None:
+    means = truth.cells.mean(axis=0)
+    blind = [one for one in attacks if one.level == "nothing"]
     if not blind:
         return None
-    attack, estimates = min(blind, key=lambda name: blind[name]), folder.estimates(0)
-    truth = np.hstack([folder.features(party.name).features for party in summary.parties[1:]])[estimates.rows]
-    means = truth.mean(axis=0)
-    guess, error = np.abs(_MIDDLE - means), np.abs(estimates.by_attack[attack].mean(axis=0) - means)
-    closer = int((error <= guess / 2).sum())
-    return PropertyFinding(attack, len(means), float(guess.mean()), float(error.mean()), closer)
+    # What anybody takes a mean or a frequency for: an end or the middle of a range, an even share of a category.
+    even = np.full(truth.cells.shape, 0.5)
+    for one in truth.told_categories:
+        even[:, one.columns] = 1 / one.count if len(one.columns) > 1 else 0.5
+    anybody = [*constants(truth.cells), *truth.published(), Predictor("evenly", "nothing", even), *guesses]
+    guess, error = (
+        [np.abs(one.estimate.mean(axis=0) - means) for one in some if one.level == "nothing"]
+        for some in (anybody, blind)
+    )
+    best, attack = min(zip(error, blind, strict=True), key=lambda one: float(one[0].mean()))
+    known = np.min(guess, axis=0)
+    closer = int((best < known / 2).sum())
+    return PropertyFinding(attack.name, len(means), float(known.mean()), float(best.mean()), closer)
 
 
 def _rows(found: PersonFindings, summary: RunSummary, columns: Sequence[ColumnAnswer]) -> tuple[PersonRow, ...]:
     active = summary.agreement.active.name
+    # It asks one after the other, each about what is left (docs/threat-model.md).
+    more = f" {active} also learns which of its records some have and one that it asks later lacks."
     return (
         PersonRow(
             "alignment alone",
             "every party",
-            f"which {counted(summary.aligned_rows, 'record')} of its table all others have too, and of no others.",
+            f"which {counted(summary.aligned_rows, 'record')} of its table all others have too, and how many records "
+            f"whom it aligned with brought.{more if len(summary.parties) > 2 else ''}",
         ),
         *(_risk_row(one, active) for one in found.risks),
         *([] if found.risks else [PersonRow("risk per record", active, _TOO_FEW, is_measured=False)]),
@@ -140,7 +149,7 @@ _TOO_FEW = "not measured: no attack on predictions was judged on enough records.
 def _risk_row(risk: PersonRisk, active: str) -> PersonRow:
     told = next(one for one in risk.shares if one.bound is None)
     closer = [one for one in risk.shares if one.bound is not None]
-    control = "" if risk.controls else " No control: no record was in neither training nor predictions."
+    control = "" if risk.controls else " No control: no validation record is left for it."
     bounds = "; ".join(f"by {percent(one.bound or 0.0)} or more of {_with_control(one)}" for one in closer)
     return PersonRow(
         f"risk per record of {short(risk.party)}",
@@ -166,18 +175,17 @@ def _membership_rows(found: MembershipFinding, summary: RunSummary) -> list[Pers
     best, control = found.attacks[0], found.control
     beside = f", {_finds(control.found)} when shuffled" if control is not None else ""
     told = "found" if found.is_found else "told on average only" if found.is_on_average else "not beyond chance"
+    defended = f" An adversary that knows {listed(found.without)} may find more." if found.without else ""
     words = (
         f"{told}: {best.name} finds {_finds(best.found)} of the trained "
         f"records at {percent(FALSE_POSITIVES)} of false positives{beside}; the area under the curve is {best.auc:.2f} "
-        f"({found.trained:,} trained and {found.others:,} other records, {found.models} reference models)."
+        f"({found.trained:,} trained and {found.others:,} other records, {found.models} reference models).{defended}"
     )
     model = PersonRow(names[1], outside[1], words)
     if summary.agreement.score_defences:
-        defended = (
-            f"not measured under {listed(summary.agreement.score_defences)}: at most what the model itself tells."
-        )
-        return [PersonRow(names[0], outside[0], defended, is_measured=False), model]
-    return [PersonRow(names[0], outside[0], words), replace(model, words=f"the same as its scores: {words}")]
+        bound = f"not measured under {listed(summary.agreement.score_defences)}: at most what the model itself tells."
+        return [PersonRow(names[0], outside[0], bound, is_measured=False), model]
+    return [PersonRow(names[0], outside[0], words), replace(model, words="the same: scores follow from the model.")]
 
 
 def _finds(share: Interval) -> str:
@@ -200,12 +208,12 @@ def _attribute_row(columns: Sequence[ColumnAnswer], active: str) -> PersonRow:
 
 def _property_row(found: PropertyFinding | None, active: str) -> PersonRow:
     if found is None:
-        words = "not measured: no attack that knows public ranges only."
+        words = "not measured: no attack that knows public ranges only was judged on enough records."
         return PersonRow("property inference", active, words, is_measured=False)
     return PersonRow(
         "property inference",
         active,
         f"means and frequencies, to who knows public ranges only: off by {percent(found.error)} of the range on "
-        f"average ({percent(found.guess)} by guessing its middle), at most half as far in {found.closer} of "
+        f"average ({percent(found.guess)} by the best guess), less than half as far in {found.closer} of "
         f"{counted(found.features, 'feature')}, by {found.attack}.",
     )

@@ -77,33 +77,32 @@ def train_centrally(
     return np.split(theta, np.cumsum([block.shape[1] for block in data.blocks])[:-1])
 
 
-def train_side_by_side(
-    data: VerticalData,
-    weights: FloatArray,
-    members: IntArray,
-    descent: GradientDescent,
-    *,
-    penalty: FloatArray,
-) -> FloatArray:
-    """Train several models at once, each on records of its own, as ``train_centrally`` trains one.
+def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:
+    """Train as ``train_centrally``, faster where batches are fixed: a step then costs no more than weights squared.
+
+    The residual is linear, so that all that enters of a batch are sums of products over its records (Hu eq. 4-6).
 
     Args:
         data: every party's features, and the labels.
-        weights: (models, d, columns) initial weights, over all parties' features side by side.
-        members: (models, m) the records that each is trained on.
-        descent: batches, epochs and learning rate; the schedule's rows are places in ``members``, from 0.
-        penalty: (d,) strength of the penalty on each feature's weights.
+        weights: (d, columns) initial weights, over all parties' features side by side.
+        descent: batches, epochs and learning rate.
+        penalty: (d, 1) strength of the penalty on each feature's weights.
 
     Returns:
-        (models, d, columns) final weights.
+        (d, columns) final weights.
     """
-    scheme, features, theta = ResidualScheme(data.classes), np.hstack(data.blocks), weights
+    scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
+
+    def sums(batch: IntArray) -> tuple[FloatArray, FloatArray]:
+        rows, scale = features[batch], scheme.gradient_scale(len(batch))
+        of_labels = scheme.active_share(np.zeros((len(batch), scheme.columns)), data.labels[batch])
+        return scale * (rows.T @ rows), scale * (rows.T @ of_labels)
+
+    batches: list[tuple[FloatArray, FloatArray]] = []
     for epoch in range(descent.epochs):
-        for batch in descent.schedule.epoch(epoch):
-            rows = members[:, batch]
-            inputs = features[rows]
-            products = (inputs @ theta).reshape(rows.size, -1)
-            residual = scheme.active_share(products, data.labels[rows.ravel()]).reshape(*rows.shape, -1)
-            gradient = scheme.gradient_scale(len(batch)) * (inputs.swapaxes(1, 2) @ residual)
-            theta = theta - descent.learning_rate * (gradient + penalty[:, None] * theta)
-    return theta
+        if descent.schedule.reshuffled or not batches:
+            batches = [sums(batch) for batch in descent.schedule.epoch(epoch)]
+        for squares, of_labels in batches:
+            gradient = squares @ scheme.passive_share(weights) + of_labels + penalty * weights
+            weights = weights - descent.learning_rate * gradient
+    return weights

@@ -15,6 +15,7 @@ from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.record_risks import RiskShare
 from services.common.run_folder import RunFolder
+from services.party.party_model import rows_of_plan
 from tests.harness.judged_runs import Feature, outcome, typed, write_run
 from tests.harness.reported import FACTS, findings_of, made_run
 from vfl.arrays import FloatArray
@@ -74,8 +75,33 @@ def test_who_is_read_exactly_is_at_risk_and_the_control_is_not(tmp_path: Path) -
     findings = found(tmp_path, COLUMNS.features)
     at_90 = share(findings, 0.9)
     assert at_90.share.mean == 1
-    assert at_90.is_beyond_control
-    assert share(findings, None).is_beyond_control
+    for one in (at_90, share(findings, None)):
+        assert one.control is not None
+        assert one.share.low > one.control.high
+
+
+def test_the_control_is_validation_records_with_what_is_said_of_others_by_naive_loops(tmp_path: Path) -> None:
+    findings = found(tmp_path, COLUMNS.features)
+    (risk,) = findings.persons.risks
+    others = np.setdiff1d(rows_of_plan(findings.summary.agreement.plan, COUNT).validation, JUDGED)
+    assert risk.controls == len(others) > 5
+    headlines = {one.column: at(one.levels) for one in findings.predictions.sources}
+    e0 = {name: one.e0 for name, one in headlines.items()}
+    age, pay = (
+        0.5 if headlines[name].baseline == "guessing 1/2" else cells[others].mean()
+        for name, cells in (("age", AGE), ("pay", PAY))
+    )
+    lots = np.random.default_rng(0).integers(0, len(JUDGED), len(others))
+    common, risks = np.bincount(JOB[others]).argmax(), []
+    for row, said in zip(others, JUDGED[lots], strict=True):
+        guess = (AGE[row] - age) ** 2 / e0["age"] + (PAY[row] - pay) ** 2 / e0["pay"]
+        left = (AGE[row] - AGE[said]) ** 2 / e0["age"] + (PAY[row] - PAY[said]) ** 2 / e0["pay"]
+        guess, left = guess + (JOB[row] != common) / e0["job"], left + (JOB[row] != JOB[said]) / e0["job"]
+        risks.append(1 - left / guess)
+    for bound in (0.1, 0.5, 0.9):
+        control = share(findings, bound).control
+        assert control is not None
+        assert control.mean == np.mean(np.array(risks) >= bound)
 
 
 def test_estimates_of_other_records_put_nobody_at_risk(tmp_path: Path) -> None:
@@ -88,7 +114,35 @@ def test_means_and_frequencies_are_a_property(tmp_path: Path) -> None:
     properties = found(tmp_path, COLUMNS.features).persons.properties
     assert properties is not None
     assert (properties.error, properties.closer, properties.features) == (0, 5, 5)
-    assert properties.guess == pytest.approx(np.abs(0.5 - COLUMNS.features[JUDGED].mean(axis=0)).mean())
+    means, even = COLUMNS.features[JUDGED].mean(axis=0), np.array([0.5, 0.5, 1 / 3, 1 / 3, 1 / 3])
+    assert properties.guess == pytest.approx(np.abs(even - means).mean())
+
+
+def test_what_anybody_takes_means_and_frequencies_for_is_no_property(tmp_path: Path) -> None:
+    even = np.broadcast_to([0.5, 0.5, 1 / 3, 1 / 3, 1 / 3], COLUMNS.features.shape)
+    properties = found(tmp_path, even).persons.properties
+    assert properties is not None
+    assert properties.closer == 0
+
+
+def test_of_few_records_nothing_is_said(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path,
+        {"passive": COLUMNS},
+        [outcome("half_star")],
+        judged=JUDGED[:40],
+        estimates={"half_star": COLUMNS.features[:40]},
+    )
+    findings = read_findings(run, ["passive"], "run")
+    assert findings.persons.properties is None
+    assert not findings.persons.risks
+    assert not findings.record_risks
+
+
+def test_with_several_passive_parties_alignment_tells_the_active_one_more(tmp_path: Path) -> None:
+    tables = {"passive-1": COLUMNS, "passive-2": COLUMNS}
+    (row, *_) = read_findings(write_run(tmp_path, tables), list(tables), "run").persons.rows
+    assert "one that it asks later lacks" in row.words
 
 
 def test_every_question_has_a_row_and_says_what_was_not_measured(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from vfl.learning import (
     initial_weights,
     smallest_batch,
     split_rows,
+    train_by_sums,
     train_centrally,
-    train_side_by_side,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS
 
@@ -150,17 +150,15 @@ def test_l2_shrinks_weights_and_spares_the_masked_feature() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_models_side_by_side_are_those_that_are_trained_one_by_one(classes: int) -> None:
+@pytest.mark.parametrize("reshuffled", [False, True])
+def test_sums_of_batches_train_the_same_model(classes: int, reshuffled: bool) -> None:
     generator, columns = np.random.default_rng(classes), 1 if classes == 2 else classes
-    blocks = [generator.random((40, 3)), generator.random((40, 2))]
-    labels = generator.integers(0, classes, 40)
-    members = np.stack([generator.permutation(40)[:25] for _ in range(4)])
-    starts, penalty = generator.normal(size=(4, 5, columns)), np.array([0.1, 0.1, 0.0, 0.1, 0.1])
-    descent = GradientDescent(BatchSchedule(np.arange(25), 8, seed=3), epochs=3, learning_rate=0.4)
-    together = train_side_by_side(VerticalData(blocks, labels, classes), starts, members, descent, penalty=penalty)
-    for start, rows, found in zip(starts, members, together, strict=True):
-        own = VerticalData([one[rows] for one in blocks], labels[rows], classes)
-        alone = train_centrally(
-            own, np.split(start, [3]), descent, l2=0.1, unpenalised=[penalty[:3] == 0, penalty[3:] == 0]
-        )
-        np.testing.assert_allclose(found, np.vstack(alone), rtol=1e-12, atol=1e-12)
+    data = VerticalData(
+        [generator.random((40, 3)), generator.random((40, 2))], generator.integers(0, classes, 40), classes
+    )
+    start, penalty = generator.normal(size=(5, columns)), np.array([[0.1], [0.1], [0.0], [0.1], [0.1]])
+    schedule = BatchSchedule(generator.permutation(40)[:25], 8, seed=3, reshuffled=reshuffled)
+    descent = GradientDescent(schedule, epochs=3, learning_rate=0.4)
+    spared = np.split(penalty[:, 0] == 0, [3])
+    expected = np.vstack(train_centrally(data, np.split(start, [3]), descent, l2=0.1, unpenalised=spared))
+    np.testing.assert_allclose(train_by_sums(data, start, descent, penalty), expected, rtol=1e-12, atol=1e-12)
