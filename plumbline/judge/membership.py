@@ -170,7 +170,7 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
         start = initial_weights(learner.initialisation, width, columns, total_features=width, generator=generator)
         return log_odds(train_by_sums(data, start, descent, penalty))
 
-    members = reference_members(len(rows), len(split.train), generator)
+    members = np.stack([generator.permutation(len(rows))[: len(split.train)] for _ in range(MODELS)])
     is_member = np.zeros((MODELS, len(rows)), dtype=bool)
     np.put_along_axis(is_member, members, values=True, axis=1)
     own, others = log_odds(weights), np.stack([reference(rows[one]) for one in members])
@@ -186,18 +186,6 @@ def own_log_odds(logits: FloatArray, labels: IntArray) -> FloatArray:
     np.put_along_axis(others, labels[:, None], -np.inf, axis=1)
     odds: FloatArray = own - logsumexp(others, axis=1)
     return odds
-
-
-def reference_members(records: int, members: int, generator: np.random.Generator) -> IntArray:
-    """Draw which records each reference model is trained on, (models, members).
-
-    Runs of two circles of all records, evenly spread: every record is in about as many models, and out of as many.
-    """
-    half = MODELS // 2
-    circles = [generator.permutation(records) for _ in range(2)]
-    starts = np.arange(half) * records // half
-    places = (starts[:, None] + np.arange(members)) % records
-    return np.concatenate([circle[places] for circle in circles])
 
 
 def likelihood_ratios(own: FloatArray, references: FloatArray, is_member: BoolArray) -> FloatArray:

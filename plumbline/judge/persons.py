@@ -175,7 +175,7 @@ def _membership_rows(found: MembershipFinding, summary: RunSummary) -> list[Pers
     best, control = found.attacks[0], found.control
     beside = f", {_finds(control.found)} when shuffled" if control is not None else ""
     told = "found" if found.is_found else "told on average only" if found.is_on_average else "not beyond chance"
-    defended = f" An adversary that knows {listed(found.without)} may find more." if found.without else ""
+    defended = f" They are trained without {listed(found.without)}." if found.without else ""
     words = (
         f"{told}: {best.name} finds {_finds(best.found)} of the trained "
         f"records at {percent(FALSE_POSITIVES)} of false positives{beside}; the area under the curve is {best.auc:.2f} "

@@ -78,18 +78,15 @@ def train_centrally(
 
 
 def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:
-    """Train as ``train_centrally``, faster where batches are fixed: a step then costs no more than weights squared.
+    """Train as ``train_centrally``, many times faster where every epoch has the same batches.
 
     The residual is linear, so that all that enters of a batch are sums of products over its records (Hu eq. 4-6).
 
     Args:
         data: every party's features, and the labels.
-        weights: (d, columns) initial weights, over all parties' features side by side.
+        weights: (d, columns) initial weights, over all parties' features side by side; returned are the final ones.
         descent: batches, epochs and learning rate.
         penalty: (d, 1) strength of the penalty on each feature's weights.
-
-    Returns:
-        (d, columns) final weights.
     """
     scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
 

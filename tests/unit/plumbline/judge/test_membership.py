@@ -17,7 +17,6 @@ from plumbline.judge.membership import (
     membership_of,
     own_log_odds,
     read_membership,
-    reference_members,
 )
 from plumbline.judge.summary import read_summary
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
@@ -163,14 +162,6 @@ def test_chance_calls_one_in_twenty_at_most() -> None:
         ]
     )
     assert binomtest(called, 200, 0.05, alternative="greater").pvalue > 0.01
-
-
-def test_every_record_is_in_some_models_and_out_of_others() -> None:
-    members = reference_members(503, 300, np.random.default_rng(0))
-    assert all(len(set(one)) == 300 for one in members.tolist())
-    counts = np.bincount(members.ravel(), minlength=503)
-    assert counts.min() >= 17
-    assert counts.max() <= 21
 
 
 def test_likelihood_ratios_are_those_of_two_normal_laws() -> None:
