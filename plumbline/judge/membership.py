@@ -38,8 +38,8 @@ from vfl.learning.linear.regression import LinearRegression
 MODELS, FALSE_POSITIVES = 32, 0.01
 # Fewer records of either kind say nothing of one in a hundred.
 LEAST_RECORDS = 100
-# Products of numbers in the training of all reference models, half a minute of one core, and numbers kept for each.
-_MOST_PRODUCTS, _MOST_KEPT = 1e11, 2e7
+# Products of numbers in the training of all reference models: half a minute of one core.
+_MOST_PRODUCTS = 1e11
 # Scores that differ by more than rounding does aren't those of the model.
 _SAME_SCORES = 1e-3
 # A narrower spread of log odds counts as this.
@@ -126,8 +126,8 @@ def read_membership(folder: RunFolder, summary: RunSummary) -> MembershipFinding
         return MembershipFinding("Scores and parameters are both defended: nothing shows which model is the true one.")
     schedule = plan.schedule(np.arange(counts.train))
     passes = plan.epochs if schedule.reshuffled else 1
-    products = MODELS * width**2 * (passes * counts.train + plan.epochs * schedule.steps_per_epoch)
-    if products > _MOST_PRODUCTS or schedule.steps_per_epoch * width**2 > _MOST_KEPT:
+    of_sums, of_steps = counts.train * width, plan.epochs * schedule.steps_per_epoch * min(width, 2 * plan.batch_size)
+    if MODELS * width * (passes * of_sums + of_steps) > _MOST_PRODUCTS:
         return MembershipFinding(
             f"{MODELS} reference models of {counts.train:,} records and {width:,} features would take too long."
         )

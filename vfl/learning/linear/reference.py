@@ -80,7 +80,8 @@ def train_centrally(
 def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:
     """Train as ``train_centrally``, many times faster where every epoch has the same batches.
 
-    The residual is linear, so that all that enters of a batch are sums of products over its records (Hu eq. 4-6).
+    The residual is linear, so that all that enters of a batch are sums of products over its records (Hu eq. 4-6). Where
+    features are as many as records, or more, the records are kept instead.
 
     Args:
         data: every party's features, and the labels.
@@ -90,16 +91,20 @@ def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDesc
     """
     scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
 
-    def sums(batch: IntArray) -> tuple[FloatArray, FloatArray]:
+    def kept(batch: IntArray) -> tuple[list[FloatArray], FloatArray]:
+        """What weights are multiplied by for a batch's gradient, in this order, and what it has by labels."""
         rows, scale = features[batch], scheme.gradient_scale(len(batch))
         of_labels = scheme.active_share(np.zeros((len(batch), scheme.columns)), data.labels[batch])
-        return scale * (rows.T @ rows), scale * (rows.T @ of_labels)
+        factors = [scale * (rows.T @ rows)] if rows.shape[0] > rows.shape[1] else [rows, scale * rows.T]
+        return factors, scale * (rows.T @ of_labels)
 
-    batches: list[tuple[FloatArray, FloatArray]] = []
+    batches: list[tuple[list[FloatArray], FloatArray]] = []
     for epoch in range(descent.epochs):
         if descent.schedule.reshuffled or not batches:
-            batches = [sums(batch) for batch in descent.schedule.epoch(epoch)]
-        for squares, of_labels in batches:
-            gradient = squares @ scheme.passive_share(weights) + of_labels + penalty * weights
-            weights = weights - descent.learning_rate * gradient
+            batches = [kept(batch) for batch in descent.schedule.epoch(epoch)]
+        for factors, of_labels in batches:
+            products = scheme.passive_share(weights)
+            for factor in factors:
+                products = factor @ products
+            weights = weights - descent.learning_rate * (products + of_labels + penalty * weights)
     return weights

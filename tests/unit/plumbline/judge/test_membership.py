@@ -91,7 +91,7 @@ def test_a_model_that_learned_its_records_by_heart_is_found(overfitted: RunFolde
     found = measured(overfitted)
     assert found.is_found
     # Of a hundred strangers one is taken for a trained record: that is what finding nothing looks like.
-    assert found.attacks[0].found.mean > 10 * FALSE_POSITIVES
+    assert found.attacks[0].found.mean > 5 * FALSE_POSITIVES
     assert found.attacks[0].auc > 0.8
     # Its control is at chance, by an exact interval.
     assert found.control is not None
