@@ -154,16 +154,17 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
                 "The scores aren't those that the weights give of the parties' tables: a defence changed what was "
                 "trained on, or what answers, and reference models are trained without it."
             )
-    data, split = VerticalData([features], labels, agreement.classes), rows_of_plan(plan, len(features))
     kept, generator = folder.record(Role.ACTIVE).kept_epoch, np.random.default_rng(plan.seed)
     epochs = len(summary.epochs) if kept is None else kept + 1
     penalty = np.full((width, 1), learner.l2)
     penalty[agreement.active.feature_count - 1] = 0.0  # spares the bias
+    split = rows_of_plan(plan, len(features))
     # Validation records may have chosen the epoch: they are neither trained on nor quite new to the model.
     rows = np.concatenate([split.train, split.test])
+    data = VerticalData([features[rows]], labels[rows], agreement.classes)
 
     def log_odds(weights: FloatArray) -> FloatArray:
-        return own_log_odds(features @ class_rows(weights).T, labels)[rows]
+        return own_log_odds(data.blocks[0] @ class_rows(weights).T, data.labels)
 
     def reference(members: IntArray) -> FloatArray:
         columns, descent = weights.shape[1], GradientDescent(plan.schedule(members), epochs, learner.learning_rate)
@@ -173,7 +174,7 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     members = np.stack([generator.permutation(len(rows))[: len(split.train)] for _ in range(MODELS)])
     is_member = np.zeros((MODELS, len(rows)), dtype=bool)
     np.put_along_axis(is_member, members, values=True, axis=1)
-    own, others = log_odds(weights), np.stack([reference(rows[one]) for one in members])
+    own, others = log_odds(weights), np.stack([reference(one) for one in members])
     scores = {"likelihood ratio": likelihood_ratios(own, others, is_member), "threshold": own}
     found = membership_of(scores, np.arange(len(rows)) < len(split.train), generator)
     return replace(found, without=tuple(sorted({one for name in names for one in summary.defences.get(name, ())})))

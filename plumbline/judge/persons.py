@@ -8,7 +8,7 @@ import numpy as np
 from plumbline.judge.answer import ColumnAnswer, listed, percent, share_words, short
 from plumbline.judge.evidence import Predictor, constants
 from plumbline.judge.federation_part import at
-from plumbline.judge.lights import LEAST_RECORDS
+from plumbline.judge.lights import LEAST_RECORDS, are_too_few
 from plumbline.judge.measures import Interval
 from plumbline.judge.membership import FALSE_POSITIVES, MembershipFinding, read_membership
 from plumbline.judge.predictions import PredictionFindings, Truth, predictors
@@ -193,11 +193,12 @@ def _finds(share: Interval) -> str:
 
 
 def _attribute_row(columns: Sequence[ColumnAnswer], active: str) -> PersonRow:
-    measured = [one for one in columns if at(one.levels).attack]
+    measured = [one for one in columns if at(one.levels).attack and not are_too_few(one.levels)]
     exposed = [one.column for one in measured if one.is_exposed()]
     if not measured:
-        return PersonRow("attribute inference", active, "not measured: no attack on predictions.", is_measured=False)
-    told = f": {listed(exposed)}" if exposed else ""
+        return PersonRow("attribute inference", active, _TOO_FEW, is_measured=False)
+    unclear = sum(one.light == "grey" for one in measured if not one.is_exposed())
+    told = (f": {listed(exposed)}" if exposed else "") + (f"; of {unclear} it is shown neither way" if unclear else "")
     return PersonRow(
         "attribute inference",
         active,

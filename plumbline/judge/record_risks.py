@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plumbline.judge.evidence import Evidence, Predictor
+from plumbline.judge.evidence import Evidence, Predictor, SourceVerdict
 from plumbline.judge.federation_part import FLOOR, Losses, at
 from plumbline.judge.measures import Interval, exact_share
-from plumbline.judge.predictions import SourceVerdict, Truth
+from plumbline.judge.predictions import Truth
 from services.common.agreement import Agreement
 from services.common.run_records import Estimates
 from services.party.party_model import rows_of_plan
