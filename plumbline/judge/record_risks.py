@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plumbline.judge.evidence import Evidence, Predictor, SourceVerdict
+from plumbline.judge.evidence import (
+    Predictor,
+    SourceVerdict,
+    constants,
+    densest_constants,
+    missing_losses,
+    prior_losses,
+    squared_losses,
+    wrong_losses,
+)
 from plumbline.judge.federation_part import FLOOR, Losses, at
 from plumbline.judge.measures import Interval, exact_share
 from plumbline.judge.predictions import Truth
@@ -96,9 +105,9 @@ def record_risks(
     validation = rows_of_plan(agreement.plan, agreement.active.aligned_rows).validation
     others = np.setdiff1d(validation, np.concatenate([known, estimates.rows]))
     lots = np.random.default_rng(0).integers(0, len(truth.cells), len(others))
-    judged = _weighed(truth, guesses, verdicts)
+    judged = _weighed(truth, truth.cells, guesses, verdicts)
     drawn = [one.of_records(lots) for one in guesses]
-    control = _weighed(truth.of_others(others), drawn, verdicts) if len(others) else None
+    control = _weighed(truth.of_others(others), truth.cells, drawn, verdicts) if len(others) else None
     found = []
     for party in (one.name for one in agreement.parties[1:]):
         risk, told = judged[party]
@@ -117,20 +126,22 @@ def _share(risk: FloatArray, told: IntArray, bound: float | None) -> Interval:
 
 
 def _weighed(
-    truth: Truth, guesses: Sequence[Predictor], verdicts: Sequence[SourceVerdict]
+    truth: Truth, judged: FloatArray, guesses: Sequence[Predictor], verdicts: Sequence[SourceVerdict]
 ) -> dict[str, tuple[FloatArray, IntArray]]:
     """The risk of each record, (n,), and how many of its values are told, (n,), by the columns' party.
 
-    Where no attack is shown to tell anything of a column, its adversary guesses like any other.
+    Means, frequencies and densest places that anybody guesses are those of the judged cells: of others, too. Where no
+    attack is shown to tell anything of a column, its adversary guesses like any other.
     """
-    evidence = Evidence.of(truth.cells, [], [*guesses, *truth.published()])
-    rows, categories = np.arange(len(truth.cells)), truth.told_categories
-    errors = _by_name(evidence.squared(rows)[1])
-    missed = _by_name(evidence.missing(rows, tolerance=truth.tolerance)[1])
-    wrong = _by_name(evidence.wrong(rows, categories=categories)[1]) if categories else {}
+    cells, count, categories, width = truth.cells, len(truth.cells), truth.told_categories, truth.tolerance
+    said = [*guesses, *truth.published()]
+    everybody, close = [*constants(judged, count), *said], [*densest_constants(judged, width, count), *said]
+    errors, missed = _by_name(squared_losses(cells, everybody)), _by_name(missing_losses(cells, close, width))
+    named_wrongly = [*prior_losses(cells, categories, judged), *wrong_losses(cells, everybody, categories)]
+    wrong = _by_name(named_wrongly)
     places = {id(one): number for number, one in enumerate(categories)}
     # Of a record: what a guess leaves unknown, what the attack leaves of that, and how many values it tells.
-    sums = {one: np.zeros((3, len(rows))) for one in truth.owners}
+    sums = {one: np.zeros((3, count)) for one in truth.owners}
     for verdict, source in zip(verdicts, truth.sources, strict=True):
         headline, known = at(verdict.levels), at(verdict.known)
         if headline.e0 < FLOOR:
@@ -140,7 +151,7 @@ def _weighed(
         guess = losses[headline.baseline][:, place]
         left = losses[headline.attack][:, place] if headline.is_exposed else guess
         told = verdict.is_exposed() and (hits[known.attack][:, place] == 0) & (hits[known.baseline][:, place] > 0)
-        sums[verdict.party] += [guess / headline.e0, left / headline.e0, told + np.zeros(len(rows))]
+        sums[verdict.party] += [guess / headline.e0, left / headline.e0, told + np.zeros(count)]
     return {
         party: (
             np.clip(1 - np.divide(left, guess, out=np.ones_like(left), where=guess > 0), 0.0, 1.0),

@@ -88,11 +88,11 @@ def test_the_control_is_validation_records_with_what_is_said_of_others_by_naive_
     headlines = {one.column: at(one.levels) for one in findings.predictions.sources}
     e0 = {name: one.e0 for name, one in headlines.items()}
     age, pay = (
-        0.5 if headlines[name].baseline == "guessing 1/2" else cells[others].mean()
+        0.5 if headlines[name].baseline == "guessing 1/2" else cells[JUDGED].mean()
         for name, cells in (("age", AGE), ("pay", PAY))
     )
     lots = np.random.default_rng(0).integers(0, len(JUDGED), len(others))
-    common, risks = np.bincount(JOB[others]).argmax(), []
+    common, risks = np.bincount(JOB[JUDGED]).argmax(), []
     for row, said in zip(others, JUDGED[lots], strict=True):
         guess = (AGE[row] - age) ** 2 / e0["age"] + (PAY[row] - pay) ** 2 / e0["pay"]
         left = (AGE[row] - AGE[said]) ** 2 / e0["age"] + (PAY[row] - PAY[said]) ** 2 / e0["pay"]
