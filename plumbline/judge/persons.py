@@ -13,6 +13,7 @@ from plumbline.judge.measures import Interval
 from plumbline.judge.membership import FALSE_POSITIVES, MembershipFinding, read_membership
 from plumbline.judge.predictions import PredictionFindings, Truth, predictors
 from plumbline.judge.record_risks import PersonRisk, RecordRisks, RiskShare, record_risks
+from plumbline.judge.sentences import sessions_behind
 from plumbline.judge.summary import RunSummary
 from services.common.run_folder import RunFolder
 from vfl.data.faults import counted
@@ -96,7 +97,10 @@ def read_person_findings(
             risks = record_risks(truth, estimates, [*attacks, *guesses], predictions.sources, summary.agreement)
         properties = _properties(truth, attacks, guesses)
     found = PersonFindings(tuple(one for one, _ in risks), read_membership(folder, summary), properties)
-    return replace(found, rows=_rows(found, summary, columns)), tuple(one for _, one in risks)
+    # Lights of columns hold after so many sessions, and so does what follows from the same estimates.
+    sessions = sessions_behind(predictions.limit, columns)
+    after = f"after {sessions} sessions, " if sessions > 1 else ""
+    return replace(found, rows=_rows(found, summary, columns, after)), tuple(one for _, one in risks)
 
 
 def _properties(truth: Truth, attacks: Sequence[Predictor], guesses: Sequence[Predictor]) -> PropertyFinding | None:
@@ -119,18 +123,21 @@ def _properties(truth: Truth, attacks: Sequence[Predictor], guesses: Sequence[Pr
     return PropertyFinding(attack.name, len(means), float(known.mean()), float(best.mean()), closer)
 
 
-def _rows(found: PersonFindings, summary: RunSummary, columns: Sequence[ColumnAnswer]) -> tuple[PersonRow, ...]:
+def _rows(
+    found: PersonFindings, summary: RunSummary, columns: Sequence[ColumnAnswer], after: str
+) -> tuple[PersonRow, ...]:
     active = summary.agreement.active.name
-    # It asks one after the other, each about what is left (docs/threat-model.md).
-    more = f" {active} also learns which of its records some have and one that it asks later lacks."
+    # Several are asked one after the other, each about what is left (docs/threat-model.md).
+    sizes = (
+        "how many the other has."
+        if len(summary.parties) == 2
+        else f"how many it was asked about. {active} learns how many each has, and which of its records some have "
+        "though one that it asks later lacks them."
+    )
+    shared = f"which {counted(summary.aligned_rows, 'record')} of its table all others have too, and {sizes}"
     return (
-        PersonRow(
-            "alignment alone",
-            "every party",
-            f"which {counted(summary.aligned_rows, 'record')} of its table all others have too, and how many records "
-            f"whom it aligned with brought.{more if len(summary.parties) > 2 else ''}",
-        ),
-        *(_risk_row(one, active) for one in found.risks),
+        PersonRow("alignment alone", "every party", shared),
+        *(_risk_row(one, active, after) for one in found.risks),
         *([] if found.risks else [PersonRow("risk per record", active, _TOO_FEW, is_measured=False)]),
         PersonRow(
             "membership in the training set",
@@ -138,15 +145,15 @@ def _rows(found: PersonFindings, summary: RunSummary, columns: Sequence[ColumnAn
             "known without an attack: the split and each batch follow from the session's public seed.",
         ),
         *_membership_rows(found.membership, summary),
-        _attribute_row(columns, active),
-        _property_row(found.properties, active),
+        _attribute_row(columns, active, after),
+        _property_row(found.properties, active, after),
     )
 
 
 _TOO_FEW = "not measured: no attack on predictions was judged on enough records."
 
 
-def _risk_row(risk: PersonRisk, active: str) -> PersonRow:
+def _risk_row(risk: PersonRisk, active: str, after: str) -> PersonRow:
     told = next(one for one in risk.shares if one.bound is None)
     closer = [one for one in risk.shares if one.bound is not None]
     control = "" if risk.controls else " No control: no validation record is left for it."
@@ -154,8 +161,8 @@ def _risk_row(risk: PersonRisk, active: str) -> PersonRow:
     return PersonRow(
         f"risk per record of {short(risk.party)}",
         active,
-        f"the best attack comes closer than the best guess {bounds}. A value that a guess doesn't know is told of "
-        f"{_with_control(told)}.{control}",
+        f"{after}the best attack comes closer than the best guess {bounds}. A value that a guess doesn't know is told "
+        f"of {_with_control(told)}.{control}",
     )
 
 
@@ -192,7 +199,7 @@ def _finds(share: Interval) -> str:
     return f"{100 * share.mean:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
 
 
-def _attribute_row(columns: Sequence[ColumnAnswer], active: str) -> PersonRow:
+def _attribute_row(columns: Sequence[ColumnAnswer], active: str, after: str) -> PersonRow:
     measured = [one for one in columns if at(one.levels).attack and not are_too_few(one.levels)]
     exposed = [one.column for one in measured if one.is_exposed()]
     if not measured:
@@ -202,19 +209,19 @@ def _attribute_row(columns: Sequence[ColumnAnswer], active: str) -> PersonRow:
     return PersonRow(
         "attribute inference",
         active,
-        f"{len(exposed)} of {counted(len(measured), 'column')}, better than who knows means and frequencies "
+        f"{after}{len(exposed)} of {counted(len(measured), 'column')}, better than who knows means and frequencies "
         f"guesses{told}.",
     )
 
 
-def _property_row(found: PropertyFinding | None, active: str) -> PersonRow:
+def _property_row(found: PropertyFinding | None, active: str, after: str) -> PersonRow:
     if found is None:
         words = "not measured: no attack that knows public ranges only was judged on enough records."
         return PersonRow("property inference", active, words, is_measured=False)
     return PersonRow(
         "property inference",
         active,
-        f"means and frequencies, to who knows public ranges only: off by {percent(found.error)} of the range on "
+        f"{after}means and frequencies, to who knows public ranges only: off by {percent(found.error)} of the range on "
         f"average ({percent(found.guess)} by the best guess), less than half as far in {found.closer} of "
         f"{counted(found.features, 'feature')}, by {found.attack}.",
     )
