@@ -51,7 +51,8 @@ class NotebookFindings(Findings):
 
         Args:
             of: ``columns``; ``levels`` for a row per column and level of what the adversary knows beforehand;
-                ``attacks`` (on predictions) or ``training`` (attacks on it) for a row of each of these.
+                ``attacks`` (on predictions) or ``training`` (attacks on it) for a row of each of these; ``persons``
+                for what is told of persons, a row per question.
 
         Raises:
             ValueError: for anything else.
@@ -215,6 +216,10 @@ def _interval(interval: Interval | None) -> tuple[float, ...]:
     return (float("nan"),) * 3 if interval is None else (interval.mean, interval.low, interval.high)
 
 
+def _persons(findings: Findings) -> _Rows:
+    return ((one.name, one.adversary, one.words, one.is_measured) for one in findings.persons.rows)
+
+
 _FRAMES: Mapping[str, tuple[str, Callable[[Findings], _Rows]]] = {
     "columns": ("party column kind light part low high attack finding", _columns),
     "levels": (
@@ -223,4 +228,5 @@ _FRAMES: Mapping[str, tuple[str, Callable[[Findings], _Rows]]] = {
     ),
     "attacks": ("attack knows status mse low high records seconds reason", _attacks),
     "training": ("attack party of right answered seconds reason", _training),
+    "persons": ("question adversary finding is_measured", _persons),
 }

@@ -102,6 +102,11 @@ def print_verdict(console: Console, findings: Findings) -> None:
     if answer.columns:
         _print_ranked(console, answer)
     _print_labels(console, findings)
+    if findings.persons.rows:
+        console.print(shown_text("What it tells of persons", "italic"))
+        for row in findings.persons.rows:
+            said = shown_text(f" to {row.adversary}: {row.words}")
+            console.print(shown_text(f"{row.name},", "bold") + said, highlight=False)
     if findings.variants:
         _print_variants(console, findings.variants)
     for sentence in (*answer.not_measured, *not_applicable(findings)):

@@ -146,6 +146,10 @@ class AuditFolder:
         """What the services write; all parties of an audit share it."""
         return RunFolder(self.path / "parties")
 
+    def owner(self, party: str) -> Path:
+        """What is for this party's eyes alone: an auditor hands it to nobody else."""
+        return self.path / "owners" / party
+
     @property
     def logs(self) -> Path:
         """A log per party."""

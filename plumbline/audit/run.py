@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.prompt import Confirm
 from rich.table import Table
@@ -34,8 +35,9 @@ from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
 from plumbline.job_progress import RunProgress, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
-from services.common.durable import write_durably
+from services.common.durable import make_folder, write_durably
 from services.common.settings import settings_of
+from vfl.data.psi import rows_of
 
 # A run that takes longer begins when its owner says so.
 LONG_SECONDS = 600.0
@@ -78,6 +80,7 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
             if request.federation.try_defences:
                 findings = replace(findings, trials=try_defences(plan, tables, run, findings, progress))
             progress.stage("writing the report")
+            write_worst_records(run, tables, findings)
             write_findings(run, findings, write_duration(run, time.perf_counter() - start))
         print_findings(console, findings, time.perf_counter() - start, request.output.verbosity)
         if words := recommendation_words(findings.trials):
@@ -140,6 +143,28 @@ def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any
 
     write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
     write_report(run.report, findings, dict(facts), run.parties)
+
+
+# Of each party's persons: how many are named to their owner.
+_MOST_NAMED = 10
+
+
+def write_worst_records(run: AuditFolder, tables: JoinedTables, findings: Findings) -> None:
+    """Write, for each passive party's eyes alone, which of its records are most at risk: by row of its own table.
+
+    Rows are counted as the table has them, from 1, without a heading. Nobody else's file has them.
+    """
+    for one in findings.record_risks:
+        worst = np.lexsort((-one.told, -one.risk))[:_MOST_NAMED]
+        own = rows_of(tables.data[one.party].ids, tables.ids_of(one.rows[worst]))
+        told = [
+            {"row": int(row) + 1, "risk": float(one.risk[place]), "values_told": int(one.told[place])}
+            for row, place in zip(own, worst, strict=True)
+            if one.risk[place] > 0 or one.told[place] > 0
+        ]
+        folder = run.owner(one.party)
+        make_folder(folder)
+        write_durably(folder / "worst-records.json", json.dumps(told, indent=1).encode())
 
 
 def report_again(run: AuditFolder) -> Findings:

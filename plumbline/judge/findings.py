@@ -6,7 +6,9 @@ from typing import Any, overload
 
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
+from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
+from plumbline.judge.record_risks import RecordRisks
 from plumbline.judge.sentences import answer_of, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
@@ -94,6 +96,8 @@ class Findings(Sequence[Finding]):
         trials: defences that were tried, with what they left of the leak.
         variants: the run and others of its request beside it, each in a federation of its own; empty for it alone.
         folder: what the parties wrote of the run; None where these findings are of no run on disk.
+        persons: what is told of persons.
+        record_risks: the risk of each record, party by party: for its owner's eyes, and in no file of the whole.
     """
 
     summary: RunSummary
@@ -103,6 +107,8 @@ class Findings(Sequence[Finding]):
     trials: tuple[DefenceTrial, ...] = ()
     variants: tuple[VariantResult, ...] = ()
     folder: RunFolder | None = None
+    persons: PersonFindings = field(default_factory=PersonFindings)
+    record_risks: tuple[RecordRisks, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.predictions.attacks) + len(self.training)
@@ -132,6 +138,7 @@ class Findings(Sequence[Finding]):
             **asdict(self.predictions),
             "training_attacks": [asdict(finding) for finding in self.training],
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
+            "persons": asdict(self.persons),
             "largest_part": self.answer.largest_part,
             "trials": [asdict(one) for one in self.trials],
             "variants": [asdict(one) for one in self.variants],
@@ -169,4 +176,6 @@ def read_findings(
             f"{folder.path} has a file training-{strangers[0]}.json, of a party that wasn't in the session: remove it."
         )
     answer = answer_of(summary, predictions, training, titles or {})
-    return Findings(summary, predictions, training, answer, folder=folder)
+    told("persons", 0, 1)
+    persons, risks = read_person_findings(folder, summary, predictions, answer.columns)
+    return Findings(summary, predictions, training, answer, folder=folder, persons=persons, record_risks=risks)

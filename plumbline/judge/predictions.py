@@ -1,6 +1,7 @@
 """Scores attacks on predictions: an auditor, who may read every party's files, compares estimates with the truth."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -87,6 +88,12 @@ class Truth:
                 f"{folder.path} has features, labels and estimates of other records: run it again, into a new folder."
             )
         self.cells = self._passive[self._rows]
+
+    def of_others(self, rows: IntArray) -> "Truth":
+        """The same tables, with other records attacked."""
+        others = copy(self)
+        others._rows, others.cells = rows, self._passive[rows]
+        return others
 
     @property
     def auxiliary_records(self) -> int:
@@ -387,6 +394,30 @@ def _spec_of(outcome: PredictionAttackOutcome) -> attacks.AttackSpec:
         return attacks.AttackSpec(adversary="active", phase="prediction", knowledge="agnostic", needs=(), source="")
 
 
+def predictors(
+    done: Sequence[PredictionAttackOutcome], arrays: Mapping[str, FloatArray]
+) -> tuple[list[Predictor], list[Predictor]]:
+    """What attacks that were done take every cell for: where scores entered, and without, scores withheld among them.
+
+    Args:
+        done: how they went.
+        arrays: what they estimate, as ``Estimates`` has it.
+    """
+
+    def usable(name: str) -> FloatArray | None:
+        array = arrays.get(name)
+        return array if array is not None and np.isfinite(array).all() else None
+
+    seeing, blind = list[Predictor](), list[Predictor]()
+    for one in done:
+        found = Predictor(one.attack, level_of(one), arrays[one.attack], usable(DENSEST + one.attack))
+        (seeing if sees_scores(one) else blind).append(found)
+    for one in done:
+        if (withheld := usable(WITHHELD + one.attack)) is not None:
+            blind.append(Predictor(f"{one.attack}, scores withheld", level_of(one), withheld))
+    return seeing, blind
+
+
 class _Judge:
     """Scores every attack of one batch against every guess without scores."""
 
@@ -400,13 +431,7 @@ class _Judge:
         self._truth, self._outcomes, self._arrays = truth, outcomes, arrays
         self._progress = progress
         done = [one for one in outcomes if one.is_done]
-        withheld = [
-            Predictor(f"{one.attack}, scores withheld", level_of(one), arrays[WITHHELD + one.attack])
-            for one in done
-            if WITHHELD + one.attack in arrays and np.isfinite(arrays[WITHHELD + one.attack]).all()
-        ]
-        self._attacks = [self._predictor(one) for one in done if sees_scores(one)]
-        self._score_free = [self._predictor(one) for one in done if not sees_scores(one)] + withheld
+        self._attacks, self._score_free = predictors(done, arrays)
         self._tell(_JUDGED[0], 0)
         self._score_free += [*truth.published(), *truth.imputations()]
         self._evidence = Evidence.of(
@@ -418,11 +443,6 @@ class _Judge:
             of_sessions=[one.attack for one in done if one.sessions],
         )
         self._told = {one.attack for one in done if one.sees_parameters}
-
-    def _predictor(self, outcome: PredictionAttackOutcome) -> Predictor:
-        densest = self._arrays.get(DENSEST + outcome.attack)
-        usable = densest if densest is not None and np.isfinite(densest).all() else None
-        return Predictor(outcome.attack, level_of(outcome), self._arrays[outcome.attack], usable)
 
     def _tell(self, what: str, done: int) -> None:
         self._progress(what, done, len(_JUDGED) + len(self._outcomes))

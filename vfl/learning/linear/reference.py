@@ -75,3 +75,36 @@ def train_centrally(
             gradient = scheme.gradient_scale(len(batch)) * (rows.T @ residual) + penalty * theta
             theta = theta - descent.learning_rate * gradient
     return np.split(theta, np.cumsum([block.shape[1] for block in data.blocks])[:-1])
+
+
+def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:
+    """Train as ``train_centrally``, many times faster where every epoch has the same batches.
+
+    The residual is linear, so that all that enters of a batch are sums of products over its records (Hu eq. 4-6). Where
+    features are as many as records, or more, the records are kept instead.
+
+    Args:
+        data: every party's features, and the labels.
+        weights: (d, columns) initial weights, over all parties' features side by side; returned are the final ones.
+        descent: batches, epochs and learning rate.
+        penalty: (d, 1) strength of the penalty on each feature's weights.
+    """
+    scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
+
+    def kept(batch: IntArray) -> tuple[list[FloatArray], FloatArray]:
+        """What weights are multiplied by for a batch's gradient, in this order, and what it has by labels."""
+        rows, scale = features[batch], scheme.gradient_scale(len(batch))
+        of_labels = scheme.active_share(np.zeros((len(batch), scheme.columns)), data.labels[batch])
+        factors = [scale * (rows.T @ rows)] if rows.shape[0] > rows.shape[1] else [rows, scale * rows.T]
+        return factors, scale * (rows.T @ of_labels)
+
+    batches: list[tuple[list[FloatArray], FloatArray]] = []
+    for epoch in range(descent.epochs):
+        if descent.schedule.reshuffled or not batches:
+            batches = [kept(batch) for batch in descent.schedule.epoch(epoch)]
+        for factors, of_labels in batches:
+            products = scheme.passive_share(weights)
+            for factor in factors:
+                products = factor @ products
+            weights = weights - descent.learning_rate * (products + of_labels + penalty * weights)
+    return weights

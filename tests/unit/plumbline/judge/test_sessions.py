@@ -55,10 +55,12 @@ def test_what_is_left_without_parameters_is_of_one_session(tmp_path: Path) -> No
     estimates["many_sessions(prior=mean)"] = TRUTH + np.array([0.2, 1.0]) * (MEAN - TRUTH)
     run = write_run(tmp_path, {"passive": PASSIVE}, [kept, replace(ALL, sees_parameters=True)], estimates=estimates)
     run.write_session_limit(LIMIT)
-    answer = read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES).answer
-    assert (
-        " After one session: if fintech keeps its parameters, bank can reconstruct 1 of them (age) " in answer.sentence
-    )
+    found = read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES)
+    after_one = " After one session: if fintech keeps its parameters, bank can reconstruct 1 of them (age) "
+    assert after_one in found.answer.sentence
+    rows = {one.name: one.words for one in found.persons.rows}
+    for name in ("risk per record of passive", "attribute inference", "property inference"):
+        assert rows[name].startswith("after 7 sessions, ")
 
 
 def test_one_session_is_said_where_the_limit_allows_no_more(tmp_path: Path) -> None:

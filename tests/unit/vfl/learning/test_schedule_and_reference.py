@@ -15,6 +15,7 @@ from vfl.learning import (
     initial_weights,
     smallest_batch,
     split_rows,
+    train_by_sums,
     train_centrally,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS
@@ -146,3 +147,18 @@ def test_l2_shrinks_weights_and_spares_the_masked_feature() -> None:
         unpenalised=[np.array([False]), np.array([True])],
     )
     assert [block.item() for block in weights] == pytest.approx([0.9, 1.0])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("reshuffled", "batch_size"), [(False, 8), (True, 8), (False, 4)])
+def test_sums_of_batches_train_the_same_model(classes: int, reshuffled: bool, batch_size: int) -> None:
+    generator, columns = np.random.default_rng(classes), 1 if classes == 2 else classes
+    data = VerticalData(
+        [generator.random((40, 3)), generator.random((40, 2))], generator.integers(0, classes, 40), classes
+    )
+    start, penalty = generator.normal(size=(5, columns)), np.array([[0.1], [0.1], [0.0], [0.1], [0.1]])
+    schedule = BatchSchedule(generator.permutation(40)[:25], batch_size, seed=3, reshuffled=reshuffled)
+    descent = GradientDescent(schedule, epochs=3, learning_rate=0.4)
+    spared = np.split(penalty[:, 0] == 0, [3])
+    expected = np.vstack(train_centrally(data, np.split(start, [3]), descent, l2=0.1, unpenalised=spared))
+    np.testing.assert_allclose(train_by_sums(data, start, descent, penalty), expected, rtol=1e-12, atol=1e-12)

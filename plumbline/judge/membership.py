@@ -1,0 +1,295 @@
+"""Membership inference: whether a record's score tells that the model was trained on it.
+
+The parties need no attack for that: the split follows from the session's public seed, so that each of them knows of
+every aligned record whether it was trained on. It is somebody outside whom scores may tell it: who has a record with
+its label, and its score or the model. Measured is the strongest such adversary: it has all these records, lacks only
+which of them were trained on, and trains reference models as the session trained its own (LiRA: Carlini et al.,
+Membership inference attacks from first principles, 2022). Beside it stands the plain threshold of the loss (Yeom et
+al., Privacy risk in machine learning, 2018).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from plumbline.judge.chance import ALPHA, holm
+from plumbline.judge.measures import Interval, exact_share
+from plumbline.judge.summary import RunSummary
+from services.common.identity import Role
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
+from services.party.party_model import rows_of_plan
+from services.shared_weights.opening import stays_shared
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.learning import (
+    GradientDescent,
+    VerticalData,
+    confidence_scores,
+    initial_weights,
+    residual_columns,
+    train_by_sums,
+)
+from vfl.learning.confidence import class_rows
+from vfl.learning.linear.regression import LinearRegression
+
+# Reference models, and the share of other records that may be taken for trained ones.
+MODELS, FALSE_POSITIVES = 32, 0.01
+# Fewer records of either kind say nothing of one in a hundred.
+LEAST_RECORDS = 100
+# Products of numbers in the training of all reference models: half a minute of one core.
+_MOST_PRODUCTS = 1e11
+# Scores that differ by more than rounding does aren't those of the model.
+_SAME_SCORES = 1e-3
+# A narrower spread of log odds counts as this.
+_NARROWEST = 1e-6
+# An interval of the share that is found can miss by either end, and either by the threshold or the share above it.
+_TAIL = 0.05 / 4
+
+
+@dataclass(frozen=True)
+class MembershipAttack:
+    """How well one attack tells records that were trained on from others.
+
+    Attributes:
+        name: ``likelihood ratio`` or ``threshold``.
+        found: share of the trained records that it finds, with at most ``FALSE_POSITIVES`` of the others taken for
+            trained. Its 95 % interval also allows for where the threshold lies, which these others are few to tell.
+        auc: how often a trained record looks more like one than another does; 1/2 is guessing.
+        p_found: how likely chance finds as many, beside all that was judged with it (Holm).
+        p_area: how likely chance makes the area as large, likewise.
+    """
+
+    name: str
+    found: Interval
+    auc: float
+    p_found: float = 1.0
+    p_area: float = 1.0
+
+
+@dataclass(frozen=True)
+class MembershipFinding:
+    """What scores tell of membership in the training set.
+
+    Attributes:
+        reason: why it wasn't measured; empty when it was.
+        attacks: each attack, the one that finds most first.
+        control: the first of them on the same records when it was shuffled which of them were trained on.
+        trained: how many records of these were.
+        others: how many were not: test records, in whose choice training had no part.
+        models: number of reference models.
+        without: the parties' defences, which reference models are trained without.
+    """
+
+    reason: str = ""
+    attacks: tuple[MembershipAttack, ...] = ()
+    control: MembershipAttack | None = None
+    trained: int = 0
+    others: int = 0
+    models: int = 0
+    without: tuple[str, ...] = ()
+
+    @property
+    def is_found(self) -> bool:
+        """Whether some trained records are told from nearly all others, beyond chance."""
+        return any(one.p_found <= ALPHA for one in self.attacks)
+
+    @property
+    def is_on_average(self) -> bool:
+        """Whether trained records look more like ones than others do, beyond chance."""
+        return any(one.p_area <= ALPHA for one in self.attacks)
+
+
+def read_membership(folder: RunFolder, summary: RunSummary) -> MembershipFinding:
+    """Measure membership inference on a run's model, or say why that can't be.
+
+    Args:
+        folder: what the parties wrote.
+        summary: the run's terms.
+    """
+    agreement = summary.agreement
+    plan, counts, width = agreement.plan, agreement.row_counts, agreement.total_features
+    learner = plan.family
+    if not isinstance(learner, LinearRegression):
+        return MembershipFinding(f"Reference models are linear ones, and this session's learner is {plan.learner}.")
+    if stays_shared(agreement):
+        return MembershipFinding(
+            "The weights stay shared: nobody has the model, and scores of trained records were not asked for."
+        )
+    if min(counts.train, counts.test) < LEAST_RECORDS:
+        return MembershipFinding(
+            f"{counts.train:,} trained and {counts.test:,} test records: {LEAST_RECORDS} of each are needed to speak "
+            "of one in a hundred."
+        )
+    if agreement.score_defences and any(party.disclosure_defences for party in agreement.parties):
+        return MembershipFinding("Scores and parameters are both defended: nothing shows which model is the true one.")
+    schedule = plan.schedule(np.arange(counts.train))
+    passes = plan.epochs if schedule.reshuffled else 1
+    of_sums, of_steps = counts.train * width, plan.epochs * schedule.steps_per_epoch * min(width, 2 * plan.batch_size)
+    if MODELS * width * (passes * of_sums + of_steps) > _MOST_PRODUCTS:
+        return MembershipFinding(
+            f"{MODELS} reference models of {counts.train:,} records and {width:,} features would take too long."
+        )
+    try:
+        return _attacked(folder, summary, learner)
+    except RunFolderError:  # its words name folders of this machine
+        return MembershipFinding("The run's folder lacks weights, features or scores, or has them of another session.")
+
+
+def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression) -> MembershipFinding:
+    """Train reference models and attack the session's; a model that other scores came from can't be attacked."""
+    agreement, width = summary.agreement, summary.agreement.total_features
+    plan, names = agreement.plan, [party.name for party in agreement.parties]
+    features, labels = np.hstack([folder.features(name).features for name in names]), folder.labels()
+    weights = np.vstack([folder.weights(name).weights for name in names])
+    shapes = (agreement.active.aligned_rows, width), (width, residual_columns(agreement.classes))
+    if (features.shape, weights.shape) != shapes:
+        raise RunFolderError("Weights or features are of another session.")
+    if not agreement.score_defences:
+        delivered = folder.delivered_scores(agreement)
+        follow = confidence_scores(features[delivered.rows] @ weights)
+        if np.abs(follow - delivered.scores).max(initial=0.0) > _SAME_SCORES:
+            return MembershipFinding(
+                "The scores aren't those that the weights give of the parties' tables: a defence changed what was "
+                "trained on, or what answers, and reference models are trained without it."
+            )
+    kept, generator = folder.record(Role.ACTIVE).kept_epoch, np.random.default_rng(plan.seed)
+    epochs = len(summary.epochs) if kept is None else kept + 1
+    penalty = np.full((width, 1), learner.l2)
+    penalty[agreement.active.feature_count - 1] = 0.0  # spares the bias
+    split = rows_of_plan(plan, len(features))
+    # Validation records may have chosen the epoch: they are neither trained on nor quite new to the model.
+    rows = np.concatenate([split.train, split.test])
+    data = VerticalData([features[rows]], labels[rows], agreement.classes)
+
+    def log_odds(weights: FloatArray) -> FloatArray:
+        return own_log_odds(data.blocks[0] @ class_rows(weights).T, data.labels)
+
+    def reference(members: IntArray) -> FloatArray:
+        columns, descent = weights.shape[1], GradientDescent(plan.schedule(members), epochs, learner.learning_rate)
+        start = initial_weights(learner.initialisation, width, columns, total_features=width, generator=generator)
+        return log_odds(train_by_sums(data, start, descent, penalty))
+
+    members = np.stack([generator.permutation(len(rows))[: len(split.train)] for _ in range(MODELS)])
+    is_member = np.zeros((MODELS, len(rows)), dtype=bool)
+    np.put_along_axis(is_member, members, values=True, axis=1)
+    own, others = log_odds(weights), np.stack([reference(one) for one in members])
+    scores = {"likelihood ratio": likelihood_ratios(own, others, is_member), "threshold": own}
+    found = membership_of(scores, np.arange(len(rows)) < len(split.train), generator)
+    return replace(found, without=tuple(sorted({one for name in names for one in summary.defences.get(name, ())})))
+
+
+def own_log_odds(logits: FloatArray, labels: IntArray) -> FloatArray:
+    """Log odds of each record's own class, (n,), of (n, k) logits: LiRA's scale, on which scores are nearly normal."""
+    own = np.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
+    others = np.array(logits, dtype=np.float64)
+    np.put_along_axis(others, labels[:, None], -np.inf, axis=1)
+    odds: FloatArray = own - logsumexp(others, axis=1)
+    return odds
+
+
+def likelihood_ratios(own: FloatArray, references: FloatArray, is_member: BoolArray) -> FloatArray:
+    """How much likelier each record's log odds are of a model that was trained on it (Carlini et al., algorithm 1).
+
+    With few reference models all records share a spread (their section V), of models that had them and of others.
+
+    Args:
+        own: (n,) log odds of the attacked model.
+        references: (models, n) of reference models.
+        is_member: (models, n), whether each was trained on the record.
+    """
+    counted = [is_member, ~is_member]
+    means, spreads = [], []
+    for some in counted:
+        held = np.maximum(some.sum(axis=0), 1)
+        mean = np.where(some, references, 0.0).sum(axis=0) / held
+        freedom = max(1, int(some.sum()) - int((some.sum(axis=0) > 0).sum()))
+        means.append(mean)
+        spreads.append(max(np.sqrt(np.where(some, (references - mean) ** 2, 0.0).sum() / freedom), _NARROWEST))
+    inside, outside = (
+        -(((own - mean) / spread) ** 2) / 2 - np.log(spread) for mean, spread in zip(means, spreads, strict=True)
+    )
+    is_told = is_member.any(axis=0) & ~is_member.all(axis=0)
+    ratios: FloatArray = np.where(is_told, inside - outside, 0.0)
+    return ratios
+
+
+def membership_of(
+    scores: dict[str, FloatArray], is_trained: BoolArray, generator: np.random.Generator
+) -> MembershipFinding:
+    """Judge attacks that call records trained on which have the largest scores.
+
+    Args:
+        scores: (n,) by the attack's name.
+        is_trained: (n,), whether the attacked model was trained on each.
+        generator: shuffles the control.
+    """
+    judged = [_Ranking(one, is_trained) for one in scores.values()]
+    chances = holm(np.array([chance for one in judged for chance in one.p_values])).reshape(-1, 2)
+    found = [
+        MembershipAttack(name, one.found, one.auc, *map(float, chance))
+        for name, one, chance in zip(scores, judged, chances, strict=True)
+    ]
+    best = max(found, key=lambda one: (one.found.mean, one.auc))
+    shuffled = _Ranking(scores[best.name], generator.permutation(is_trained))
+    return MembershipFinding(
+        attacks=tuple(sorted(found, key=lambda one: one is not best)),
+        control=MembershipAttack(best.name, shuffled.found, shuffled.auc, *shuffled.p_values),
+        trained=int(is_trained.sum()),
+        others=int((~is_trained).sum()),
+        models=MODELS,
+    )
+
+
+class _Ranking:
+    """One attack's scores of trained records and of others."""
+
+    def __init__(self, scores: FloatArray, is_trained: BoolArray) -> None:
+        self._trained, self._others = np.sort(scores[is_trained]), np.sort(scores[~is_trained])
+        # Of the others as many are above it as make chance find this share of trained ones: (allowed + 1) / (n + 1).
+        self._allowed = int(FALSE_POSITIVES * (len(self._others) + 1)) - 1
+        self._hits = self._above(self._allowed)
+
+    def _above(self, rank: int) -> int:
+        """How many trained records are above the other one of this rank, from 0 for the largest."""
+        return len(self._trained) - int(np.searchsorted(self._trained, self._others[-1 - rank], side="right"))
+
+    @property
+    def found(self) -> Interval:
+        """Share of the trained records above the threshold.
+
+        The interval is of the share above the threshold that lets pass ``FALSE_POSITIVES`` of all others there could
+        be: these bound it between two ranks (binomial), and each end is exact by Clopper and Pearson.
+        """
+        from scipy.stats import binom  # slow to import
+
+        count = len(self._trained)
+        surely, perhaps = binom.ppf([_TAIL, 1 - _TAIL], len(self._others), FALSE_POSITIVES).astype(int)
+        low = exact_share(self._above(surely - 1), count, _TAIL).low if surely else 0.0
+        return Interval(self._hits / count, low, exact_share(self._above(perhaps), count, _TAIL).high)
+
+    @cached_property
+    def _order(self) -> tuple[float, float]:
+        from scipy.stats import mannwhitneyu
+
+        tested = mannwhitneyu(self._trained, self._others, alternative="greater")
+        return float(tested.statistic), float(tested.pvalue)
+
+    @property
+    def auc(self) -> float:
+        """How often a trained record has the larger score."""
+        return self._order[0] / (len(self._trained) * len(self._others))
+
+    @property
+    def p_values(self) -> tuple[float, float]:
+        """How likely chance finds as many, and makes the area as large.
+
+        Were membership drawn by lot, that so many trained ones are above the threshold means that of as many largest
+        scores at most the allowed ones are others': exact by the hypergeometric law.
+        """
+        from scipy.stats import hypergeom
+
+        trained, others = len(self._trained), len(self._others)
+        found = hypergeom.cdf(self._allowed, trained + others, others, self._hits + self._allowed)
+        return float(found) if self._hits else 1.0, self._order[1]

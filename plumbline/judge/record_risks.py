@@ -1,0 +1,165 @@
+"""The risk of each record: how much closer the best attack comes to it than the best guess, all columns together.
+
+Shares of persons stand beside those of a control: validation records, which were neither trained on nor attacked, each
+with what the attack says of a random judged one. What looks like a risk there is luck (as the control of Giomi et al.,
+A unified framework for quantifying privacy risk in synthetic data, 2023).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plumbline.judge.evidence import (
+    Predictor,
+    SourceVerdict,
+    constants,
+    densest_constants,
+    missing_losses,
+    prior_losses,
+    squared_losses,
+    wrong_losses,
+)
+from plumbline.judge.federation_part import FLOOR, Losses, at
+from plumbline.judge.measures import Interval, exact_share
+from plumbline.judge.predictions import Truth
+from services.common.agreement import Agreement
+from services.common.run_records import Estimates
+from services.party.party_model import rows_of_plan
+from vfl.arrays import BoolArray, FloatArray, IntArray
+
+# Of what was unknown of a record.
+BOUNDS = (0.1, 0.5, 0.9)
+
+
+@dataclass(frozen=True)
+class RiskShare:
+    """Which share of persons an attack comes closer to than a guess.
+
+    Attributes:
+        bound: from which risk on a person counts; None counts whoever has a value known that a guess doesn't know.
+        share: of the judged records, with its exact 95 % interval.
+        control: the same of the control; None without one.
+    """
+
+    bound: float | None
+    share: Interval
+    control: Interval | None = None
+
+
+@dataclass(frozen=True)
+class PersonRisk:
+    """What an attack tells of one party's persons, at level marginals.
+
+    Attributes:
+        party: whose columns they are.
+        records: how many were judged.
+        controls: how many were neither trained on nor attacked.
+        shares: of persons whose risk is a bound or more, and of those of whom a value is told.
+    """
+
+    party: str
+    records: int
+    controls: int
+    shares: tuple[RiskShare, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RecordRisks:
+    """The risk of each judged record of one party; for its owner's eyes.
+
+    Attributes:
+        party: whose columns they are.
+        rows: (n,) of the common order.
+        risk: (n,), 0 to 1: the share of a guess's error that the attack takes away.
+        told: (n,) how many of its columns' values are known with the attack and not by guessing.
+    """
+
+    party: str
+    rows: IntArray
+    risk: FloatArray
+    told: IntArray
+
+
+def record_risks(
+    truth: Truth,
+    estimates: Estimates,
+    guesses: Sequence[Predictor],
+    verdicts: Sequence[SourceVerdict],
+    agreement: Agreement,
+) -> list[tuple[PersonRisk, RecordRisks]]:
+    """Weigh every judged record, party by party.
+
+    Args:
+        truth: of the judged records.
+        estimates: which they are.
+        guesses: what attacks take their cells for, with scores and without.
+        verdicts: on the columns, one for each of the truth's sources.
+        agreement: the session's terms.
+    """
+    used = {
+        name for one in verdicts for part in (at(one.levels), at(one.known)) for name in (part.attack, part.baseline)
+    }
+    guesses = [one for one in guesses if one.name in used]
+    known = np.empty(0, dtype=np.int64) if estimates.auxiliary_rows is None else estimates.auxiliary_rows
+    validation = rows_of_plan(agreement.plan, agreement.active.aligned_rows).validation
+    others = np.setdiff1d(validation, np.concatenate([known, estimates.rows]))
+    lots = np.random.default_rng(0).integers(0, len(truth.cells), len(others))
+    judged = _weighed(truth, truth.cells, guesses, verdicts)
+    drawn = [one.of_records(lots) for one in guesses]
+    control = _weighed(truth.of_others(others), truth.cells, drawn, verdicts) if len(others) else None
+    found = []
+    for party in (one.name for one in agreement.parties[1:]):
+        risk, told = judged[party]
+        shares = tuple(
+            RiskShare(bound, _share(risk, told, bound), None if control is None else _share(*control[party], bound))
+            for bound in (*BOUNDS, None)
+        )
+        summed = PersonRisk(party, len(risk), len(others), shares)
+        found.append((summed, RecordRisks(party, estimates.rows, risk, told)))
+    return found
+
+
+def _share(risk: FloatArray, told: IntArray, bound: float | None) -> Interval:
+    counted: BoolArray = told > 0 if bound is None else risk >= bound
+    return exact_share(int(counted.sum()), len(counted))
+
+
+def _weighed(
+    truth: Truth, judged: FloatArray, guesses: Sequence[Predictor], verdicts: Sequence[SourceVerdict]
+) -> dict[str, tuple[FloatArray, IntArray]]:
+    """The risk of each record, (n,), and how many of its values are told, (n,), by the columns' party.
+
+    Means, frequencies and densest places that anybody guesses are those of the judged cells: of others, too. Where no
+    attack is shown to tell anything of a column, its adversary guesses like any other.
+    """
+    cells, count, categories, width = truth.cells, len(truth.cells), truth.told_categories, truth.tolerance
+    said = [*guesses, *truth.published()]
+    everybody, close = [*constants(judged, count), *said], [*densest_constants(judged, width, count), *said]
+    errors, missed = _by_name(squared_losses(cells, everybody)), _by_name(missing_losses(cells, close, width))
+    named_wrongly = [*prior_losses(cells, categories, judged), *wrong_losses(cells, everybody, categories)]
+    wrong = _by_name(named_wrongly)
+    places = {id(one): number for number, one in enumerate(categories)}
+    # Of a record: what a guess leaves unknown, what the attack leaves of that, and how many values it tells.
+    sums = {one: np.zeros((3, count)) for one in truth.owners}
+    for verdict, source in zip(verdicts, truth.sources, strict=True):
+        headline, known = at(verdict.levels), at(verdict.known)
+        if headline.e0 < FLOOR:
+            continue
+        named = source.category is not None
+        losses, hits, place = (wrong, wrong, places[id(source.category)]) if named else (errors, missed, source.value)
+        guess = losses[headline.baseline][:, place]
+        left = losses[headline.attack][:, place] if headline.is_exposed else guess
+        told = verdict.is_exposed() and (hits[known.attack][:, place] == 0) & (hits[known.baseline][:, place] > 0)
+        sums[verdict.party] += [guess / headline.e0, left / headline.e0, told + np.zeros(count)]
+    return {
+        party: (
+            np.clip(1 - np.divide(left, guess, out=np.ones_like(left), where=guess > 0), 0.0, 1.0),
+            told.astype(int),
+        )
+        for party, (guess, left, told) in sums.items()
+    }
+
+
+def _by_name(losses: Sequence[Losses]) -> dict[str, FloatArray]:
+    return {one.name: one.values for one in losses}
