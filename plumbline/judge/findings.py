@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
+from plumbline.judge.column_sets import WhatIf
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.sentences import answer_of, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
@@ -93,6 +94,7 @@ class Findings(Sequence[Finding]):
         answer: the verdict in words, with lights.
         trials: defences that were tried, with what they left of the leak.
         variants: the run and others of its request beside it, each in a federation of its own; empty for it alone.
+        what_if: what fewer columns would give away; None where nobody asked.
         folder: what the parties wrote of the run; None where these findings are of no run on disk.
     """
 
@@ -102,6 +104,7 @@ class Findings(Sequence[Finding]):
     answer: Answer
     trials: tuple[DefenceTrial, ...] = ()
     variants: tuple[VariantResult, ...] = ()
+    what_if: WhatIf | None = None
     folder: RunFolder | None = None
 
     def __len__(self) -> int:
@@ -136,6 +139,7 @@ class Findings(Sequence[Finding]):
             "trials": [asdict(one) for one in self.trials],
             "variants": [asdict(one) for one in self.variants],
             "then_how": then_how(self.variants),
+            "what_if": None if self.what_if is None else asdict(self.what_if),
         }
 
 
