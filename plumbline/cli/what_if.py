@@ -63,14 +63,14 @@ def whatif(
 
 
 def _print(found: WhatIf) -> None:
-    from plumbline.judge.column_sets import HEADINGS, row_of, sentences
+    from plumbline.judge.column_sets import HEADINGS, sentences
 
-    for title, sets in found.groups:
+    for title, rows in found.groups:
         table = Table(title=f"{title} (SIMULATED)", title_justify="left")
         for heading in HEADINGS:
             table.add_column(heading, overflow="fold")
-        for one in sets:
-            table.add_row(*map(shown_text, row_of(one)))
+        for row in rows:
+            table.add_row(*map(shown_text, row))
         Console().print(table)
     for sentence in sentences(found):
         console_out.print(shown_text(sentence))

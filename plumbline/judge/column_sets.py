@@ -1,7 +1,7 @@
 """What if columns were left out or coarser: sets of passive columns, what each gives away, and what it is worth."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plumbline.judge.answer import Answer, listed, percent
 from plumbline.judge.federation_part import at
@@ -11,6 +11,8 @@ from plumbline.judge.lights import are_too_few
 # Parts that differ by less are the same to who chooses.
 WITHIN_PART, WITHIN_AUC = 0.03, 0.005
 DROP = "drop"
+HEADINGS = ("columns", "largest part", "exposed", "AUC")
+Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, order=True)
@@ -138,15 +140,21 @@ class WhatIf:
         return best if best.changes and not self.asked else None
 
     @property
-    def groups(self) -> tuple[tuple[str, tuple[ColumnSet, ...]], ...]:
-        """The sets as a person compares them, each group with its title; empty ones left out."""
+    def groups(self) -> tuple[tuple[str, list[Row]], ...]:
+        """The sets in tables under ``HEADINGS``, each table with its title; empty ones left out."""
+        before: Sequence[Change] = ()
+        steps = []
+        for one in self.frontier:
+            added = replace(one, changes=tuple(change for change in one.changes if change not in before))
+            steps.append((f"and {added.title}" if before else one.title, *row_of(one)[1:]))
+            before = one.changes
         groups = (
-            ("One column after another left out", self.frontier),
-            ("Without one column", self.without),
-            ("Leaking columns coarser", self.coarser),
-            ("Sets side by side", (self.whole, *self.asked) if self.asked else ()),
+            ("One column after another left out", steps),
+            ("Without one column", list(map(row_of, self.without))),
+            ("Leaking columns coarser", list(map(row_of, self.coarser))),
+            ("Sets side by side", list(map(row_of, (self.whole, *self.asked) if self.asked else ()))),
         )
-        return tuple((title, sets) for title, sets in groups if sets)
+        return tuple((title, rows) for title, rows in groups if rows)
 
     def beside(self, measured: ColumnSet) -> ColumnSet | None:
         """The simulation of a set whose federation was run; None where nobody simulated it."""
@@ -181,10 +189,7 @@ def part_words(columns: ColumnSet) -> str:
     return "not measured" if largest is None else f"{percent(largest.part or 0.0)} ({listed([largest.column])})"
 
 
-HEADINGS = ("columns", "largest part", "exposed", "AUC")
-
-
-def row_of(columns: ColumnSet) -> tuple[str, str, str, str]:
+def row_of(columns: ColumnSet) -> Row:
     """A set as a row of a table under ``HEADINGS``."""
     return columns.title, part_words(columns), f"{len(columns.exposed)} of {len(columns.columns)}", f"{columns.auc:.4f}"
 

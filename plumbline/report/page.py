@@ -14,7 +14,7 @@ from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, perce
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
 from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own, read_words
-from plumbline.judge.column_sets import HEADINGS, row_of, sentences
+from plumbline.judge.column_sets import HEADINGS, sentences
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
@@ -306,7 +306,6 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "trade_off": trade_off(findings.what_if) if findings.what_if else None,
         "what_if_words": sentences(findings.what_if) if findings.what_if else [],
         "set_headings": HEADINGS,
-        "set_row": row_of,
         "ledger": ledger(summary, facts),
         "columns_seen": {party.name: seen_words(party) for party in summary.parties},
         "loss_chart": _loss_chart(summary),

@@ -24,6 +24,14 @@ def test_a_change_is_said_as_a_person_compares_it() -> None:
     assert row_of(both) == ("without age; employed as bins4", "not measured", "0 of 1", "0.7000")
 
 
+def test_a_step_of_the_frontier_says_what_it_adds() -> None:
+    (title, rows), (_, without), (_, coarser) = FOUND.groups
+    assert title == "One column after another left out"
+    assert [row[0] for row in rows] == ["all columns", "without employed", "and without rate"]
+    assert without == [row_of(WITHOUT)]
+    assert coarser[0][0] == "employed as bins2"
+
+
 def test_the_best_set_of_which_nothing_leaks_is_chosen() -> None:
     assert FOUND.chosen == CLOSED
     better = columns(0.76, Change("passive", "employed", "bins2"), employed=0.05, rate=0.05, age=0.0)
