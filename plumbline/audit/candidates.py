@@ -245,11 +245,11 @@ def _file(run: AuditFolder) -> Path:
 
 def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: str) -> Findings:
     """Run the federation of a candidate, and judge it."""
-    return _measured(trial_of(plan, candidate, cipher), candidate.title, tables, run)
+    return measured_federation(trial_of(plan, candidate, cipher), candidate.title, tables, run)
 
 
-def _measured(trial: AuditPlan, title: str, tables: JoinedTables, run: AuditFolder) -> Findings:
-    """Run a federation in a folder that goes, and judge it."""
+def measured_federation(trial: AuditPlan, title: str, tables: JoinedTables, run: AuditFolder) -> Findings:
+    """Run a federation in a folder of the run that goes, and judge it; raises what ``run_federation`` raises."""
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
         folder = AuditFolder(Path(scratch))
         run_federation(trial, tables, folder, RunProgress())
@@ -286,7 +286,7 @@ def train_beside(
     results = [findings.in_short(plan.title)]
     for one in plan.beside:
         progress.stage(f"training {one.title}")
-        results.append(_measured(one, one.title, tables, run).in_short(one.title))
+        results.append(measured_federation(one, one.title, tables, run).in_short(one.title))
         write_durably(_variants(run), json.dumps([asdict(one) for one in results], indent=1).encode())
     return tuple(results)
 

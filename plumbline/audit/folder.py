@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 
 from plumbline.audit.configuration import write_configuration
 from plumbline.audit.plan import AuditPlan, plan_facts
+from plumbline.judge.column_sets import WhatIf
 from services.common.durable import make_folder, write_durably
 from services.common.run_files import parsed, read_json
 from services.common.run_folder import RunFolder
@@ -186,6 +187,11 @@ class AuditFolder:
         return self.path / "results.json"
 
     @property
+    def what_if(self) -> Path:
+        """Sets of columns that were tried."""
+        return self.path / "whatif.json"
+
+    @property
     def report(self) -> Path:
         """The page."""
         return self.path / "report.html"
@@ -240,6 +246,20 @@ def read_facts(run: AuditFolder) -> RunFacts:
     """Read a run's request, plan, versions and duration. Raises RunFolderError for a missing or broken file."""
     facts: RunFacts = parsed(RunFacts, read_json(run.config), run.config)
     return facts
+
+
+def write_what_if(run: AuditFolder, found: WhatIf) -> None:
+    """Write what sets of columns would give away."""
+    write_durably(run.what_if, json.dumps(asdict(found), indent=1).encode())
+
+
+def read_what_if(run: AuditFolder) -> WhatIf | None:
+    """Read what sets of columns would give away; None where nobody asked. Raises RunFolderError for a broken file."""
+    if not os.path.lexists(run.what_if):
+        return None
+    again = "`plumbline whatif` writes it again."
+    found: WhatIf = parsed(WhatIf, read_json(run.what_if, again, again), run.what_if, again)
+    return found
 
 
 def versions() -> dict[str, str]:

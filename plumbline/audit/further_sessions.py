@@ -1,4 +1,4 @@
-"""Further sessions about the records of an audited one, SIMULATED: they are trained in one place.
+"""An audited session, and further ones about its records, SIMULATED: they are trained in one place.
 
 An active party that wants many answers about the same records opens sessions that are over soon: one epoch of small
 batches, over few records. It chooses its own start weights, and large ones move the passive party's in a new direction
@@ -6,6 +6,7 @@ each time. That party keeps its start weights for the same active party.
 """
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
 from defences import NoiseSource, ScoreDefence
 from plumbline.audit.folder import AuditFolder
-from plumbline.audit.plan import SHARED_SCORES, AuditPlan, labels_of
+from plumbline.audit.plan import SHARED_SCORES, AuditPlan, ClearPlan, labels_of
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import RunProgress
 from services.adversary.knowledge import Knowledge
@@ -46,8 +47,11 @@ from vfl.learning import (
     ResidualScheme,
     VerticalData,
     confidence_scores,
+    log_loss,
+    train_by_epoch,
     train_centrally,
 )
+from vfl.learning.linear.regression import LinearRegression
 
 # More records would change the weights no further than these do.
 MOST_RECORDS, _BATCH_SIZE = 2_000, 32
@@ -59,13 +63,12 @@ class ClearSessions:
     """Trains sessions of the same parties, tables and defences as an audited one, and shows what it tells of records.
 
     Attributes:
-        agreement: the audited session's terms.
+        agreement: the audited session's terms, with what all are told of defences.
         training_rows: those of its training rows that further sessions are trained on, spread evenly over them.
     """
 
     def __init__(self, tables: JoinedTables, settings: Mapping[str, Settings], agreement: Agreement) -> None:
         """Take the parties' tables and settings; ``settings``: of every process, by its party's name."""
-        self.agreement = agreement
         train = tables.split.train
         self.training_rows: IntArray = train[spread(len(train), MOST_RECORDS)]
         self._tables, self._settings = tables, settings
@@ -78,6 +81,18 @@ class ClearSessions:
         coordinator = settings[Role.COORDINATOR]
         chosen = cast("tuple[ScoreDefence, ...]", load_defences(coordinator, Role.COORDINATOR))
         self._protection = Protection(chosen, _secrets_of(coordinator))
+        self.agreement = replace(
+            agreement,
+            parties=tuple(
+                replace(one, disclosure_defences=self._defences[one.name].announced)
+                if one.name in self._passive
+                else one
+                for one in agreement.parties
+            ),
+            score_defences=self._protection.names,
+            wants_parameter_gram=self._protection.wants_gram,
+            announced=self._protection.announced,
+        )
         own = tables.aligned[Role.ACTIVE].features
         # The active party's last column is its bias.
         self._features = {str(Role.ACTIVE): np.column_stack([own, np.ones(len(own))])}
@@ -93,6 +108,50 @@ class ClearSessions:
             name: self._model(name, weights.get(name, np.zeros((features.shape[1], columns))))
             for name, features in self._features.items()
         }
+
+    def audited(self) -> dict[str, PartyModel]:
+        """Train the audited session itself: its batches and, of parties that repeat themselves, its start weights.
+
+        Raises:
+            ValueError: for a learner that isn't the linear one.
+        """
+        plan, classes = self.agreement.plan, self.agreement.classes
+        learner = plan.family
+        if not isinstance(learner, LinearRegression):
+            raise ValueError(f"Only linear models are trained in one place, and this session trains {plan.learner}.")
+        data = VerticalData(list(self._features.values()), self._tables.labels, classes)
+        total = self.agreement.total_features
+        starts = [
+            learner.begin(
+                OwnData(
+                    features.shape[1],
+                    data.labels if name == Role.ACTIVE else None,
+                    classes,
+                    total,
+                    np.random.default_rng(self._settings[name].private_seed),
+                )
+            ).weights
+            for name, features in self._features.items()
+        ]
+        spared = [np.zeros(features.shape[1], dtype=bool) for features in self._features.values()]
+        spared[0][-1] = True
+        descent = GradientDescent(plan.schedule(self._tables.split.train), plan.epochs, learner.learning_rate)
+        return self._kept(train_by_epoch(data, starts, descent, l2=learner.l2, unpenalised=spared))
+
+    def _kept(self, epochs: Iterator[list[FloatArray]]) -> dict[str, PartyModel]:
+        """The model of the epoch that a session keeps: the last, or with patience the best before that ran out."""
+        patience, validation = self.agreement.plan.patience, self._tables.split.validation
+        kept, best, waited = dict[str, PartyModel](), math.inf, 0
+        for weights in epochs:
+            models = self.models(dict(zip(self._features, weights, strict=True)))
+            if not patience:
+                kept = models
+                continue
+            loss = log_loss(self.scores(models, validation), self._tables.labels[validation])
+            kept, best, waited = (models, loss, 0) if loss < best else (kept, best, waited + 1)
+            if waited >= patience:
+                break
+        return kept
 
     def trained(self, passive: Sequence[str], generator: np.random.Generator) -> dict[str, PartyModel]:
         """Train a further session with some of the passive parties; ``generator`` draws the active party's start."""
@@ -132,14 +191,21 @@ class ClearSessions:
             scores: (n, classes), as they were delivered; None has them answered here.
             moments: what it knows beforehand of the passive columns.
         """
+        knowledge = self.knowledge(models, known, moments)
+        return knowledge.view(rows, self.scores(models, rows) if scores is None else scores)
+
+    def knowledge(
+        self, models: Mapping[str, PartyModel], known: IntArray | None, moments: PassiveMoments | None
+    ) -> Knowledge:
+        """What the active party knows of a session besides its scores; arguments as of ``seen``."""
         discloses = all(self._settings[name].disclose for name in self._passive)
-        knowledge = Knowledge(
+        return Knowledge(
             models[Role.ACTIVE],
             tuple(self._disclosed(models[name]) for name in self._passive) if discloses else None,
             self._auxiliary(models, known) if known is not None else None,
+            auxiliary_rows=known,
             moments=moments,
         )
-        return knowledge.view(rows, self.scores(models, rows) if scores is None else scores)
 
     def _trained_on(self, name: str) -> FloatArray:
         """A passive party's features as its defences leave them."""
@@ -188,7 +254,9 @@ def _secrets_of(settings: Settings) -> NoiseSource:
 _MOST_SAMPLED = 64
 
 
-def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, progress: RunProgress) -> None:
+def attack_at_the_limit(
+    plan: AuditPlan | ClearPlan, tables: JoinedTables, run: AuditFolder, progress: RunProgress
+) -> None:
     """Add to what a federation's attacks on predictions found what the same adversary finds after further sessions.
 
     Nothing is added where no attack on predictions ran, or further sessions tell no more; the run's folder says which.
@@ -209,10 +277,10 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
         return
     if stays_shared(agreement):
         limit = replace(limit, reason=SHARED_SCORES)
-    elif mounted := labels_of(plan.request.adversary.attacks, plan.request.adversary.levels, limit):
+    elif mounted := labels_of(plan.request.adversary.attacks, plan.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))
-        with _logged(run.logs / "auditor.log"):
+        with logged_to(run.logs / "auditor.log"):
             batch = _attacked(_seen_of_all(sessions, run, limit, progress), mounted, limit)
         found = folder.estimates(0)
         folder.write_estimates(0, Estimates(found.rows, found.by_attack | batch.arrays, found.auxiliary_rows))
@@ -221,7 +289,7 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
+def logged_to(path: Path) -> Iterator[None]:
     """Write what services would log of an attack that fails to a file, and not on the console."""
     handler, log = logging.FileHandler(path, delay=True), logging.getLogger("services")
     log.addHandler(handler)

@@ -218,14 +218,25 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     )
 
 
+def limit_of(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement) -> SessionLimit | None:
+    """Say after how many sessions the verdict holds; None where no attack of the request reads scores.
+
+    What owners let be answered counts: in a federation that is one person's nothing is refused.
+    """
+    share = settings_of({name: value for name, value in recipe.asked.items() if name == "most_forms"}).most_forms
+    specs = map(spec_of, request.adversary.attacks)
+    reads_scores = any(spec.phase == "prediction" and spec.sees_scores for spec in specs)
+    return session_limit(agreement, share) if reads_scores else None
+
+
 def labels_of(
-    attacks: Sequence[str], levels: Sequence[Level], limit: SessionLimit
+    attacks: Sequence[str], levels: Sequence[Level], limit: SessionLimit | None
 ) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """The attacks on all sessions, at each level of what is known beforehand: labels, and each one's name and options.
 
     Nothing where there is one session only, or further ones tell no more.
     """
-    if limit.reason is not None or limit.sessions < 2:
+    if limit is None or limit.reason is not None or limit.sessions < 2:
         return {}
     joining = dict.fromkeys((OF_ALL_SESSIONS, *(name for name in attacks if spec_of(name).joins_sessions)))
     at_levels = [(name, spec_of(name).at_level) for name in joining]
@@ -324,9 +335,36 @@ class AuditPlan:
     beside: "tuple[AuditPlan, ...]" = ()
 
     @property
+    def levels(self) -> tuple[Level, ...]:
+        """What adversaries of predictions may know beforehand."""
+        return self.request.adversary.levels
+
+    @property
     def test_records(self) -> int:
         """Records of the test."""
         return self.workload.agreement.row_counts.test
+
+
+@dataclass(frozen=True)
+class ClearPlan:
+    """What is run in one place: see `plumbline.audit.clear_run`.
+
+    Attributes:
+        request: an audit's, with every open choice made.
+        recipe: its federation, checked.
+        levels: what adversaries may know beforehand.
+        limit: after how many sessions the verdict holds; None where no attack reads scores.
+    """
+
+    request: AuditRequest
+    recipe: CheckedRecipe
+    levels: tuple[Level, ...]
+    limit: SessionLimit | None = None
+
+    def on(self, tables: JoinedTables) -> "ClearPlan":
+        """The plan over some of the columns."""
+        agreement = expected_agreement(self.recipe, tables, is_trained=True)
+        return replace(self, limit=limit_of(self.request, self.recipe, agreement))
 
 
 def candidates(request: AuditRequest) -> AuditRequest:
@@ -380,11 +418,8 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     decided = request.changed(attacks=chosen, cipher=choice.cipher, settings=settings)
     final = decided.recipe(recipe.tables).checked()
     records = attacked or agreement.row_counts.test
-    # What owners let be answered; in a federation that is one person's nothing is refused.
-    share = settings_of({name: value for name, value in final.asked.items() if name == "most_forms"}).most_forms
-    reads_scores = any(spec.phase == "prediction" and spec.sees_scores for spec in map(spec_of, chosen))
-    limit = session_limit(agreement, share) if reads_scores else None
-    together = labels_of(chosen, adversary.levels, limit) if limit is not None else {}
+    limit = limit_of(decided, final, agreement)
+    together = labels_of(chosen, adversary.levels, limit)
     extent = Extent(records, scenario.passive_features, work.steps, work.batches)
     work = replace(
         work,

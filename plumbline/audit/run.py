@@ -27,7 +27,15 @@ from plumbline.audit.candidates import (
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
-from plumbline.audit.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
+from plumbline.audit.folder import (
+    AuditFolder,
+    new_run,
+    read_facts,
+    read_what_if,
+    run_at_work,
+    write_duration,
+    write_plan,
+)
 from plumbline.audit.forecast import Span
 from plumbline.audit.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.request import AuditRequest
@@ -133,7 +141,7 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
     if not summary.agreement.plan.is_encrypted and "why" in plan:
         summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
-    findings = replace(findings, summary=summary, trials=read_trials(run))
+    findings = replace(findings, summary=summary, trials=read_trials(run), what_if=read_what_if(run))
     return replace(findings, variants=read_beside(run, findings))
 
 

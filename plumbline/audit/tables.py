@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -359,6 +360,18 @@ class JoinedTables:
         self.aligned = {name: one.aligned(own_rows[name], plan) for name, one in self.data.items()}
         indices, self.class_names = encode_labels(labels)
         self.labels = indices[own_rows[Role.ACTIVE]]
+
+    def changed(self, asked: Mapping[str, Mapping[str, str]]) -> JoinedTables:
+        """The same records and split with columns left out or coarser: what is asked of each, by party.
+
+        Raises:
+            ValueError: where a party would have no column, and for categories that are to become coarser.
+        """
+        plan, changed = self.settings[Role.ACTIVE].plan(), copy(self)
+        own = {name: self.data[name].changed(of_party) for name, of_party in asked.items()}
+        aligned = {name: one.aligned(self.aligned[name].rows, plan) for name, one in own.items()}
+        changed.data, changed.aligned = {**self.data, **own}, {**self.aligned, **aligned}
+        return changed
 
     @property
     def passive_names(self) -> list[str]:

@@ -17,6 +17,7 @@ from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
 from plumbline.cli.verbs import Verbs
 from plumbline.cli.watching import status
+from plumbline.cli.what_if import whatif
 
 _STATUSES = """\b
 Exit status: 0 done; 1 something unexpected, or what `doctor` finds wrong; 2 a
@@ -55,6 +56,7 @@ def plumbline(
 app.command(epilog=settings_help())(serve)
 for command in (certs, doctor, preflight, audit, train, cancel, predict, status, attacks, defences, reports.report):
     app.command()(command)
+app.command()(whatif)
 app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")
 app.add_typer(audit_logs.app, name="log")

@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
+from plumbline.judge.column_sets import WhatIf
 from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.record_risks import RecordRisks
@@ -95,6 +96,7 @@ class Findings(Sequence[Finding]):
         answer: the verdict in words, with lights.
         trials: defences that were tried, with what they left of the leak.
         variants: the run and others of its request beside it, each in a federation of its own; empty for it alone.
+        what_if: what fewer columns would give away; None where nobody asked.
         folder: what the parties wrote of the run; None where these findings are of no run on disk.
         persons: what is told of persons.
         record_risks: the risk of each record, party by party: for its owner's eyes, and in no file of the whole.
@@ -106,6 +108,7 @@ class Findings(Sequence[Finding]):
     answer: Answer
     trials: tuple[DefenceTrial, ...] = ()
     variants: tuple[VariantResult, ...] = ()
+    what_if: WhatIf | None = None
     folder: RunFolder | None = None
     persons: PersonFindings = field(default_factory=PersonFindings)
     record_risks: tuple[RecordRisks, ...] = field(default=(), repr=False)
@@ -143,6 +146,7 @@ class Findings(Sequence[Finding]):
             "trials": [asdict(one) for one in self.trials],
             "variants": [asdict(one) for one in self.variants],
             "then_how": then_how(self.variants),
+            "what_if": None if self.what_if is None else asdict(self.what_if),
         }
 
 

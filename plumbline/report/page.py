@@ -25,6 +25,7 @@ from plumbline.charts.drawings import (
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
 from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own, read_words
+from plumbline.judge.column_sets import HEADINGS, sentences
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
@@ -34,6 +35,7 @@ from plumbline.judge.variant_results import headings_of, rows_of, then_how
 from plumbline.report.cards import ColumnEvidence, cards_of, knows_more, read_evidence
 from plumbline.report.html import template
 from plumbline.report.ledger import ledger
+from plumbline.report.trade_off import trade_off
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
@@ -316,6 +318,9 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "cards": cards_of(columns, evidence, findings.predictions.attacks),
         "strengths": by_strength(findings.predictions.attacks, columns, evidence),
         "curves": label_curves(folder, findings),
+        "trade_off": trade_off(findings.what_if) if findings.what_if else None,
+        "what_if_words": sentences(findings.what_if) if findings.what_if else [],
+        "set_headings": HEADINGS,
         "ledger": ledger(summary, facts),
         "columns_seen": {party.name: seen_words(party) for party in summary.parties},
         "loss_chart": loss_curve(

@@ -28,7 +28,7 @@ from services.common.setting_texts import (
 )
 from services.common.value_faults import fault_words
 from vfl.crypto import ciphers
-from vfl.data.columns import ENCODINGS, Encoding
+from vfl.data.columns import ENCODINGS, AskedEncoding
 from vfl.data.table_limits import TableLimits
 from vfl.learning import registry as learners
 from vfl.learning.linear.initialisation import Initialisation
@@ -117,7 +117,7 @@ class Settings(BaseSettings):
     sensitive: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Columns of this party's table to protect first: they come first in verdicts."
     )
-    encode: Annotated[dict[str, Encoding], NoDecode] = Field(
+    encode: Annotated[dict[str, AskedEncoding], NoDecode] = Field(
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
         f"{', '.join(ENCODINGS)}.",

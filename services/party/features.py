@@ -6,7 +6,7 @@ records are as new to the encoding as to the model.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -36,6 +36,7 @@ from vfl.data import (
     read_table,
     typed_table_of,
 )
+from vfl.data.coarsening import coarsened
 from vfl.data.columns import EncodedColumn
 from vfl.data.faults import bounded, counted
 
@@ -72,7 +73,8 @@ class AlignedFeatures:
         rows: (aligned rows,) the party's own row numbers in the common order.
         columns: what each feature is of; the active party's last one is its bias.
         gridded: (aligned rows, d) features on the grids of their columns.
-        truth: the same before any defence, what an auditor compares reconstructions with.
+        truth: the same before any defence and before columns become coarser: what an auditor compares reconstructions
+            with.
         told: what others are told of the full columns' values.
     """
 
@@ -144,6 +146,10 @@ class PartyData:
         """The same records, whose features these defences transform in every session."""
         return replace(self, defences=defences)
 
+    def changed(self, asked: Mapping[str, str]) -> "PartyData":
+        """The same records with columns left out or coarser; raises ValueError where none would be left."""
+        return replace(self, table=_some_kept(self.table.changed(asked)))
+
     def log_columns(self) -> None:
         """Log what each column becomes, by its name alone, as a party does that starts to serve; of many the first."""
         plans = self.table.plans
@@ -178,7 +184,8 @@ class PartyData:
             fitted = fit_columns(self.table, training, self.encoder)
             # All rows of the table, in its order: what a defence draws for a record is the same in every session.
             encoded = fitted.transform(self.table)
-            transformed = self.defences.transform_features(encoded)
+            coarse = coarsened(encoded, training, fitted.columns, self.table.kept)
+            transformed = self.defences.transform_features(coarse)
             bias = None if self.pads_widths else UNIT_GRID
             grids = (*fitted.grids(self.grids), *([bias] if self.has_bias else []))
             gridded = self._on_grids(transformed, rows, grids, plan)
@@ -259,9 +266,13 @@ def load_party_data(settings: Settings, *, with_bias: bool, table: TypedTable | 
     """
     table, simulation = _load(settings, table)
     table = table.with_roles(settings.public, settings.sensitive, is_share=settings.data in DATASETS)
+    return PartyData(_some_kept(table), settings.encoder, with_bias, simulation, pads_widths=settings.pad_widths)
+
+
+def _some_kept(table: TypedTable) -> TypedTable:
     if not table.kept:
         raise SettingsError("Every column of this party's table is left out: see PLUMBLINE_COLUMNS and PLUMBLINE_DROP.")
-    return PartyData(table, settings.encoder, with_bias, simulation, pads_widths=settings.pad_widths)
+    return table
 
 
 def _load(settings: Settings, table: TypedTable | None) -> tuple[TypedTable, tuple[str, ...]]:

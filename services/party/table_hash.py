@@ -26,6 +26,8 @@ def hash_of_table(table: TypedTable, *settings: object) -> str:
     for plan in table.plans:
         digest.add(plan.name)
         digest.add(plan.encoding)
+        if plan.coarsening:
+            digest.add(plan.coarsening)
         if plan.encoding != "drop":
             digest.add_column(table.frame[plan.name])
     return digest.value

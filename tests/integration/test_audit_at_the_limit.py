@@ -37,8 +37,10 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
     monkeypatch.setattr(further_sessions, "_step_size", lambda *_: rate)
     sessions = ClearSessions(tables, parties, agreement)
     again = sessions.trained(["passive"], np.random.default_rng(parties[Role.ACTIVE].private_seed))
-    for name in ("active", "passive"):
-        np.testing.assert_allclose(again[name].part.arrays()["weights"], run.parties.weights(name).weights, atol=1e-12)
+    for models in (again, sessions.audited()):
+        for name in ("active", "passive"):
+            trained = run.parties.weights(name).weights
+            np.testing.assert_allclose(models[name].part.arrays()["weights"], trained, atol=1e-12)
     tested = run.parties.delivered_scores(agreement)
     np.testing.assert_allclose(sessions.scores(again, tested.rows), tested.scores, atol=1e-12)
 

@@ -8,11 +8,15 @@ from typing import Literal, get_args
 
 from vfl.arrays import FloatArray
 
-# What a person may ask a column to become.
 # Of a category among many, the code of a value that no fitted row has: those that were seen count from 0.
 UNSEEN_CODE = -1
 Encoding = Literal["number", "date", "onehot", "ordinal", "drop"]
-ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+# How much coarser a number, a date or a code may become: see `vfl.data.coarsening`.
+Coarsening = Literal["bins2", "bins4", "bins10", "round4", "round10"]
+COARSENINGS: tuple[Coarsening, ...] = get_args(Coarsening)
+# What a person may ask a column to become.
+AskedEncoding = Literal[Encoding, Coarsening]
+ENCODINGS: tuple[AskedEncoding, ...] = get_args(AskedEncoding)
 # What a column's owner says of it: a published figure, which is no secret to anybody, or one to protect first.
 ColumnRole = Literal["", "public", "sensitive"]
 ROLES: tuple[ColumnRole, ...] = get_args(ColumnRole)
@@ -31,6 +35,7 @@ class ColumnPlan:
         becomes: the same in words: ``4 features, one per category``, ``left out: every row has the same value``.
         warning: what its owner should know, a sentence; empty for nothing.
         role: what its owner says of it; empty for nothing.
+        coarsening: how much coarser its values become, as its owner asks; empty for not at all.
     """
 
     name: str
@@ -39,6 +44,7 @@ class ColumnPlan:
     becomes: str
     warning: str = ""
     role: ColumnRole = ""
+    coarsening: Coarsening | Literal[""] = ""
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def grids_by_column(table: TypedTable, encoder: EncoderKind) -> dict[str, tuple[
 def _grids(cells: pd.Series[Any], plan: ColumnPlan, encoder: EncoderKind) -> Iterator[Grid | None]:
     """The grids of the features of one column."""
     values = _Values.of(cells, plan)
-    grid = _source_grid(cells, plan, encoder)
+    grid = None if plan.coarsening else _source_grid(cells, plan, encoder)
     if (values.has_gaps or values.ends) and grid is not None:
         grid = grid.halved()
     for one in _features(plan, values):

@@ -27,7 +27,8 @@ from vfl.data.cell_words import (
     yes_or_no,
 )
 from vfl.data.cells import Cells, cells_of
-from vfl.data.columns import ColumnPlan, Encoding, open_ends
+from vfl.data.coarsening import coarser_plan
+from vfl.data.columns import COARSENINGS, ColumnPlan, Encoding, open_ends
 from vfl.data.faults import Problems, TableError, bounded, counted, quoted
 from vfl.data.selection import is_nameless
 
@@ -139,9 +140,11 @@ def typed_columns(
     decimals = _decimal_marks(cells, separator)
     for name, column in cells.items():
         with problems.noted():
-            reading = _read_safely(name, column, decimals.get(name, (".", "")), encode.get(name, ""))
+            asked = encode.get(name, "")
+            is_coarser = asked in COARSENINGS
+            reading = _read_safely(name, column, decimals.get(name, (".", "")), "" if is_coarser else asked)
             plan = reading if isinstance(reading, ColumnPlan) else reading.plan(name)
-            plans.append(plan)
+            plans.append(coarser_plan(plan, asked) if is_coarser and plan.encoding != "drop" else plan)
             if isinstance(reading, Reading) and plan.encoding != "drop":
                 typed[name] = reading.frame_column()
     # Not copied into one block: a table is large.

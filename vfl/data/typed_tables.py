@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vfl.data.cells import cells_in_parts
+from vfl.data.coarsening import coarser_plan
 from vfl.data.columns import ColumnPlan, ColumnRole
 from vfl.data.faults import Problems, name_list, quoted
 from vfl.data.labels import Labels, label_array
@@ -65,6 +66,25 @@ class TypedTable:
         problems.tell()
         plans = [
             replace(plan, role=next((role for role, of in roles.items() if plan.name in of), "")) for plan in self.plans
+        ]
+        return replace(self, plans=tuple(plans))
+
+    def changed(self, asked: Mapping[str, str]) -> TypedTable:
+        """The same rows with columns left out or coarser.
+
+        Args:
+            asked: ``drop`` or one of `vfl.data.columns.COARSENINGS`, by the column's name.
+
+        Raises:
+            TableError: for a column of categories that is to become coarser.
+        """
+        plans = [
+            plan
+            if plan.name not in asked
+            else replace(plan, encoding="drop", becomes="left out, as asked")
+            if asked[plan.name] == "drop"
+            else coarser_plan(plan, asked[plan.name])
+            for plan in self.plans
         ]
         return replace(self, plans=tuple(plans))
 

@@ -24,7 +24,13 @@ from vfl.learning.learner import (
     Step,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
-from vfl.learning.linear.reference import GradientDescent, VerticalData, train_by_sums, train_centrally
+from vfl.learning.linear.reference import (
+    GradientDescent,
+    VerticalData,
+    train_by_epoch,
+    train_by_sums,
+    train_centrally,
+)
 from vfl.learning.linear.regression import LinearPart
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 from vfl.learning.schedule import (
@@ -66,6 +72,7 @@ __all__ = [
     "residual_columns",
     "smallest_batch",
     "split_rows",
+    "train_by_epoch",
     "train_by_sums",
     "train_centrally",
 ]

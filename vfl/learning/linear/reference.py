@@ -1,6 +1,6 @@
 """Vertical training in one place and in plain float64: the yardstick of the encrypted one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,19 +62,33 @@ def train_centrally(
     Returns:
         Per party, its final weights, (d_j, columns).
     """
+    *_, trained = (list(weights), *train_by_epoch(data, weights, descent, l2=l2, unpenalised=unpenalised))
+    return trained
+
+
+def train_by_epoch(
+    data: VerticalData,
+    weights: Sequence[FloatArray],
+    descent: GradientDescent,
+    *,
+    l2: float = 0.0,
+    unpenalised: Sequence[BoolArray] | None = None,
+) -> Iterator[list[FloatArray]]:
+    """Train as ``train_centrally`` does, and give the weights after each epoch."""
     scheme = ResidualScheme(data.classes)
     features = np.hstack(data.blocks)
     theta = np.vstack(weights).astype(np.float64)
     penalty = np.full((features.shape[1], 1), l2)
     if unpenalised is not None:
         penalty[np.concatenate(unpenalised)] = 0.0
+    ends = np.cumsum([block.shape[1] for block in data.blocks])[:-1]
     for epoch in range(descent.epochs):
         for batch in descent.schedule.epoch(epoch):
             rows = features[batch]
             residual = scheme.active_share(rows @ theta, data.labels[batch])
             gradient = scheme.gradient_scale(len(batch)) * (rows.T @ residual) + penalty * theta
             theta = theta - descent.learning_rate * gradient
-    return np.split(theta, np.cumsum([block.shape[1] for block in data.blocks])[:-1])
+        yield np.split(theta, ends)
 
 
 def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:

@@ -435,8 +435,8 @@ def test_columns_are_named_in_a_list_or_in_json(
     [
         (
             {"encode": "zip=onehott"},
-            r"^PLUMBLINE_ENCODE: column 'zip' can become one of number, date, onehot, ordinal, drop; got 'onehott'. "
-            r"Did you mean 'onehot'\?$",
+            r"^PLUMBLINE_ENCODE: column 'zip' can become one of number, date, onehot, ordinal, drop, bins2, bins4, "
+            r"bins10, round4, round10; got 'onehott'. Did you mean 'onehot'\?$",
         ),
         ({"encode": "onehot"}, "^PLUMBLINE_ENCODE: expected COLUMN=ENCODING, such as zip=onehot, got 'onehot'.$"),
         ({"encode": '{"zip"}'}, r"^PLUMBLINE_ENCODE: expected a JSON object such as \{.*got '\{\"zip\"\}'.$"),

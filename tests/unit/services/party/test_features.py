@@ -55,6 +55,21 @@ def words(*, rare: str = "", at: list[int] | None = None) -> list[str]:
     return [rare if row in (at or []) else ("owner", "tenant")[row % 2] for row in range(ROWS)]
 
 
+def test_a_coarser_column_is_trained_on_and_the_truth_stays_as_it_is(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": numbers(), "sum": numbers(1)})
+    plain, coarse = loaded(tmp_path, frame), loaded(tmp_path, frame, encode={"age": "bins4"})
+    before, after = of_all_rows(plain), of_all_rows(coarse)
+    assert len(np.unique(column(after, "age"))) == 4
+    np.testing.assert_allclose(after.truth, before.truth, atol=2**-16)
+    np.testing.assert_array_equal(column(after, "sum"), column(before, "sum"))
+    # Means of bins stand on no grid.
+    assert coarse.grids[0] is None
+    assert coarse.table_hash != plain.table_hash
+    np.testing.assert_array_equal(of_all_rows(plain.changed({"age": "bins4"})).features, after.features)
+    with pytest.raises(SettingsError, match="left out"):
+        plain.changed({"age": "drop", "sum": "drop"})
+
+
 # -- fitted on training rows ------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,233 @@
+"""What if columns were left out or coarser: sets of passive columns, what each gives away, and what it is worth."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plumbline.judge.answer import Answer, listed, percent
+from plumbline.judge.federation_part import at
+from plumbline.judge.lights import are_too_few
+
+# What a simulated set may differ in from the federation that confirms it, for its numbers to stand.
+# Parts that differ by less are the same to who chooses.
+WITHIN_PART, WITHIN_AUC = 0.03, 0.005
+DROP = "drop"
+HEADINGS = ("columns", "largest part", "exposed", "AUC")
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Change:
+    """What becomes of one column.
+
+    Attributes:
+        party: name of its owner.
+        column: its name.
+        kind: ``drop``, or one of `vfl.data.columns.COARSENINGS`.
+    """
+
+    party: str
+    column: str
+    kind: str = DROP
+
+
+def by_party(changes: Iterable[Change]) -> dict[str, dict[str, str]]:
+    """The same as what is asked of each column, by party."""
+    found: dict[str, dict[str, str]] = {}
+    for one in changes:
+        found.setdefault(one.party, {})[one.column] = one.kind
+    return found
+
+
+@dataclass(frozen=True)
+class ColumnPart:
+    """What a federation gives away of one column.
+
+    Attributes:
+        party: name of its owner.
+        column: name of the column.
+        part: the federation's part at the headline level, of means, names and persons the largest; None where none was
+            measured.
+        is_exposed: whether that is a tenth or more, beyond chance.
+    """
+
+    party: str
+    column: str
+    part: float | None
+    is_exposed: bool
+
+
+@dataclass(frozen=True)
+class ColumnSet:
+    """A federation of some of the columns.
+
+    Attributes:
+        changes: in what it differs from all columns as they are, sorted.
+        columns: those that it has.
+        auc: of the test records.
+    """
+
+    changes: tuple[Change, ...]
+    columns: tuple[ColumnPart, ...]
+    auc: float
+
+    @property
+    def largest(self) -> ColumnPart | None:
+        """The column of which most is given away; None where nothing was measured."""
+        measured = [one for one in self.columns if one.part is not None]
+        return max(measured, key=lambda one: one.part or 0.0, default=None)
+
+    @property
+    def part(self) -> float:
+        """The largest part; 0 where none was measured."""
+        return (self.largest.part or 0.0) if self.largest else 0.0
+
+    @property
+    def exposed(self) -> tuple[ColumnPart, ...]:
+        """The columns of which a tenth or more is told, most of all first."""
+        return tuple(sorted((one for one in self.columns if one.is_exposed), key=lambda one: -(one.part or 0.0)))
+
+    @property
+    def title(self) -> str:
+        """What it is called: ``without age, job; euribor3m as bins4``."""
+        several = len({one.party for one in self.columns}) > 1
+        kinds: dict[str, list[str]] = {}
+        for one in self.changes:
+            kinds.setdefault(one.kind, []).append(f"{one.party}:{one.column}" if several else one.column)
+        told = [
+            f"without {listed(names, most=8)}" if kind == DROP else f"{listed(names, most=8)} as {kind}"
+            for kind, names in sorted(kinds.items(), key=lambda one: one[0] != DROP)
+        ]
+        return "; ".join(told) or "all columns"
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What an audit's federation would give away with fewer or coarser columns.
+
+    Attributes:
+        run: all columns, as the audit measured them.
+        whole: all columns, simulated.
+        without: each column left out by itself, simulated.
+        frontier: one column after another left out, of those that leak the one whose absence leaves least; simulated.
+        coarser: all leaking numbers, dates and codes coarser, a set for each way; simulated.
+        asked: sets that a person named, simulated.
+        confirmed: sets whose federation was run.
+        attacks: names of the attacks that were simulated.
+    """
+
+    run: ColumnSet
+    whole: ColumnSet
+    without: tuple[ColumnSet, ...] = ()
+    frontier: tuple[ColumnSet, ...] = ()
+    coarser: tuple[ColumnSet, ...] = ()
+    asked: tuple[ColumnSet, ...] = ()
+    confirmed: tuple[ColumnSet, ...] = ()
+    attacks: tuple[str, ...] = ()
+
+    @property
+    def simulated(self) -> tuple[ColumnSet, ...]:
+        """All sets that were simulated."""
+        return (self.whole, *self.without, *self.frontier, *self.coarser, *self.asked)
+
+    @property
+    def chosen(self) -> ColumnSet | None:
+        """The set that nothing leaks of and that loses least AUC; without any the one that leaks least; None for all.
+
+        Nothing is chosen where a person has named the sets.
+        """
+        closed = [one for one in self.simulated if not one.exposed]
+        best = max(closed, key=lambda one: one.auc) if closed else least_leaking(self.simulated)
+        return best if best.changes and not self.asked else None
+
+    @property
+    def groups(self) -> tuple[tuple[str, list[Row]], ...]:
+        """The sets in tables under ``HEADINGS``, each table with its title; empty ones left out."""
+        before: Sequence[Change] = ()
+        steps = []
+        for one in self.frontier:
+            added = replace(one, changes=tuple(change for change in one.changes if change not in before))
+            steps.append((f"and {added.title}" if before else one.title, *row_of(one)[1:]))
+            before = one.changes
+        groups = (
+            ("One column after another left out", steps),
+            ("Without one column", list(map(row_of, self.without))),
+            ("Leaking columns coarser", list(map(row_of, self.coarser))),
+            ("Sets side by side", list(map(row_of, (self.whole, *self.asked) if self.asked else ()))),
+        )
+        return tuple((title, rows) for title, rows in groups if rows)
+
+    def beside(self, measured: ColumnSet) -> ColumnSet | None:
+        """The simulation of a set whose federation was run; None where nobody simulated it."""
+        return next((one for one in self.simulated if one.changes == measured.changes), None)
+
+
+def least_leaking(sets: Sequence[ColumnSet]) -> ColumnSet:
+    """The set that gives away least; of several that give away as little, the one of the highest AUC."""
+    least = min(one.part for one in sets)
+    return max((one for one in sets if one.part <= least + WITHIN_PART), key=lambda one: one.auc)
+
+
+def set_of(answer: Answer, changes: Iterable[Change], auc: float) -> ColumnSet:
+    """Take what a judge answered as a set of columns."""
+    parts = []
+    for column in answer.columns:
+        headlines = [at(one).part for one in column.measures if not are_too_few(one)]
+        part = max((one.mean for one in headlines if one is not None), default=None)
+        parts.append(ColumnPart(column.party, column.column, part, column.is_exposed()))
+    return ColumnSet(tuple(sorted(changes)), tuple(parts), auc)
+
+
+def change_words(before: ColumnSet, after: ColumnSet) -> str:
+    """Say what a set changes: ``without age: part 65 % (age) -> 12 % (job), AUC .792 -> .781``."""
+    aucs = f"AUC {decimals(before.auc)} -> {decimals(after.auc)}"
+    return f"{after.title}: part {part_words(before)} -> {part_words(after)}, {aucs}"
+
+
+def part_words(columns: ColumnSet) -> str:
+    """The largest part, and of which column it is."""
+    largest = columns.largest
+    return "not measured" if largest is None else f"{percent(largest.part or 0.0)} ({listed([largest.column])})"
+
+
+def row_of(columns: ColumnSet) -> Row:
+    """A set as a row of a table under ``HEADINGS``."""
+    return columns.title, part_words(columns), f"{len(columns.exposed)} of {len(columns.columns)}", f"{columns.auc:.4f}"
+
+
+def decimals(share: float) -> str:
+    """An AUC as a person compares it: .792."""
+    return f"{share:.3f}".removeprefix("0")
+
+
+def sentences(found: WhatIf) -> list[str]:
+    """What follows for who chooses columns, in sentences."""
+    told = []
+    if off := differs(found.whole, found.run):
+        told.append(f"The simulation of all columns isn't the audit: {off}. Trust differences, not levels.")
+    if not found.whole.exposed:
+        told.append("No column of the audited federation leaks a tenth or more: none has to be left out.")
+    elif (chosen := found.chosen) is not None:
+        left = "nothing leaks a tenth or more" if not chosen.exposed else f"{part_words(chosen)} still leaks"
+        told.append(f"{change_words(found.whole, chosen)}: {left}.")
+    elif not found.asked:
+        told.append("No column that can be left out or coarser makes it leak less.")
+    for one in found.confirmed:
+        simulated = found.beside(one)
+        off = differs(simulated, one) if simulated else ""
+        words = f"but the simulation differs: {off}" if off else "as simulated"
+        told.append(f"A federation {one.title} was run: part {part_words(one)}, AUC {decimals(one.auc)}, {words}.")
+    return told
+
+
+def differs(simulated: ColumnSet, measured: ColumnSet) -> str:
+    """In which numbers a simulation is further from a federation than it may be, in words; empty where it is near."""
+    own: Mapping[tuple[str, str], float | None] = {(one.party, one.column): one.part for one in simulated.columns}
+    far = [
+        f"{listed([one.column])} {percent(part)} in place of {percent(one.part)}"
+        for one in measured.columns
+        if one.part is not None and (part := own.get((one.party, one.column))) is not None
+        if abs(part - one.part) > WITHIN_PART
+    ]
+    if abs(simulated.auc - measured.auc) > WITHIN_AUC:
+        far.append(f"AUC {decimals(simulated.auc)} in place of {decimals(measured.auc)}")
+    return ", ".join(far)

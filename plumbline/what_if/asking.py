@@ -1,0 +1,211 @@
+"""``plumbline whatif``: which columns of an audited run could go or be coarser, at what price, and what confirms it."""
+
+import io
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pandas as pd
+from rich.console import Console
+
+from attacks import spec_of
+from attacks.registry import ADAPTIVE
+from plumbline.audit.candidates import measured_federation
+from plumbline.audit.folder import AuditFolder, write_what_if
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import prepare, report_again
+from plumbline.cells import SweepOptions, TaskCell, run_cells
+from plumbline.job_progress import RunProgress
+from plumbline.judge.column_sets import DROP, Change, ColumnPart, ColumnSet, WhatIf, by_party, set_of
+from plumbline.judge.federation_part import LEAST_PART, at
+from plumbline.judge.findings import Findings
+from plumbline.own_frames import write_frames
+from plumbline.what_if.searching import each_left_out, frontier
+from plumbline.what_if.simulated_sets import AuditedRun, audited_run
+from vfl.data.columns import COARSENINGS
+from vfl.data.selection import matches
+from vfl.suggestions import did_you_mean
+
+_MEASURED = "plumbline.what_if.simulated_sets:measured"
+# Records that a step of the search attacks to choose among columns; what it has chosen is measured on all.
+_GLANCED_AT = 500
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a run.
+
+    Attributes:
+        sets: each is columns to leave out, names and patterns, or with ``=bins4`` to make coarser; none is a search.
+        confirms: whether the set that comes out is run as a federation, or every set that is named.
+        workers: processes; None for the processors of this one.
+    """
+
+    sets: tuple[tuple[str, ...], ...] = ()
+    confirms: bool = True
+    workers: int | None = None
+
+
+def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
+    """Measure sets of a run's columns, write ``whatif.json`` and the run's report anew.
+
+    Raises:
+        ValueError: for a run that can't be simulated, columns that there aren't, and a set that leaves a party empty.
+        RunFolderError: where a file of the run is missing or broken.
+    """
+    findings = report_again(run)
+    audited = audited_run(run.path.resolve())
+    sets = [named_changes(audited, names) for names in question.sets]
+    attacks = _attacks_that_matter(findings)
+    progress.stage("simulating", "sets of columns")
+    measure = partial(_measured, audited, attacks, question, progress, 0)
+    whole, *asked = measure([(), *sets])
+    of_run = set_of(findings.answer, (), findings.summary.auc)
+    found = WhatIf(of_run, whole, asked=tuple(asked), attacks=attacks)
+    if not asked:
+        without = each_left_out(whole, measure)
+        is_large = len(audited.tables.split.test) > _GLANCED_AT
+        glance = partial(_measured, audited, attacks, question, progress, _GLANCED_AT if is_large else 0)
+        found = replace(
+            found,
+            without=without,
+            frontier=frontier(whole, without, measure, glance),
+            coarser=tuple(measure(_coarser(audited, whole))),
+        )
+    write_what_if(run, found)
+    chosen = asked or ([found.chosen] if found.chosen else [])
+    try:
+        for one in chosen if question.confirms else []:
+            progress.stage(f"running a federation {one.title}")
+            found = replace(found, confirmed=(*found.confirmed, confirmed(audited, one.changes)))
+            write_what_if(run, found)
+    finally:
+        report_again(run)
+    return found
+
+
+def named_changes(run: AuditedRun, texts: Sequence[str]) -> tuple[Change, ...]:
+    """What becomes of the passive parties' columns that names and patterns mean.
+
+    Raises:
+        ValueError: for a name that no passive party's column has, and where one would have none left.
+    """
+    present = {name: [plan.name for plan in run.tables.data[name].table.kept] for name in run.tables.passive_names}
+    found: dict[tuple[str, str], Change] = {}
+    for text in texts:
+        pattern, equals, kind = text.rpartition("=")
+        if not equals or kind not in (DROP, *COARSENINGS):
+            pattern, kind = text, DROP
+        owner, colon, bare = pattern.partition(":")
+        parties, name = ([owner], bare) if colon and owner in present else (list(present), pattern)
+        meant = [Change(party, column, kind) for party in parties for column in matches(name, present[party])]
+        if not meant:
+            known = [one for of_party in present.values() for one in of_party]
+            raise ValueError(
+                f"No passive party has a column {name!r} in this run.{did_you_mean(name, known)} --set takes NAME to "
+                f"leave it out, or NAME=KIND with KIND one of {', '.join(COARSENINGS)}."
+            )
+        found |= {(one.party, one.column): one for one in meant}
+    for party, columns in present.items():
+        if all(found.get((party, name), Change(party, name, "")).kind == DROP for name in columns):
+            raise ValueError(
+                f"{party} would have no column left, and a party without any can't take part: keep at least one of "
+                f"{', '.join(columns[:5])}."
+            )
+    return tuple(sorted(found.values()))
+
+
+def _coarser(run: AuditedRun, whole: ColumnSet) -> list[tuple[Change, ...]]:
+    """For each way to be coarser, all columns that leak and can be."""
+    leaking = {(one.party, one.column) for one in whole.exposed}
+    able = [
+        (name, plan.name)
+        for name in run.tables.passive_names
+        for plan in run.tables.data[name].table.kept
+        if (name, plan.name) in leaking and plan.encoding != "onehot"
+    ]
+    return [tuple(sorted(Change(*one, kind) for one in able)) for kind in COARSENINGS] if able else []
+
+
+def _attacks_that_matter(findings: Findings) -> tuple[str, ...]:
+    """The attacks on one session's predictions that found most to who knows no more than the headline's level.
+
+    Where those on several sessions did, the quickest one: they are mounted beside it by themselves.
+    """
+    headlines = [at(levels) for one in findings.predictions.sources for levels in one.measures]
+    telling = [one.attack for one in headlines if one.part is not None and one.part.mean >= LEAST_PART]
+    found = dict.fromkeys(name for label in telling if not spec_of(name := label.partition("(")[0]).joins_sessions)
+    done = [one for one in findings.predictions.attacks if one.mse is not None and one.sees_scores]
+    quickest = min(done, key=lambda one: one.seconds).attack.partition("(")[0] if done else ADAPTIVE
+    return tuple(found) or (quickest,)
+
+
+def _measured(
+    run: AuditedRun,
+    attacks: tuple[str, ...],
+    question: Question,
+    progress: RunProgress,
+    records: int,
+    sets: Sequence[tuple[Change, ...]],
+) -> Sequence[ColumnSet]:
+    """Measure sets by the engine of cells; those that this run has measured before are read."""
+    cells = [
+        TaskCell.of(
+            _MEASURED,
+            folder=str(run.folder.path),
+            digest=run.digest,
+            changes=[list(astuple(one)) for one in changes],
+            attacks=list(attacks),
+            records=records,
+        )
+        for changes in sets
+    ]
+    options = SweepOptions(
+        store=run.folder.path / "whatif-cells",
+        workers=question.workers,
+        done=lambda share: progress.at(round(share * len(cells)), len(cells)),
+    )
+    rows = cast(list[Mapping[str, Any]], run_cells(cells, options).to_dict("records")) if cells else []
+    if failed := next((row for row in rows if row["status"] != "done"), None):
+        raise ValueError(f"A set of columns can't be simulated: {failed['reason']}")
+    return [
+        ColumnSet(changes, tuple(ColumnPart(*one) for one in row["columns"]), float(row["auc"]))
+        for changes, row in zip(sets, rows, strict=True)
+    ]
+
+
+def confirmed(run: AuditedRun, changes: Sequence[Change]) -> ColumnSet:
+    """Run the federation of a set of columns, with every attack of the audit, and judge it; nothing of it stays.
+
+    Raises what ``run_federation`` raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="confirming-", dir=run.folder.path) as scratch:
+        request = _with_own_tables(run, Path(scratch))
+        encode = {f"{party}:{name}": kind for party, asked in by_party(changes).items() for name, kind in asked.items()}
+        request = request.changed(
+            encode={**request.tables.encode, **encode}, try_defences=False, listed={}, verbosity="quiet"
+        )
+        plan, tables = prepare(request, Console(file=io.StringIO()))
+        findings = measured_federation(replace(plan, beside=()), request.title, tables, run.folder)
+    return set_of(findings.answer, changes, findings.summary.auc)
+
+
+def _with_own_tables(run: AuditedRun, folder: Path) -> AuditRequest:
+    """The run's request, over files in place of a registered data set, which is dealt out whole."""
+    request = run.plan.request
+    if request.tables.has_tables:
+        return request
+    frames, files = [], []
+    for name, data in run.tables.data.items():
+        table = data.table
+        frame = table.frame.assign(**{"row id": list(table.ids)})
+        frames.append(frame if table.labels is None else frame.assign(**{"class": pd.Series(table.labels)}))
+        files.append(folder / f"{name}.parquet")
+    write_frames(frames, files)
+    active, *passive = map(str, files)
+    encode = {plan.name: plan.encoding for data in run.tables.data.values() for plan in data.table.kept}
+    own = {"data": "", "parties": 2, "active": active, "passive": tuple(passive), "label": "class"}
+    return request.changed(**own, id_column="row id", encode=encode)

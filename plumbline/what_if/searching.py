@@ -1,0 +1,51 @@
+"""Which columns to leave out: each by itself, and one after another as long as anything leaks."""
+
+from collections.abc import Callable, Sequence
+
+from plumbline.judge.column_sets import DROP, Change, ColumnSet, least_leaking
+
+# Measures federations with these changes, in their order.
+Measure = Callable[[Sequence[tuple[Change, ...]]], Sequence[ColumnSet]]
+# Of the columns that still leak, so many are tried in a step: those that leak most.
+MOST_TRIED = 4
+
+
+def each_left_out(whole: ColumnSet, measure: Measure) -> tuple[ColumnSet, ...]:
+    """Measure the federation without each column by itself; a party's only column stays."""
+    return tuple(measure([(one,) for one in _removals(whole).values()]))
+
+
+def frontier(
+    whole: ColumnSet, without: Sequence[ColumnSet], measure: Measure, glance: Measure
+) -> tuple[ColumnSet, ...]:
+    """Leave one column after another out, each time the one whose absence leaves least, until nothing leaks.
+
+    A step tries the columns that leak. It is greedy: two that only help together are not found.
+
+    Args:
+        whole: the federation of all columns.
+        without: the same without each column by itself.
+        measure: measures sets.
+        glance: measures them in less time, to choose among.
+
+    Returns:
+        The whole, and the set after each step.
+    """
+    found, tried = [whole], tuple(without)
+    while found[-1].exposed and tried:
+        best = least_leaking(tried)
+        found += [best] if best in without else measure([best.changes])
+        removals = _removals(found[-1])
+        leaking = [removals[one.party, one.column] for one in found[-1].exposed if (one.party, one.column) in removals]
+        tried = tuple(glance([tuple(sorted((*found[-1].changes, one))) for one in leaking[:MOST_TRIED]]))
+    return tuple(found)
+
+
+def _removals(columns: ColumnSet) -> dict[tuple[str, str], Change]:
+    """What leaves a column out, by party and column, of every column whose party has others."""
+    owners = [one.party for one in columns.columns]
+    return {
+        (one.party, one.column): Change(one.party, one.column, DROP)
+        for one in columns.columns
+        if owners.count(one.party) > 1
+    }

@@ -1,0 +1,152 @@
+"""One set of columns of an audited run, measured in one place: a cell of the engine of cells."""
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attacks import LEVELS, Level
+from attacks.registry import ADAPTIVE
+from plumbline.audit.clear_run import obstacles, run_in_one_place
+from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.plan import ClearPlan, candidates, labels_of
+from plumbline.audit.tables import JoinedTables, examine_tables
+from plumbline.judge.column_sets import Change, ColumnSet, by_party, set_of
+from plumbline.judge.federation_part import HEADLINE
+from plumbline.judge.findings import read_findings
+from services.common.identity import Role
+from services.common.run_files import RunFolderError
+
+# Who knows more is the audit's business: sets are compared at the headline's level.
+UP_TO_HEADLINE: tuple[Level, ...] = LEVELS[: LEVELS.index(HEADLINE) + 1]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedRun:
+    """A run of the past with the tables that it was made from.
+
+    Attributes:
+        folder: what the run wrote.
+        plan: that of its federation.
+        tables: of all parties.
+        digest: of the request and of every party's columns.
+    """
+
+    folder: AuditFolder
+    plan: ClearPlan
+    tables: JoinedTables
+    digest: str
+
+
+@lru_cache(maxsize=1)
+def audited_run(path: Path) -> AuditedRun:
+    """Read a run's request and the tables that it was made from.
+
+    Raises:
+        ValueError: for a run that can't be simulated, tables that aren't there or are others now, and broken files.
+    """
+    file = path / FILE
+    if not file.exists():
+        raise ValueError(f"{path} has no {FILE}, which says what it was made from: run the audit again.")
+    try:
+        request = read_configuration(file).request()
+        own = request.federation.said("table_megabytes", "table_columns", "table_cells")
+    except ConfigurationError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"{file} asks for no audit that can be: {error} Run it again.") from error
+    try:
+        examined = examine_tables(request.tables, own.table_limits)
+        recipe = candidates(request).recipe(examined.settings).checked()
+        tables = JoinedTables(recipe.parties, examined.tables)
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"{path} can't be simulated without the tables that it was made from: {error} Put them where {file} says, "
+            "or audit them again."
+        ) from error
+    plan = ClearPlan(request, recipe, UP_TO_HEADLINE)
+    if reasons := list(obstacles(plan)):
+        raise ValueError(
+            f"{path} can't be simulated: {'; '.join(reasons)}. Audit its tables as --learner linear --protocol hu, "
+            "without such defences, and ask what if of that run."
+        )
+    folder = AuditFolder(path)
+    _check_made_from(folder, tables)
+    content = hashlib.sha256(file.read_bytes())
+    for name in tables.settings:
+        content.update(tables.aligned[name].features.tobytes())
+    content.update(tables.labels.tobytes())
+    return AuditedRun(folder, plan, tables, content.hexdigest())
+
+
+def _check_made_from(run: AuditFolder, tables: JoinedTables) -> None:
+    """Raises ValueError where the run has other records or columns than its tables have now."""
+    alike = np.array_equal(run.parties.labels(), tables.labels)
+    for name in tables.passive_names:
+        written = run.parties.features(name)
+        alike &= written.features.shape == tables.aligned[name].truth.shape
+        alike = alike and bool(np.allclose(written.features, tables.aligned[name].truth, rtol=0, atol=1e-9))
+    if not alike:
+        raise RunFolderError(
+            f"{run.path} was made from other tables than those that stand in their place now: put the old ones back, "
+            "or audit the new ones."
+        )
+
+
+def measured(
+    _shared: None,
+    *,
+    folder: str,
+    digest: str,
+    changes: Sequence[Sequence[str]],
+    attacks: Sequence[str],
+    records: int,
+) -> Mapping[str, Any]:
+    """Train a set of columns and attack it; a task of the engine of cells.
+
+    Args:
+        _shared: nothing: a worker reads the run's tables once.
+        folder: of the run.
+        digest: of its request and tables.
+        changes: party, column and kind of each.
+        attacks: their names.
+        records: how many are attacked at most; 0 for as many as in the run.
+
+    Returns:
+        The set as ``ColumnSet`` has it: ``columns`` and ``auc``.
+
+    Raises:
+        ValueError: where the run's tables are others by now, or a party would have no column.
+    """
+    run = audited_run(Path(folder))
+    if run.digest != digest:
+        raise ValueError(f"The tables of {folder} have changed: start again.")
+    found = simulated(run, tuple(Change(*one) for one in changes), attacks, records)
+    return {"columns": [astuple(one) for one in found.columns], "auc": found.auc}
+
+
+def simulated(run: AuditedRun, changes: tuple[Change, ...], attacks: Sequence[str], records: int = 0) -> ColumnSet:
+    """Train a run's federation of a set of columns in one place, attack it, and judge it; see ``measured``."""
+    tables = run.tables.changed(by_party(changes))
+    asked = run.plan.on(tables)
+    names = tuple(attacks)
+    if ADAPTIVE in run.plan.request.adversary.attacks and not labels_of(names, asked.levels, asked.limit):
+        # So few columns that one session is all: no attack on several stands beside those of one.
+        names = tuple(dict.fromkeys((*names, ADAPTIVE)))
+    settings = run.plan.request.federation.settings
+    if records:
+        attacked = run.plan.recipe.parties[Role.ACTIVE].attacked_records
+        settings = {**settings, "attacked_records": min(records, attacked or records)}
+    request = run.plan.request.changed(attacks=names, settings=settings)
+    recipe = replace(request.recipe(run.plan.recipe.tables), levels=asked.levels).checked()
+    with tempfile.TemporaryDirectory(prefix="plumbline-what-if-") as scratch:
+        place = AuditFolder(Path(scratch))
+        run_in_one_place(replace(asked, request=request, recipe=recipe), tables, place)
+        findings = read_findings(place.parties, request.tables.passive_names, request.title)
+    return set_of(findings.answer, changes, findings.summary.auc)
