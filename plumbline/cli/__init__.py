@@ -53,7 +53,20 @@ def plumbline(
 
 # In this order in the help; what packages bring follows.
 app.command(epilog=settings_help())(serve)
-for command in (certs, doctor, preflight, audit, train, cancel, predict, status, attacks, defences, reports.report):
+for command in (
+    certs,
+    doctor,
+    preflight,
+    audit,
+    train,
+    cancel,
+    predict,
+    status,
+    attacks,
+    defences,
+    reports.report,
+    reports.ui,
+):
     app.command()(command)
 app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.cli.completion import run_names
-from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
+from plumbline.cli.output import INTERRUPTED, AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 
 if TYPE_CHECKING:
@@ -129,6 +129,33 @@ def report(
         console_out.print(f"Report: {folder.report}")
         if annex:
             console_out.print(f"Annex: {' and '.join(written)}")
+
+
+def ui(
+    runs: _Runs = _RUNS,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of 127.0.0.1; 0: any that is free.")] = 8090,
+) -> None:
+    """Show the runs of a folder in a browser of this machine until Ctrl-C: list, filter, compare, open reports.
+
+    Example: plumbline ui
+    Example: plumbline ui --runs audits --port 0
+    """
+    from plumbline.audit.watching.page_server import page_server
+    from plumbline.audit.watching.run_pages import RunPagesHandler
+
+    with plain_errors():
+        if runs.exists() and not runs.is_dir():
+            raise ValueError(f"{runs} is no folder: give the folder of all runs with --runs.")
+        try:
+            server = page_server(runs.absolute(), ("127.0.0.1", port), RunPagesHandler)
+        except OSError as error:
+            raise ValueError(f"Port {port} can't be had ({error.strerror}): give another with --port.") from error
+        with server:
+            console_out.print(f"Runs in {runs}: http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends this)")
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                raise typer.Exit(INTERRUPTED) from None
 
 
 def _report_of_party(folder: Path, *, as_json: bool) -> None:
