@@ -55,6 +55,25 @@ class RunStatus:
     ended: str = ""
 
 
+@dataclass(frozen=True)
+class RunVerdict:
+    """What a list says of a run that has results: all of it is in results.json as well, among megabytes.
+
+    Attributes:
+        sentence: the verdict.
+        light: green, amber, red or grey; empty where an older release didn't say.
+        part: the largest federation's part, 0 to 1; None where none was measured.
+        accuracy: of the model on test records; None or NaN without any.
+        auc: likewise.
+    """
+
+    sentence: str = ""
+    light: str = ""
+    part: float | None = None
+    accuracy: float | None = None
+    auc: float | None = None
+
+
 @contextmanager
 def run_at_work(folder: Path) -> Iterator[None]:
     """Mark a run as running inside, and then as finished, or as failed or stopped by what was raised.
@@ -190,6 +209,11 @@ class AuditFolder:
     def what_if(self) -> Path:
         """Sets of columns that were tried."""
         return self.path / "whatif.json"
+
+    @property
+    def verdict(self) -> Path:
+        """The verdict in short, as ``RunVerdict``."""
+        return self.path / "verdict.json"
 
     @property
     def report(self) -> Path:

@@ -1,9 +1,10 @@
-"""The runs in a folder: when each was, what it asked, how it ended and what it found; and two of them side by side."""
+"""The runs in a folder: when each was, what it asked, how it ended and what it found; and some of them side by side."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from plumbline.audit.configuration import FILE, NO_ATTACKS, read_options
-from plumbline.audit.folder import AuditFolder
+from plumbline.audit.folder import AuditFolder, RunVerdict
 from plumbline.judge.federation_part import HEADLINE
 from services.common.run_files import parsed, read_json
 from vfl.suggestions import did_you_mean
@@ -34,6 +35,10 @@ class PastRun:
         what: which tables, or which data set, and what was mounted, in words.
         status: ``running``, ``finished``, ``failed``, ``stopped``, or ``unknown`` where it never said.
         headline: the verdict in a sentence; why it failed or stopped, where it did.
+        light: of the verdict; empty where there is none.
+        part: the largest federation's part, 0 to 1; None where none was measured.
+        accuracy: of the model on test records; None without any.
+        auc: likewise.
     """
 
     folder: Path
@@ -42,14 +47,28 @@ class PastRun:
     what: str
     status: str
     headline: str
+    light: str = ""
+    part: float | None = None
+    accuracy: float | None = None
+    auc: float | None = None
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """What a list is sorted by, the newest last."""
+        return self.when, self.folder.name
 
 
 def past_runs(folder: Path) -> tuple[PastRun, ...]:
     """List the runs in a folder, newest first; none where there is no folder. Other folders in it are passed over."""
     if not folder.is_dir():
         return ()
-    found = [_run_in(one) for one in folder.iterdir() if (one / FILE).is_file() or (one / "config.json").is_file()]
-    return tuple(sorted(found, key=lambda run: (run.when, run.folder.name), reverse=True))
+    found = map(read_run, filter(is_run, folder.iterdir()))
+    return tuple(sorted(found, key=lambda run: run.order, reverse=True))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is one of a run, whatever its files hold."""
+    return os.path.isfile(folder / FILE) or os.path.isfile(folder / "config.json")  # noqa: PTH113 - never raises
 
 
 def find_run(text: str, folder: Path) -> AuditFolder:
@@ -93,6 +112,7 @@ class _Column(TypedDict):
 
 class _Answer(TypedDict, total=False):
     sentence: str
+    light: str
     columns: list[_Column]
 
 
@@ -101,6 +121,7 @@ class Results(TypedDict, total=False):
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     answer: _Answer
+    largest_part: float | None
     accuracy: float | None
     auc: float | None
 
@@ -116,20 +137,68 @@ def results_in(folder: Path) -> Results:
     return parsed(Results, read_json(file, _REPEAT, _REPEAT), file, _REPEAT) if os.path.lexists(file) else {}
 
 
-def _run_in(folder: Path) -> PastRun:
+def read_run(folder: Path) -> PastRun:
+    """Read what a list says of a run; a file that can't be read is a sentence of its headline."""
     faults: list[str] = []
     asked = _unless_broken(lambda: what_was_asked(asked_in(folder)), faults)
-    results = _unless_broken(lambda: results_in(folder), faults)
+    found = _unless_broken(lambda: _summary_in(folder), faults)
     status = _unless_broken(lambda: AuditFolder(folder).status, faults)
-    try:
-        when = datetime.strptime(folder.name[:_TIME_LENGTH], _TIME).isoformat()
-    except ValueError:
-        when = ""
-    headline = status.reason if status is not None and status.reason else _verdict(results or {})
+    verdict = RunVerdict() if found is None else found
+    headline = status.reason if status is not None and status.reason else verdict.sentence
     # Before runs said of themselves how they ended, results were the last that they wrote.
-    ended = status.status if status is not None else "finished" if results else "unknown"
-    name = folder.name[_TIME_LENGTH + 1 :] if when else folder.name
-    return PastRun(folder, when, name, asked or "", ended, " ".join([*faults, headline]).strip())
+    ended = status.status if status is not None else "finished" if found is not None else "unknown"
+    when = began(folder)
+    return PastRun(
+        folder=folder,
+        when=when,
+        name=folder.name[_TIME_LENGTH + 1 :] if when else folder.name,
+        what=asked or "",
+        status=ended,
+        headline=" ".join([*faults, headline]).strip(),
+        light=verdict.light,
+        part=_measured(verdict.part),
+        accuracy=_measured(verdict.accuracy),
+        auc=_measured(verdict.auc),
+    )
+
+
+def _measured(value: float | None) -> float | None:
+    """A share, or None where a run that measured none says NaN, or a file says what no share is."""
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def _summary_in(folder: Path) -> RunVerdict | None:
+    """A run's verdict in short; of the results themselves where they are newer, as older releases wrote them alone."""
+    run = AuditFolder(folder)
+    if not os.path.lexists(run.results):
+        return None
+    changed = run.results.stat()
+    if os.path.lexists(run.verdict) and run.verdict.stat().st_mtime_ns >= changed.st_mtime_ns:
+        short: RunVerdict = parsed(RunVerdict, read_json(run.verdict, _REPEAT, _REPEAT), run.verdict, _REPEAT)
+        return short
+    return _verdict_of_results(folder, changed.st_mtime_ns, changed.st_size)
+
+
+# Megabytes each: read again only when they have changed.
+@lru_cache(maxsize=2_000)
+def _verdict_of_results(folder: Path, _written: int, _size: int) -> RunVerdict:
+    results = results_in(folder)
+    answer = results.get("answer", {})
+    return RunVerdict(
+        sentence=answer.get("sentence", ""),
+        light=answer.get("light", ""),
+        part=results.get("largest_part"),
+        accuracy=results.get("accuracy"),
+        auc=results.get("auc"),
+    )
+
+
+def began(folder: Path) -> str:
+    """When a run began, by its folder's name: ISO 8601 without a time zone; empty where that doesn't say."""
+    try:
+        return datetime.strptime(folder.name[:_TIME_LENGTH], _TIME).isoformat()
+    except ValueError:
+        return ""
 
 
 def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
@@ -138,9 +207,16 @@ def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
         return read()
     except ValueError as error:
         faults.append(str(error))
+    except OSError as error:
+        faults.append(unreadable(error))
     except TypeError:  # options of other types than any request has
         faults.append(f"{FILE} is broken: what it asks for is of no type that it can be. {_REPEAT}")
     return None
+
+
+def unreadable(error: OSError) -> str:
+    """What a person is told of a file or folder that can't be read."""
+    return f"{error.filename} can't be read ({error.strerror}): check its rights, or a link to it."
 
 
 def _verdict(results: Mapping[str, Any]) -> str:
@@ -167,23 +243,21 @@ _NAMING = ("name", "runs", "quiet", "verbose", "yes")
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One fact of two runs.
+class Fact:
+    """One fact of several runs.
 
     Attributes:
         what: it is about.
-        first: in the first run; None where that has none.
-        second: in the second.
+        values: of each run, in their order; None where it has none.
     """
 
     what: str
-    first: Any
-    second: Any
+    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """What two runs have in common, and what not.
+    """What runs have in common, and what not.
 
     Attributes:
         settings: options that differ.
@@ -192,32 +266,33 @@ class RunComparison:
         quality: accuracy and AUC on test records.
     """
 
-    settings: tuple[Difference, ...]
-    verdicts: Difference
-    columns: tuple[Difference, ...]
-    quality: tuple[Difference, ...]
+    settings: tuple[Fact, ...]
+    verdicts: Fact
+    columns: tuple[Fact, ...]
+    quality: tuple[Fact, ...]
 
 
-def compare_runs(first: Path, second: Path) -> RunComparison:
-    """Compare two runs by their folders; raises ValueError where one of them has no results."""
-    results = [results_in(folder) for folder in (first, second)]
-    for folder, found in zip((first, second), results, strict=True):
+def compare_runs(*folders: Path) -> RunComparison:
+    """Compare runs by their folders; raises ValueError where one of them has no results."""
+    results = [results_in(folder) for folder in folders]
+    for folder, found in zip(folders, results, strict=True):
         if not found:
             raise ValueError(f"{folder} has no results to compare: it didn't get as far. `plumbline runs` says why.")
-    one, other = results
-    options = [
-        _flat({name: value for name, value in asked_in(at).items() if name not in _NAMING}) for at in (first, second)
-    ]
+    options = [_flat({name: value for name, value in asked_in(at).items() if name not in _NAMING}) for at in folders]
     return RunComparison(
-        settings=tuple(line for line in _side_by_side(*options) if line.first != line.second),
-        verdicts=Difference("verdict", _verdict(one), _verdict(other)),
-        columns=tuple(_side_by_side(_parts(one), _parts(other))),
-        quality=tuple(Difference(name, one.get(name), other.get(name)) for name in ("accuracy", "auc")),
+        settings=tuple(line for line in _side_by_side(options) if any(one != line.values[0] for one in line.values)),
+        verdicts=Fact("verdict", tuple(map(_verdict, results))),
+        columns=tuple(_side_by_side(list(map(_parts, results)))),
+        quality=(
+            Fact("accuracy", tuple(_measured(one.get("accuracy")) for one in results)),
+            Fact("auc", tuple(_measured(one.get("auc")) for one in results)),
+        ),
     )
 
 
-def _side_by_side(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
-    return [Difference(name, first.get(name), second.get(name)) for name in {**first, **second}]
+def _side_by_side(tables: Sequence[Mapping[str, Any]]) -> list[Fact]:
+    names = dict.fromkeys(name for table in tables for name in table)
+    return [Fact(name, tuple(table.get(name) for table in tables)) for name in names]
 
 
 def _flat(options: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -233,5 +308,5 @@ def _parts(results: Mapping[str, Any]) -> dict[str, float | None]:
     found = {}
     for column in results.get("answer", {}).get("columns", []):
         parts = [level["part"] for level in column["levels"] if level["level"] == HEADLINE]
-        found[f"{column['party']}.{column['column']}"] = parts[0]["mean"] if parts and parts[0] else None
+        found[f"{column['party']}.{column['column']}"] = _measured(parts[0]["mean"]) if parts and parts[0] else None
     return found

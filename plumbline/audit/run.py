@@ -5,7 +5,9 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
 from plumbline.audit.folder import (
     AuditFolder,
+    RunVerdict,
     new_run,
     read_facts,
     read_what_if,
@@ -37,6 +40,7 @@ from plumbline.audit.folder import (
     write_plan,
 )
 from plumbline.audit.forecast import Span
+from plumbline.audit.past_runs import began
 from plumbline.audit.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
@@ -151,6 +155,28 @@ def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any
 
     write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
     write_report(run.report, findings, dict(facts), run.parties)
+    answer, summary = findings.answer, findings.summary
+    short = RunVerdict(answer.sentence, answer.light, answer.largest_part, summary.accuracy, summary.auc)
+    write_durably(run.verdict, json.dumps(asdict(short), indent=1).encode())
+
+
+def write_annex(run: AuditFolder, findings: Findings) -> tuple[Path, Path]:
+    """Write the annex to an impact assessment beside a run's report; returns the PDF's path and that of the .docx.
+
+    Raises:
+        AnnexLacks: where a library that writes them can't be had.
+        RunFolderError: where a file of the run is missing or broken.
+    """
+    # Slow to import, and few ask for it.
+    from plumbline.report.annex import RunPapers, annex_of
+    from plumbline.report.annex_files import annex_files
+
+    hashes = {one.name: sha256(one.read_bytes()).hexdigest() for one in (run.results, run.path / FILE, run.report)}
+    papers = RunPapers(read_facts(run), began(run.path.resolve()), hashes, run.parties)
+    written = run.path / "annex.pdf", run.path / "annex.docx"
+    for path, content in zip(written, annex_files(partial(annex_of, findings, papers)), strict=True):
+        write_durably(path, content)
+    return written
 
 
 # Of each party's persons: how many are named to their owner.

@@ -171,7 +171,12 @@ def lines(title: str, series: Sequence[Series], across: Axis, upward: Axis, *, h
         marks.append(Trace(points, one.style, one.name))
         if len(points) <= 60 and one.style != "guess":
             marks += [
-                Trace((point,), f"{one.style} point", f"{one.name}, {number_words(x)}: {words(y, 0.001)}", True)
+                Trace(
+                    (point,),
+                    f"{one.style} point",
+                    f"{one.name}, {across.values.words(x, 0.0)}: {words(y, 0.001)}",
+                    True,
+                )
                 for point, x, y in zip(points, one.x, one.y, strict=True)
             ]
     told = [f"{one.name}: from {words(one.y[0], 0.001)} to {words(one.y[-1], 0.001)}." for one in series if one.y]

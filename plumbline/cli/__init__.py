@@ -54,7 +54,20 @@ def plumbline(
 
 # In this order in the help; what packages bring follows.
 app.command(epilog=settings_help())(serve)
-for command in (certs, doctor, preflight, audit, train, cancel, predict, status, attacks, defences, reports.report):
+for command in (
+    certs,
+    doctor,
+    preflight,
+    audit,
+    train,
+    cancel,
+    predict,
+    status,
+    attacks,
+    defences,
+    reports.report,
+    reports.ui,
+):
     app.command()(command)
 app.command()(whatif)
 app.add_typer(reports.app, name="runs")

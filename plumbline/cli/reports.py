@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.cli.completion import run_names
-from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
+from plumbline.cli.output import INTERRUPTED, AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 
 if TYPE_CHECKING:
-    from plumbline.audit.past_runs import Difference
+    from plumbline.audit.past_runs import Fact
 
 app = typer.Typer(no_args_is_help=False, invoke_without_command=True, help="List past audits, or compare two.")
 
@@ -75,13 +75,15 @@ def compare(
         folders = [find_run(name, runs).path for name in (first, second)]
         found = compare_runs(*folders)
         if as_json:
-            print_json({"runs": [str(folder) for folder in folders], **asdict(found)})
+            lists = {"settings": found.settings, "columns": found.columns, "quality": found.quality}
+            pairs = {name: list(map(_pair, facts)) for name, facts in lists.items()}
+            print_json({"runs": [str(folder) for folder in folders], **pairs, "verdicts": _pair(found.verdicts)})
             return
         names = [folder.resolve().name for folder in folders]
         _print_pairs("Settings that differ", names, found.settings, str)
         _print_pairs("The federation's part", names, found.columns, "{:.0%}".format, "not measured")
         _print_pairs("The model", names, found.quality, "{:.4f}".format, "not measured")
-        for name, sentence in zip(names, (found.verdicts.first, found.verdicts.second), strict=True):
+        for name, sentence in zip(names, found.verdicts.values, strict=True):
             console_out.print(f"{name}: {shown(sentence) or 'no verdict'}")
 
 
@@ -92,29 +94,68 @@ def report(
         Path | None,
         typer.Option("--from", metavar="FOLDER", help="Instead: one party's own folder (its PLUMBLINE_RUN_DIR)."),
     ] = None,
+    annex: Annotated[
+        bool, typer.Option("--annex", help="Also two pages for an impact assessment (GDPR): annex.pdf, annex.docx.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Judge a run once more, and write its report again from its folder; or tell what one party may know of a session.
 
     Example: plumbline report latest
-    Example: plumbline report runs/20260101-120000-bank
+    Example: plumbline report runs/20260101-120000-bank --annex
     Example: plumbline report --from federation/laboratory/run
     """
     if of_party is not None:
         with plain_errors():
+            if annex:
+                raise typer.BadParameter("An annex is of a whole run, which no party has: leave out --from or --annex.")
             _report_of_party(of_party, as_json=as_json)
         return
     from plumbline.audit.past_runs import find_run, results_in
-    from plumbline.audit.run import report_again
+    from plumbline.audit.run import report_again, write_annex
+    from plumbline.report.annex_files import check_installed
 
     with plain_errors():
+        if annex:
+            check_installed()
         folder = find_run(run, runs)
         findings = report_again(folder)
+        written = [str(one) for one in write_annex(folder, findings)] if annex else []
         if as_json:
-            print_json({"run": str(folder.path), "report": str(folder.report), **results_in(folder.path)})
+            more = {"annex": written} if annex else {}
+            print_json({"run": str(folder.path), "report": str(folder.report), **more, **results_in(folder.path)})
             return
         console_out.print(shown(findings.answer.sentence))
         console_out.print(f"Report: {folder.report}")
+        if annex:
+            console_out.print(f"Annex: {' and '.join(written)}")
+
+
+def ui(
+    runs: _Runs = _RUNS,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of 127.0.0.1; 0: any that is free.")] = 8090,
+) -> None:
+    """Show the runs of a folder in a browser of this machine until Ctrl-C: list, filter, compare, open reports.
+
+    Example: plumbline ui
+    Example: plumbline ui --runs audits --port 0
+    """
+    from plumbline.audit.watching.page_server import page_server
+    from plumbline.audit.watching.run_pages import RunPagesHandler
+
+    with plain_errors():
+        if runs.exists() and not runs.is_dir():
+            raise ValueError(f"{runs} is no folder: give the folder of all runs with --runs.")
+        try:
+            server = page_server(runs.absolute(), ("127.0.0.1", port), RunPagesHandler)
+        except OSError as error:
+            raise ValueError(f"Port {port} can't be had ({error.strerror}): give another with --port.") from error
+        with server:
+            console_out.print(f"Runs in {runs}: http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends this)")
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                raise typer.Exit(INTERRUPTED) from None
 
 
 def _report_of_party(folder: Path, *, as_json: bool) -> None:
@@ -130,8 +171,12 @@ def _report_of_party(folder: Path, *, as_json: bool) -> None:
     console_out.print(f"Report: {page}")
 
 
+def _pair(fact: Fact) -> dict[str, Any]:
+    return {"what": fact.what, "first": fact.values[0], "second": fact.values[1]}
+
+
 def _print_pairs(
-    title: str, names: list[str], rows: Sequence[Difference], words: Callable[[Any], str], without: str = "-"
+    title: str, names: list[str], rows: Sequence[Fact], words: Callable[[Any], str], without: str = "-"
 ) -> None:
     if not rows:
         return
@@ -139,6 +184,6 @@ def _print_pairs(
     for heading in ("", *names):
         table.add_column(heading, overflow="fold")
     for one in rows:
-        told = (without if value is None else shown(words(value)) for value in (one.first, one.second))
+        told = (without if value is None else shown(words(value)) for value in one.values)
         table.add_row(*map(Text, (shown(one.what), *told)))
     Console().print(table)

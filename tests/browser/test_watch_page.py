@@ -1,7 +1,6 @@
 """The page of a federation at work, in a browser, from the server that shows it under compose."""
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plumbline.audit.watching.observer import RunEntry, WatchPages
-from plumbline.audit.watching.page_server import page_server
 from plumbline.federation_status import JobStatus
 from tests.harness.pages import LOOKS, Look, problems_of
+from tests.harness.served import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -31,12 +30,10 @@ def pages(tmp_path: Path) -> WatchPages:
 @pytest.fixture
 def page(browser: "Browser", tmp_path: Path) -> Iterator["Page"]:
     """An open page of a browser that may reach the server, which runs."""
-    with page_server(tmp_path, ("127.0.0.1", 0)) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        context = browser.new_context(base_url=f"http://127.0.0.1:{server.server_address[1]}")
+    with served(tmp_path) as port:
+        context = browser.new_context(base_url=f"http://127.0.0.1:{port}")
         yield context.new_page()
         context.close()
-        server.shutdown()
 
 
 def test_what_changes_is_shown_and_a_new_report_appears(page: "Page", pages: WatchPages, tmp_path: Path) -> None:

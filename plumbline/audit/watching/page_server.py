@@ -1,9 +1,11 @@
-"""Shows the pages of a watched federation to browsers of this machine, and nothing else to nobody else.
+"""Shows pages to browsers of this machine, and nothing else to nobody else: a watched federation's, or a list of runs.
 
 python -m plumbline.audit.watching.page_server /pages [PORT]
 """
 
 import sys
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +18,7 @@ _HEADERS = {
     # Pages have a stricter policy of their own; what a page can't say of itself stands here.
     "Content-Security-Policy": (
         "default-src 'self' data:; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
-        "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -24,16 +26,34 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_ERROR = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>%(message)s</title></head>
+<body><h1>%(message)s</h1><p>%(explain)s</p></body></html>
+"""
 # A page elsewhere whose name is made to lead here would otherwise read reports with the reader's browser.
 _HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that is made when it is asked for."""
+
+    html: str
+    status: HTTPStatus = HTTPStatus.OK
 
 
 class PageHandler(SimpleHTTPRequestHandler):
     """Answers GET and HEAD with files of one folder: no listing, no hidden file, no other site's question."""
 
     server_version, sys_version = "plumbline", ""
+    error_message_format = _ERROR
     # Of a connection that says nothing.
     timeout = 20
+
+    def handle(self) -> None:
+        """Answer a browser; one that goes away meanwhile is no error."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def send_head(self) -> Any:
         """Refuse what isn't for this reader before a file is looked for."""
@@ -42,22 +62,41 @@ class PageHandler(SimpleHTTPRequestHandler):
         if name not in _HOSTS:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Ask for 127.0.0.1 or localhost")
             return None
+        if (made := self.page()) is not None:
+            return self._send(made)
         if not self._is_shown():
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
 
+    def page(self) -> Page | None:
+        """What is made for this address; None where a file of the folder answers, as all do here."""
+        return None
+
+    def may_show(self, within: Path) -> bool:
+        """Whether a file or folder at this place of the folder is for readers: what isn't hidden."""
+        return not any(part.startswith(".") for part in within.parts)
+
+    def _send(self, page: Page) -> BytesIO:
+        content = page.html.encode()
+        self.send_response(page.status)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        return BytesIO(content)
+
     def _is_shown(self) -> bool:
-        """Whether what would be opened lies in the folder, wherever links lead, and is neither hidden nor a pipe."""
+        """Whether what would be opened lies in the folder, wherever links lead, may be shown and is no pipe."""
         # As it will be opened: an encoded dot is a dot, and of a folder its first page.
         asked = Path(self.translate_path(self.path))
         try:
-            found = [one.resolve() for one in (asked, asked / "index.html", asked / "index.htm")]
+            first = (asked / "index.html", asked / "index.htm") if asked.is_dir() else ()
+            found = [one.resolve() for one in (asked, *first)]
             within = [one.relative_to(Path(self.directory).resolve()) for one in found]
             is_readable = all(one.is_file() or one.is_dir() or not one.exists() for one in found)
         except (OSError, RuntimeError, ValueError):  # a name that no file has, a link in a circle, one that leads out
             return False
-        return is_readable and not any(part.startswith(".") for one in within for part in one.parts)
+        return is_readable and all(map(self.may_show, within))
 
     def list_directory(self, path: Any) -> BytesIO | None:
         """Refuse: what there is to see, the first page links to."""
@@ -74,9 +113,11 @@ class PageHandler(SimpleHTTPRequestHandler):
         """Say nothing of pages that were shown."""
 
 
-def page_server(folder: Path, address: tuple[str, int]) -> ThreadingHTTPServer:
+def page_server(
+    folder: Path, address: tuple[str, int], handler: type[PageHandler] = PageHandler
+) -> ThreadingHTTPServer:
     """A server, not started, of the pages in ``folder``; raises OSError for an address that can't be had."""
-    return ThreadingHTTPServer(address, partial(PageHandler, directory=str(folder)))
+    return ThreadingHTTPServer(address, partial(handler, directory=str(folder)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 
 from plumbline.audit.configuration import write_configuration
 from plumbline.audit.folder import run_at_work
-from plumbline.audit.past_runs import Difference, compare_runs, find_run, past_runs, what_was_asked
+from plumbline.audit.past_runs import Fact, compare_runs, find_run, past_runs, what_was_asked
 from plumbline.audit.request import AuditRequest
 
 OLDER, NEWER = "20260101-120000-wine", "20260202-120000-second"
@@ -96,14 +96,14 @@ def test_a_password_in_a_databases_address_is_not_listed() -> None:
 
 def test_two_runs_are_compared_by_what_they_asked_and_what_leaked(runs: Path) -> None:
     found = compare_runs(runs / OLDER, runs / NEWER)
-    assert {(one.what, str(one.first), str(one.second)) for one in found.settings} == {
+    assert {(one.what, *map(str, one.values)) for one in found.settings} == {
         ("attacks", "['half_star']", "['none']"),
         ("defences", "None", "['dp_noise']"),
         ("settings.epochs", "2", "3"),
     }
-    assert found.columns == (Difference("passive.hue", 0.25, None),)
-    assert found.verdicts == Difference("verdict", "Part 0.25.", "Part None.")
-    assert found.quality[0] == Difference("accuracy", 0.9, 0.8)
+    assert found.columns == (Fact("passive.hue", (0.25, None)),)
+    assert found.verdicts == Fact("verdict", ("Part 0.25.", "Part None."))
+    assert found.quality[0] == Fact("accuracy", (0.9, 0.8))
 
 
 def test_a_run_without_results_is_not_compared(runs: Path) -> None:

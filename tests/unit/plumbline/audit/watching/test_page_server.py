@@ -2,13 +2,14 @@
 
 import http.client
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from plumbline.audit.watching.page_server import page_server
+from plumbline.audit.watching.page_server import PageHandler
+from tests.harness.served import ask, served
 
 
 @pytest.fixture
@@ -23,19 +24,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def port(folder: Path) -> Iterator[int]:
-    with page_server(folder, ("127.0.0.1", 0)) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
-
-
-def ask(port: int, path: str, *, method: str = "GET", host: str = "") -> tuple[int, str, http.client.HTTPMessage]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.request(method, path, headers={"Host": host} if host else {})
-    answer = connection.getresponse()
-    content = answer.read().decode()
-    connection.close()
-    return answer.status, content, answer.headers
+    with served(folder) as found:
+        yield found
 
 
 @pytest.mark.parametrize("host", ["", "localhost:8080", "127.0.0.1", "[::1]:8080"])
@@ -121,3 +111,15 @@ def test_a_page_elsewhere_whose_name_is_made_to_lead_here_reads_nothing(port: in
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
 def test_nothing_can_be_changed(port: int, method: str) -> None:
     assert ask(port, "/runs/abc/report.html", method=method)[0] == 501
+
+
+def test_a_browser_that_goes_away_leaves_no_word_on_the_terminal(
+    port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(_handler: PageHandler, _source: Any, _target: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(PageHandler, "copyfile", gone)
+    with pytest.raises(http.client.IncompleteRead):
+        ask(port, "/runs/abc/report.html")
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,67 @@
+"""The residual risk that lights propose for an impact assessment, on the scale of CNIL's guides; a person confirms it.
+
+Likelihood follows the light, severity what is at stake:
+
+======  ====================  ==========================  ==========
+light   likelihood            at stake                    severity
+======  ====================  ==========================  ==========
+green   limited               only columns called public  negligible
+amber   significant           other columns               limited
+red     maximum               a sensitive column, labels  significant
+grey    not measured
+======  ====================  ==========================  ==========
+
+Green is never negligible: attacks that nobody tried are not shown to fail. Grey counts as maximum until it is measured.
+Severity is never maximum by itself: whether harm can be undone is nothing that an attack measures.
+"""
+
+from dataclasses import dataclass
+
+from plumbline.judge.findings import Findings
+from plumbline.judge.lights import Light
+
+LIKELIHOOD: dict[Light, str] = {
+    "green": "limited",
+    "amber": "significant",
+    "red": "maximum",
+    "grey": "not measured: take it as maximum",
+}
+RULE = (
+    "Likelihood follows the light: little leaks, limited; something leaks, significant; much leaks, maximum; what was "
+    "not shown counts as maximum. Severity follows what is at stake: public columns, negligible; other columns, "
+    "limited; sensitive columns and labels, significant. Raise it to maximum for special categories of data (Art. 9), "
+    "criminal offences (Art. 10), children, or harm that cannot be undone. No measurement decides this: a person does."
+)
+
+
+@dataclass(frozen=True)
+class VerdictRow:
+    """One thing that somebody could learn, and what the run says of it.
+
+    Attributes:
+        stake: whose data, and which.
+        light: by the rule of ``plumbline.judge.lights``.
+        words: what was found, in sentences.
+        severity: of its becoming known, as proposed.
+    """
+
+    stake: str
+    light: Light
+    words: str
+    severity: str
+
+    @property
+    def likelihood(self) -> str:
+        """That somebody learns it, as proposed."""
+        return LIKELIHOOD[self.light]
+
+
+def verdict_rows(findings: Findings) -> tuple[VerdictRow, ...]:
+    """List what a run says of each party's data: the labels of the active party first, then each other's columns."""
+    active, *passive = findings.answer.parties
+    rows = [VerdictRow(f"labels of {active.title}", active.light, active.words, "significant")]
+    for party in passive:
+        roles = {one.role for one in findings.answer.columns if one.party == party.party}
+        severity = "significant" if "sensitive" in roles else "negligible" if roles == {"public"} else "limited"
+        rows.append(VerdictRow(f"columns of {party.title}", party.light, party.words, severity))
+    return tuple(rows)

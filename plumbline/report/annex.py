@@ -1,0 +1,321 @@
+"""The annex to an impact assessment (GDPR Art. 35): what a run says to a data protection officer, in two pages.
+
+It holds names, counts and statistics, and no cell of any table: names of classes and of categories are cells.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plumbline.judge.answer import ColumnAnswer, errors_words, listed, short
+from plumbline.judge.federation_part import at
+from plumbline.judge.findings import Findings, recommendation_words
+from plumbline.judge.lights import Light, telling
+from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.residual_risk import RULE, verdict_rows
+from plumbline.judge.training import TrainingFinding
+from plumbline.report.page import LIGHT_WORDS
+from services.common.agreement import TrainingPlan
+from services.common.run_folder import RunFolder
+from services.common.run_records import DONE, FAILED
+from services.common.words import escaped
+from vfl.data.faults import counted
+
+_MOST_SAID = 640
+_BLANK = "_" * 40
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: its cells, and the light that colours one of them; empty for none."""
+
+    cells: tuple[str, ...]
+    light: Light | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table.
+
+    Attributes:
+        headings: a column each.
+        rows: as many cells each.
+        widths: of the columns, in percent.
+        lit: which cell of a row its light colours.
+    """
+
+    headings: tuple[str, ...]
+    rows: tuple[Row, ...]
+    widths: tuple[int, ...]
+    lit: int = -1
+
+
+@dataclass(frozen=True)
+class Section:
+    """One heading and what stands under it, in this order.
+
+    Attributes:
+        title: the heading.
+        paragraphs: sentences.
+        points: a list.
+        choices: a list of which a person ticks some.
+        grid: a table.
+        note: small print at the end.
+    """
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    grid: Grid | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Annex:
+    """The document, before it is a PDF or a text file.
+
+    Attributes:
+        title: of the run.
+        subtitle: which session, when, and by which release.
+        light: the worst of all.
+        verdict: what that light says.
+        pages: the sections of either page.
+        signatures: who signs, with lines to do so.
+    """
+
+    title: str
+    subtitle: str
+    light: Light
+    verdict: str
+    pages: tuple[tuple[Section, ...], tuple[Section, ...]]
+    signatures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunPapers:
+    """What the annex says of a run beside its findings.
+
+    Attributes:
+        facts: config.json: ``request``, ``versions``.
+        when: the run began, ISO 8601; empty where its folder doesn't say.
+        hashes: SHA-256 of the run's files, by name.
+        folder: what the parties wrote.
+    """
+
+    facts: Mapping[str, Any]
+    when: str
+    hashes: Mapping[str, str]
+    folder: RunFolder
+
+
+def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
+    """Say what a run found.
+
+    Args:
+        findings: of the run.
+        papers: what else is known of it.
+        most: entries that any list or table may have; of longer ones the last says how many more there are.
+    """
+    summary, answer = findings.summary, findings.answer
+    began = f", run on {papers.when[:10]}" if papers.when else ""
+    version = papers.facts.get("versions", {}).get("plumbline", "of an unknown release")
+    return Annex(
+        title=f"What the federation “{short(summary.name)}” gives away",
+        subtitle=(
+            "Annex to a data protection impact assessment (GDPR Art. 35). Session "
+            f"{short(summary.agreement.session_id[:8])}{began}; measured by Plumbline {short(version)}."
+        ),
+        light=answer.light,
+        verdict=LIGHT_WORDS[answer.light],
+        pages=(
+            (
+                Section("1  Purpose", _purpose(findings, papers.facts.get("request", {}))),
+                Section("2  Parties", grid=_parties(findings, papers.folder, most)),
+                Section("3  Protocol and defences", _protocol(findings)),
+                Section("4  Attacks that were run", points=tuple(_attacks(findings, most))),
+                Section("5  Findings", (" ".join(_some(answer.sentences, most)),), grid=_columns(answer.columns, most)),
+            ),
+            (
+                Section("6  What was not measured", points=_not_measured(findings, most)),
+                _risk(findings, most),
+                Section("8  Measures to choose", choices=_measures(findings)),
+                Section("9  Versions and hashes", (_versions(papers.facts),), grid=_hashes(papers.hashes)),
+            ),
+        ),
+        signatures=("Controller", "Data protection officer, consulted (Art. 35(2))"),
+    )
+
+
+def _said(words: str) -> str:
+    return escaped(words, _MOST_SAID)
+
+
+def _some(sentences: Sequence[str], most: int) -> tuple[str, ...]:
+    """As many sentences as may be, and how many more there are."""
+    more = len(sentences) - most
+    last = (f"{counted(more, 'more sentence')} of this kind {'is' if more == 1 else 'are'} in the report.",)
+    return (*map(_said, sentences[:most]), *(last if more > 0 else ()))
+
+
+def _purpose(findings: Findings, request: Mapping[str, Any]) -> tuple[str, ...]:
+    agreement = findings.summary.agreement
+    label = f" (column {short(str(request['label']))})" if request.get("label") else ""
+    rows = counted(findings.summary.aligned_rows, "record")
+    does = "train" if agreement.plan.family.spec.trains else "use"
+    return (
+        f"{len(agreement.parties)} parties {does} one model of records that all of them hold, {rows}, without showing "
+        f"each other their tables. It predicts one of {agreement.classes} classes{label}. Purpose and legal basis of "
+        f"the processing, to be completed by the controller: {_BLANK}",
+    )
+
+
+def _parties(findings: Findings, folder: RunFolder, most: int) -> Grid:
+    agreement, titles = findings.summary.agreement, {one.party: one.title for one in findings.answer.parties}
+    rows = []
+    for party in agreement.parties[:most]:
+        is_active = party.name == agreement.active.name
+        columns = _own_columns(folder, party.name) if is_active else _passive_columns(findings, party.name)
+        role = "active: has the labels, is told the scores" if is_active else "passive: brings columns, has no label"
+        rows.append(
+            Row((short(titles.get(party.name, party.name)), role, columns or f"{party.feature_count} features"))
+        )
+    if (more := len(agreement.parties) - most) > 0:
+        rows.append(Row((f"and {more} more", "passive", "in the report")))
+    return Grid(("Party", "Role", "Columns"), tuple(rows), (20, 25, 55))
+
+
+def _own_columns(folder: RunFolder, party: str) -> str:
+    """The label party's columns, which nobody attacks; of features alone nothing: their names may hold categories."""
+    features = folder.features(party)
+    if features.sources is None or features.kinds is None:
+        return ""
+    names = dict.fromkeys(
+        str(one) for one, kind in zip(features.sources, features.kinds, strict=True) if kind != "bias"
+    )
+    return f"{counted(len(names), 'column')}: {listed(list(names))}" if names else "no column of its own"
+
+
+def _passive_columns(findings: Findings, party: str) -> str:
+    own = [one for one in findings.answer.columns if one.party == party]
+    words = [counted(len(own), "column")] if own else []
+    for role in ("sensitive", "public"):
+        if some := [one.column for one in own if one.role == role]:
+            words.append(f"{role}: {listed(some)}")
+    return "; ".join(words)
+
+
+def _protocol(findings: Findings) -> tuple[str, ...]:
+    summary = findings.summary
+    plan = summary.agreement.plan
+    used = "; ".join(f"{short(where)}: {listed(names)}" for where, names in summary.defences.items())
+    insecure = sum("INSECURE" in one for one in summary.warnings)
+    warned = f" {counted(insecure, 'setting')} marked INSECURE: see the report." if insecure else ""
+    return (
+        f"{_exchange(plan)} Learner {short(plan.learner)}, {counted(summary.steps, 'training step')}, cipher: "
+        f"{short(str(plan.encryption))}. Records are matched by private set intersection: ids that others lack stay "
+        f"unknown. Connections: {'mutual TLS' if summary.transport == 'mtls' else 'INSECURE, without TLS'}.{warned}",
+        f"Defences applied, by place: {used}." if used else "No defence was applied beyond what is always on.",
+    )
+
+
+def _exchange(plan: TrainingPlan) -> str:
+    if not plan.family.spec.trains:
+        return "The model was made elsewhere and is used here: nothing was trained."
+    if plan.shares_weights:
+        return "Weights are shared while they are trained: who decrypts keeps what it reads."
+    return "Protocol 1 of Hu: who decrypts sends masked sums back."
+
+
+def _attacks(findings: Findings, most: int) -> Iterator[str]:
+    """Names of attacks by what became of them; a guess without scores is none."""
+    predictions = [one for one in findings.predictions.attacks if one.sees_scores]
+    for what, names in (
+        ("on predictions, by the active party", [one.attack for one in predictions if one.status == DONE]),
+        ("on training", [f"{one.attack} by {one.party}" for one in findings.training if one.status == DONE]),
+    ):
+        ran = list(dict.fromkeys(names))
+        yield f"Run {what}: {listed(ran, 2 * most) if ran else 'none'}."
+    every: list[AttackFinding | TrainingFinding] = [*predictions, *findings.training]
+    if failed := [one.attack for one in every if one.status == FAILED]:
+        yield f"Failed, so that what they would tell is unknown: {listed(failed, most)}."
+    if others := [one.attack for one in every if one.status not in (DONE, FAILED)]:
+        yield f"Not applicable to this session: {listed(others, most)}."
+
+
+def _columns(columns: Sequence[ColumnAnswer], most: int) -> Grid:
+    rows = [
+        Row((short(one.column), one.role or "-", LIGHT_WORDS[one.light], *_known(one)), one.light)
+        for one in columns[:most]
+    ]
+    if rest := columns[most:]:
+        lights = [one.light for one in rest]
+        counts = "; ".join(f"{LIGHT_WORDS[light]}: {lights.count(light)}" for light in dict.fromkeys(lights))
+        rows.append(Row((f"and {len(rest)} more", "", counts, "in the report", "")))
+    headings = ("Passive column, the most exposed first", "Role", "Verdict", "By guessing", "With the federation")
+    return Grid(headings, tuple(rows), (31, 11, 18, 18, 22), lit=2)
+
+
+def _known(column: ColumnAnswer) -> tuple[str, str]:
+    """How far the best guess and the best attack are off, at the level on which the light rests."""
+    verdict = telling(column.levels)
+    guess, attack = errors_words(column, verdict.level)
+    beyond = "" if verdict == at(column.levels) else f", knowing {verdict.level}"
+    return guess, f"{attack}{beyond}" if attack else "not measured"
+
+
+def _not_measured(findings: Findings, most: int) -> tuple[str, ...]:
+    simulated = [f"Simulated: {one}" for one in findings.summary.simulation]
+    return (
+        *_some([*findings.answer.not_measured, *simulated], most),
+        "Only attacks that were run are judged, on the records of these tables. Attacks that nobody has tried, parties "
+        "that collude, and intruders into a party's own machines are outside of what was measured.",
+        "Whether the processing is necessary and proportionate is no question of measurement.",
+    )
+
+
+def _risk(findings: Findings, most: int) -> Section:
+    rows = verdict_rows(findings)
+    shown = [
+        Row((short(one.stake), LIGHT_WORDS[one.light], one.likelihood, one.severity, ""), one.light) for one in rows
+    ]
+    headings = ("At stake", "Verdict", "Likelihood", "Severity", "Confirmed or changed to")
+    more = len(rows) - most
+    left = (f"{counted(more, 'more row')} stand{'s' if more == 1 else ''} in the report.",) if more > 0 else ()
+    grid = Grid(headings, tuple(shown[:most]), (26, 18, 18, 14, 24), lit=1)
+    said = tuple(_said(f"{one.stake[0].upper()}{one.stake[1:]}: {one.words}") for one in rows[:most])
+    return Section("7  Residual risk, as proposed", points=(*said, *left), grid=grid, note=RULE)
+
+
+def _measures(findings: Findings) -> tuple[str, ...]:
+    """What can be done about what was found, and lines for a person's own choice."""
+    plan, columns = findings.summary.agreement.plan, findings.answer.columns
+    measures = []
+    if told := [one.column for one in columns if one.light == "red"]:
+        measures.append(f"Leave out, or make coarser, the columns that leak much: {listed(told)}.")
+    if told := [one.column for one in columns if one.light == "amber"]:
+        measures.append(f"Leave out, or make coarser, the columns that leak something: {listed(told)}.")
+    measures.append(
+        recommendation_words(findings.trials)
+        or "Measure which defence would hold, and what it costs: none was tried (plumbline audit --try-defences)."
+    )
+    if findings.answer.parties[0].light != "green" and not plan.shares_weights:
+        measures.append("Train on shared weights, so that nothing decrypted is sent back (--protocol shared).")
+    if findings.predictions.kept:
+        measures.append("Keep the passive parties' parameters secret (a black box: plumbline audit --black-box).")
+    if not plan.is_encrypted and plan.family.spec.trains:
+        measures.append("Train under encryption: this run was in the clear, for study.")
+    if (limit := findings.predictions.limit) is not None and limit.sessions > 1:
+        measures.append("Allow fewer sessions about the same records: each answers them anew (PLUMBLINE_MOST_FORMS).")
+    return (*map(_said, measures), f"Other: {_BLANK}", f"None; the residual risk is accepted because {_BLANK}")
+
+
+def _versions(facts: Mapping[str, Any]) -> str:
+    versions = facts.get("versions", {})
+    told = ", ".join(f"{name} {version}" for name, version in versions.items()) or "unknown"
+    again = "`plumbline report` writes results and report again from the run's folder. SHA-256 of its files:"
+    return f"{_said(told)}. {again}"
+
+
+def _hashes(hashes: Mapping[str, str]) -> Grid:
+    return Grid(("File", "SHA-256"), tuple(Row((name, value)) for name, value in hashes.items()), (18, 82))
