@@ -52,6 +52,7 @@ def test_a_report_is_a_few_pages_of_paper_and_no_table_of_attacks_is_cut(browser
         for name in ("Attacks on predictions", "Map of columns and attacks"):
             table = visit.page.get_by_role("region", name=name)
             assert table.evaluate("one => one.scrollWidth <= one.clientWidth"), name
+        visit.page.emulate_media(media="print")
         printed = visit.page.pdf(format="A4", margin={"top": "1cm", "bottom": "1cm", "left": "1cm", "right": "1cm"})
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 8
 

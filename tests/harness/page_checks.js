@@ -87,7 +87,8 @@
       problems.push(`Paper is not white: ${paper}.`);
     for (const details of document.querySelectorAll("details"))
       for (const part of details.children)
-        if (part.tagName !== "SUMMARY" && details.checkVisibility() && part.textContent.trim() && !isShown(part)) {
+        // What paper leaves out on purpose is not displayed; what is folded is displayed and not shown.
+        if (part.tagName !== "SUMMARY" && details.checkVisibility() && part.textContent.trim() && !isShown(part) && getComputedStyle(part).display !== "none") {
           problems.push(`Details are closed on paper: ${named(details.querySelector("summary"))}.`);
           break;
         }
