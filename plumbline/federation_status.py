@@ -146,7 +146,8 @@ def status_lines(status: FederationStatus) -> list[str]:
         lines.append(f"{status.aligned_rows:,} records are aligned.")
     if status.protocol:
         lines.append(_protocol_line(status))
-    lines += [_party_line(party) for party in status.parties]
+    # The first is the one that says so.
+    lines += [_party_line(party, "was not asked" if at else "is there") for at, party in enumerate(status.parties)]
     if (test := status.test) is not None:
         auc = "" if test.auc is None else f", AUC {test.auc:.4f}"
         lines.append(f"The model that answers: accuracy {test.accuracy:.4f}{auc} on {test.test_rows:,} test records.")
@@ -196,12 +197,12 @@ def _job_facts(stage: str, job: JobStatus) -> list[str]:
     return facts
 
 
-def _party_line(party: PartyStatus) -> str:
+def _party_line(party: PartyStatus, otherwise: str) -> str:
     narrow = narrow_words(party.binary_features, party.byte_features)
     brings = f"brings {counted(party.feature_count or 0, 'feature')}" + (f" ({narrow})" if narrow else "")
     answers = {None: "", True: "answers", False: "does not answer"}[party.answers]
     told = (answers, "" if party.feature_count is None else brings)
-    return f"{shown(party.name)} {' and '.join(filter(None, told)) or 'is there'}."
+    return f"{shown(party.name)} {' and '.join(filter(None, told)) or otherwise}."
 
 
 def _duration(seconds: float) -> str:
