@@ -214,7 +214,7 @@ def broken(change: Callable[[dict[str, Any]], object]) -> str:
         ("[]", "active.json has no schema number"),
         (broken(lambda content: content.pop("schema")), "active.json has no schema number"),
         (broken(lambda content: content.update(schema=99)), "has schema 99 and this version of Plumbline reads 1"),
-        (broken(lambda content: content.pop("bytes_by_message")), "broken at bytes_by_message: expected an entry that isn't there"),
+        (broken(lambda content: content.pop("bytes_by_message")), "broken at bytes_by_message: expected an entry"),
         (broken(lambda content: content["agreement"]["plan"].update(epochs="many")), r"at agreement\.plan\.epochs: "),
         (broken(lambda content: content["steps"][1].pop("step")), r"at steps\.1\.step: expected an entry"),
         (broken(lambda content: content.update(steps=3)), "at steps: "),
