@@ -17,6 +17,9 @@ from vfl.cores.processes import WorkerLink
 from vfl.crypto import keygen
 from vfl.crypto.product_jobs import ProductJob, compute_product
 
+# Its services are started as anywhere: what a process has of its own is looked at.
+COLD = True
+
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 
 # So short that workers of a busy machine may seem stopped: what comes out is the same.

@@ -23,6 +23,9 @@ from tests.harness.hostile import (
 )
 from tests.harness.wire_fuzz import Call, calls, sent, status_of
 
+# Its services are started as anywhere: what a process has of its own is looked at.
+COLD = True
+
 Code = grpc.StatusCode
 MEBIBYTE = 1 << 20
 MOST_MEMORY = 50 * MEBIBYTE

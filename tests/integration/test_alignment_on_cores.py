@@ -16,6 +16,9 @@ from tests.harness.children import workers_of
 from tests.harness.strikes import assert_no_traceback
 from vfl.data.psi import CHUNK_IDS
 
+# Its services are started as anywhere: what a process has of its own is looked at.
+COLD = True
+
 ROWS = 8 * CHUNK_IDS
 PARTIES = ("active", "passive")
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")

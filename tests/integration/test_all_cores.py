@@ -18,6 +18,9 @@ from tests.harness.exchanges import largest_difference, train_plainly
 from tests.harness.processes import QUICK, local_processes, registered_problem, weights_of
 from vfl.arrays import FloatArray
 
+# Its services are started as anywhere: what a process has of its own is looked at.
+COLD = True
+
 PARTIES = ("active", "passive")
 DATA = "wine"
 SECRET = "correct-horse-battery"

@@ -72,7 +72,7 @@ def test_batches_with_more_rows_than_features_are_reported_as_not_possible(tmp_p
     settings = {**SMALL, "batch_size": 40, "initialisation": "xavier"}
     found = finding(audit(tmp_path, settings, attacks=("label_recovery",)), "label_recovery")
     assert found["resolved"] == 0.0
-    assert "40 rows" in found["reason"]
+    assert "40 records" in found["reason"]
     assert "active's weights started at private random values (initialisation=xavier)" in found["reason"]
 
 

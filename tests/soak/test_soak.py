@@ -17,6 +17,9 @@ from tests.soak.resources import MEMORY, THREADS, WARM_UP, Samples
 from tests.soak.run import Soak, soaking
 from tests.soak.served import Broken, Counts
 
+# Its services are started as anywhere: what a process has of its own is looked at.
+COLD = True
+
 ROUNDS = 60
 
 
