@@ -334,11 +334,18 @@ class Federation:
                 self._named, self._named_at = self._class_names(), time.monotonic()
             return self._named
 
-    def predict(self, ids: Iterable[str]) -> pd.DataFrame:
-        """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""
+    def predict(self, ids: Iterable[object]) -> pd.DataFrame:
+        """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores.
+
+        Ids are as in the tables, text or whole numbers. Raises TableError (a ValueError) for what is neither.
+        """
         import pandas as pd
 
-        ids = list(ids)
+        from vfl.data.record_ids import id_text
+
+        if isinstance(ids, str):
+            raise ValueError("predict takes several ids, such as a list: predict_one takes one.")
+        ids = [id_text(one, row) for row, one in enumerate(ids, start=1)]
         classes = self._class_names()
         parts = [ids[start : start + PREDICTION_ROWS] for start in range(0, len(ids), PREDICTION_ROWS)]
         requests = (active_pb2.PredictRequest(ids=part, as_block=True) for part in parts)
@@ -355,10 +362,12 @@ class Federation:
         scores["error"] = errors
         return scores
 
-    def predict_one(self, id: str) -> dict[str, float]:
+    def predict_one(self, id: object) -> dict[str, float]:
         """Ask for one record's confidence scores, by class; raises FederationFailed when it is not aligned."""
+        from vfl.data.record_ids import id_text
+
         with self._own_words():
-            scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id)).scores
+            scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id_text(id))).scores
         return dict(zip(self._recent_class_names(), scores, strict=True))
 
 

@@ -3,6 +3,8 @@
 Nothing here is a list of modules, commands or settings: what is there when the site is built is on the site.
 """
 
+import importlib
+import inspect
 import tomllib
 from collections.abc import Iterator
 from html import escape
@@ -21,6 +23,8 @@ ROOT = Path(__file__).parents[2]
 # Pages whose source is beside docs/, where a code host looks for them.
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "LICENSE": "licence.md"}
 PYTHON = "reference/python/"
+# The packages whose exported names are promised; what their modules hold besides is private.
+FRONT_DOORS = ("plumbline", "attacks", "defences", "vfl.crypto", "vfl.data", "vfl.learning")
 # A table whose rows become blocks on a phone (extra.css).
 _TABLE = '<div class="options" markdown>\n\n| {} | meaning |\n|---|---|'
 
@@ -29,6 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made here, and put them where the navigation of mkdocs.yml asks for a folder."""
     pages = {target: _root_page(source) for source, target in ROOT_PAGES.items()}
     pages |= {_page_of(module): _module_page(module) for module in _modules()}
+    pages["reference/public.md"] = _filled("reference/public.md", "public", "\n\n".join(_public()))
     pages["reference/messages.md"] = _filled("reference/messages.md", "messages", _messages())
     pages["reference/settings.md"] = _filled("reference/settings.md", "settings", _settings())
     pages["reference/command-line.md"] = _filled("reference/command-line.md", "commands", "\n".join(_commands()))
@@ -121,6 +126,22 @@ def _page_of(module: str) -> str:
 
 def _module_page(module: str) -> str:
     return f"# `{module}`\n\n::: {module}\n"
+
+
+def _public() -> Iterator[str]:
+    """What each front door exports: a table of names, each with the first line that is said of it."""
+    for package in FRONT_DOORS:
+        door = importlib.import_module(package)
+        rows = [f"## [`{package}`][{package}]\n\n{_first_line(door)}\n\n| name | |\n|---|---|"]
+        for name in sorted(door.__all__, key=str.lower):
+            one = getattr(door, name)
+            if inspect.isroutine(one) or inspect.isclass(one):
+                rows.append(f"| [`{name}`][{one.__module__}.{one.__qualname__}] | {_cell(_first_line(one))} |")
+        yield "\n".join(rows)
+
+
+def _first_line(one: object) -> str:
+    return (inspect.getdoc(one) or "").partition("\n")[0]
 
 
 # -- messages, settings, commands --------------------------------------------------------------------------------------

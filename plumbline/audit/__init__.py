@@ -33,8 +33,9 @@ def audit(
         passive: each passive party's, one or more.
         label: column of the labels in ``active``.
         id: column of the record ids in every table.
-        options: the command's, with ``_`` for ``-``, such as ``attacks="all"``, ``epochs=3``, ``drop=["phone"]``,
-            ``encode={"zip": "onehot"}`` or ``runs="runs"``; others are settings of every process in ``settings``.
+        options: the command's, with ``_`` for ``-``, such as ``attacks="half_star,posterior"`` (else all that can
+            apply), ``epochs=3``, ``drop=["phone"]``, ``encode={"zip": "onehot"}`` or ``runs="runs"``; others are
+            settings of every process in ``settings``.
 
     Returns:
         What the run gave away; its ``folder`` holds what the parties wrote.
@@ -60,7 +61,7 @@ def audit(
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as fields of a request; raises ValueError for one that there isn't."""
-    from plumbline.audit.request import OPTIONS
+    from plumbline.audit.request import OPTIONS, attacks_to_mount
     from plumbline.training_terms import SETTINGS_AS_OPTIONS
     from services.common.setting_texts import listed, listed_labels
     from vfl.suggestions import did_you_mean
@@ -79,7 +80,8 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     made["runs"] = Path(made.get("runs", "runs"))
     texts = {name: made[name] for name in _LISTS if isinstance(made.get(name), str)}
     made |= {name: listed_labels(text) if name == "attacks" else listed(text) for name, text in texts.items()}
-    return made | {name: tuple(made[name]) for name in _LISTS if name in made}
+    made |= {name: tuple(made[name]) for name in _LISTS if name in made}
+    return made | {"attacks": attacks_to_mount(made.get("attacks"))}
 
 
 def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> tuple[list[str], tuple[str, ...]]:

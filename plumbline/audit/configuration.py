@@ -14,7 +14,7 @@ from typing import Any
 
 import tomli_w
 
-from plumbline.audit.request import ALL, DEFAULTS, OPTIONS, AuditRequest
+from plumbline.audit.request import DEFAULTS, NO_ATTACKS, OPTIONS, AuditRequest, attacks_to_mount
 from plumbline.training_terms import SETTINGS_AS_OPTIONS
 from services.common.durable import write_durably
 from services.common.setting_texts import listed, listed_labels
@@ -34,8 +34,6 @@ _OF_REQUEST = {
 _NAMES = {field: key for key, field in _FIELDS.items()}
 # Of a file of options, and of one key in it.
 _MOST_BYTES, _MOST_KEYS = 16 << 20, 100
-# In place of names of attacks.
-NO_ATTACKS = "none"
 # How the terminal is spoken to.
 _SAID = ("quiet", "verbose", "json")
 _SETTINGS = tuple(name.replace("_", "-") for name in SETTINGS_AS_OPTIONS)
@@ -82,9 +80,8 @@ class AuditOptions:
         """The request; raises ValueError for one that can't be."""
         if {"quiet", "verbose"} <= self.said:
             raise ValueError("--quiet contradicts --verbose: give one of them.")
-        attacks = self.fields.get("attacks", (ALL,))
         made = {
-            "attacks": () if attacks == (NO_ATTACKS,) else attacks,
+            "attacks": attacks_to_mount(self.fields.get("attacks")),
             "verbosity": next((one for one in ("quiet", "verbose") if one in self.said), "normal"),
             "settings": dict(self.settings),
         }

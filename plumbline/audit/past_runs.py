@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
-from plumbline.audit.configuration import FILE, NO_ATTACKS, read_options
+from plumbline.audit.configuration import FILE, read_options
 from plumbline.audit.folder import AuditFolder, RunVerdict
+from plumbline.audit.request import NO_ATTACKS
 from plumbline.judge.federation_part import HEADLINE
 from services.common.run_files import parsed, read_json
 from vfl.suggestions import did_you_mean

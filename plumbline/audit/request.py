@@ -1,7 +1,7 @@
 """What an audit is asked, option by option: of its tables, its federation, its adversary and its output."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_type_hints
@@ -19,8 +19,8 @@ from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.source_words import recorded, without_password
 
-# In place of names: every attack that can apply.
-ALL = "all"
+# In place of names: every attack that can apply, which is what an audit mounts unless told otherwise, or none.
+ALL, NO_ATTACKS = "all", "none"
 # How much the terminal is told: the verdict alone, its tables as well, or what it cost on the wire besides.
 Verbosity = Literal["quiet", "normal", "verbose"]
 
@@ -366,3 +366,10 @@ _PARTS = (TableOptions, FederationOptions, AdversaryOptions, OutputOptions)
 OPTIONS: Mapping[str, Any] = {name: kind for part in _PARTS for name, kind in get_type_hints(part).items()}
 # Its default, where it has one that isn't made anew.
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for part in _PARTS for one in fields(part)}
+
+
+def attacks_to_mount(asked: Sequence[str] | None) -> tuple[str, ...]:
+    """The attacks that are meant by names, ``none`` or nothing at all, which is every one that can apply."""
+    if asked is None:
+        return (ALL,)
+    return () if tuple(asked) == (NO_ATTACKS,) else tuple(asked)

@@ -14,6 +14,7 @@ import typer
 
 import attacks
 import defences
+import plumbline
 from plumbline.cli import app
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2
 from services.common.errors import FederationError, PeerRefused
@@ -148,6 +149,13 @@ def test_python_paillier_reads_and_computes_what_its_tutorial_shows() -> None:
 def test_the_examples_at_a_front_door_come_out(package: str) -> None:
     found = doctest.testmod(importlib.import_module(package))
     assert found.attempted > 1
+    assert found.failed == 0
+
+
+def test_the_example_of_the_product_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = doctest.testmod(plumbline, optionflags=doctest.ELLIPSIS)
+    assert found.attempted > 10
     assert found.failed == 0
 
 

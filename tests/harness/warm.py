@@ -64,8 +64,14 @@ class Forker:
         self._lock = threading.Lock()
         self._environment = dict(os.environ) | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "tests.harness.warm"]
+        # Whatever folder a test has gone to, its module is found.
         self._process = subprocess.Popen(
-            command, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=Path(__file__).parents[2],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def __call__(

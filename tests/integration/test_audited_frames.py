@@ -15,6 +15,7 @@ import plumbline
 from plumbline.audit import run as audit_run
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.past_runs import past_runs
+from plumbline.audit.request import AuditRequest
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.notebook import NotebookFindings
 from services.common.run_folder import RunFolder
@@ -104,6 +105,24 @@ def test_an_option_that_would_say_nothing_is_refused(
     nothing: Any = {option: 1}
     with pytest.raises(ValueError, match=words):
         plumbline.audit(*tables, label="good", id="who", **nothing)
+
+
+def test_every_attack_that_can_apply_is_mounted_unless_told_otherwise(
+    tables: tuple[pd.DataFrame, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Once none was: the example of the README measured nothing.
+    asked: list[tuple[str, ...]] = []
+
+    def kept(request: AuditRequest, _: object) -> None:
+        asked.append(request.adversary.attacks)
+        raise InterruptedError
+
+    monkeypatch.setattr(audit_run, "audited", kept)
+    told: list[dict[str, Any]] = [{}, {"attacks": "none"}, {"attacks": "ls,half"}]
+    for attacks in told:
+        with pytest.raises(InterruptedError):
+            plumbline.audit(*tables, label="good", id="who", **attacks)
+    assert asked == [("all",), (), ("ls", "half")]
 
 
 def test_every_fault_of_every_frame_is_told_before_a_process_starts(

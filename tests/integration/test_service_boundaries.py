@@ -361,6 +361,8 @@ def test_more_ids_than_a_message_may_hold_are_refused_and_a_stream_of_them_is_an
     assert refused(error)[0] is Code.INVALID_ARGUMENT
     assert len(federation.predict([ALIGNED] * (2 * PREDICTION_ROWS + 1))) == 2 * PREDICTION_ROWS + 1
     assert federation.predict([]).empty
+    with pytest.raises(ValueError, match="predict_one takes one"):
+        federation.predict(ALIGNED)
 
 
 def test_a_plan_that_cannot_work_is_refused_before_any_stage_and_the_model_stays(federation: Federation) -> None:

@@ -37,7 +37,7 @@ def record_ids(values: Iterable[object]) -> IdArray:
     Raises:
         TableError: for ids that are missing, twice there, or neither text nor exact whole numbers.
     """
-    ids = id_array(_id_text(value, row) for row, value in enumerate(values, start=1))
+    ids = id_array(id_text(value, row) for row, value in enumerate(values, start=1))
     ids = _digits_of_floats(ids)
     check_ids(ids)
     return ids
@@ -91,8 +91,8 @@ def _are(rows: list[int]) -> str:
     return f"{'is' if len(rows) == 1 else 'are'} {counted(len(rows), 'row')}"
 
 
-def _id_text(value: object, row: int) -> str:
-    """An id as text; a missing one as the empty string, which is counted later."""
+def id_text(value: object, row: int = 1) -> str:
+    """One id as text; a missing one as the empty string. Raises TableError as ``record_ids`` does, with the row."""
     if is_missing(value):
         return ""
     if isinstance(value, str):
