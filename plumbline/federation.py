@@ -337,7 +337,8 @@ class Federation:
     def predict(self, ids: Iterable[object]) -> pd.DataFrame:
         """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores.
 
-        Ids are as in the tables, text or whole numbers. Raises TableError (a ValueError) for what is neither.
+        Ids are as in the tables, text or whole numbers; the rows keep them. Raises TableError (a ValueError) for what
+        is neither.
         """
         import pandas as pd
 
@@ -345,20 +346,21 @@ class Federation:
 
         if isinstance(ids, str):
             raise ValueError("predict takes several ids, such as a list: predict_one takes one.")
-        ids = [id_text(one, row) for row, one in enumerate(ids, start=1)]
+        given = list(ids)
+        texts = [id_text(one, row) for row, one in enumerate(given, start=1)]
         classes = self._class_names()
-        parts = [ids[start : start + PREDICTION_ROWS] for start in range(0, len(ids), PREDICTION_ROWS)]
+        parts = [texts[start : start + PREDICTION_ROWS] for start in range(0, len(texts), PREDICTION_ROWS)]
         requests = (active_pb2.PredictRequest(ids=part, as_block=True) for part in parts)
-        values, errors = np.full((len(ids), len(classes)), np.nan), np.full(len(ids), "", dtype=object)
+        values, errors = np.full((len(texts), len(classes)), np.nan), np.full(len(texts), "", dtype=object)
         answered = 0
         with self._own_words():
             for part, reply in zip(parts, self._stub.Predict(requests), strict=False):
                 rows = slice(answered, answered + len(part))
                 _take(reply.block, values[rows], errors[rows])
                 answered += len(part)
-        if answered < len(ids):
-            raise FederationFailed(f"active has answered for {answered} of {len(ids)} records only: see its log.")
-        scores = pd.DataFrame(values, columns=classes, index=pd.Index(ids, name="id"))
+        if answered < len(texts):
+            raise FederationFailed(f"active has answered for {answered} of {len(texts)} records only: see its log.")
+        scores = pd.DataFrame(values, columns=classes, index=pd.Index(given, name="id"))
         scores["error"] = errors
         return scores
 

@@ -100,6 +100,7 @@ def test_the_view_has_the_sessions_channel_and_the_bayesian_adversary_is_there_a
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("installed")
 def test_a_defence_of_another_package_is_taken_off_without_a_line_for_it(tmp_path: Path) -> None:
     options = {"defence_options": {"score_power": {"power": 0.25}}}

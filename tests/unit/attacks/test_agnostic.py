@@ -251,7 +251,16 @@ def errors_of(tmp_path_factory: pytest.TempPathFactory) -> Errors:
     return measured
 
 
-@pytest.mark.parametrize(("name", "d"), [("bank", 2), ("satellite", 2), ("satellite", 16), ("adult", 2)])
+@pytest.mark.parametrize(
+    ("name", "d"),
+    [
+        ("bank", 2),
+        *(
+            pytest.param(*one, marks=pytest.mark.thorough)
+            for one in (("satellite", 2), ("satellite", 16), ("adult", 2))
+        ),
+    ],
+)
 def test_between_half_and_half_star_and_refined_by_scores(errors_of: Errors, name: str, d: int) -> None:
     """Varasteh figure 4. Measured with four windows and 2,000 rows (half, half*, AM, RAM by 100 scores):
 
@@ -272,6 +281,7 @@ def test_refining_by_scores_helps_on_bank_for_small_d_only(errors_of: Errors) ->
     assert abs(large["RAM scores"] - large["AM"]) < 0.01 * large["AM"]
 
 
+@pytest.mark.thorough
 def test_satellite_at_d_just_below_k_depends_on_the_split(errors_of: Errors) -> None:
     """d = 5 = k - 1: the AM's errors go through the smallest singular value of A, another one for each model.
 

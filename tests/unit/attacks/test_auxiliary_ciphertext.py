@@ -332,7 +332,7 @@ def test_passive_party_gets_labels() -> None:
     attack = AuxiliaryCiphertext()
     plain = attack.attack(simulated_view(run, 1, initialisation="zero", label_party_bias=True))
     assert isinstance(plain, RecoveredLabels)
-    assert "64 rows, 4 equations" in plain.reason
+    assert "64 records in a step, 4 sums" in plain.reason
     found = attack.attack(extended_view(run, 1, AuxiliaryPlan(4, 31, 64), UNSIGNED))
     assert isinstance(found, RecoveredLabels)
     np.testing.assert_array_equal(found.labels, run.labels)
@@ -355,7 +355,7 @@ DATA = os.environ.get("PLUMBLINE_DATA_DIR")
 
 
 @pytest.mark.skipif(not DATA, reason="needs the data sets in PLUMBLINE_DATA_DIR")
-@pytest.mark.parametrize(("name", "width"), [("credit", 12), ("mnist01", 392)])
+@pytest.mark.parametrize(("name", "width"), [("credit", 12), pytest.param("mnist01", 392, marks=pytest.mark.thorough)])
 def test_the_papers_data_at_batch_256(name: str, width: int) -> None:
     """Where the gradient alone does not determine f, Algorithm 2's equations do; one epoch of ten batches."""
     assert DATA

@@ -52,6 +52,7 @@ def error(estimate: FloatArray, truth: FloatArray) -> float:
     return float(((estimate - truth) ** 2).mean())
 
 
+@pytest.mark.thorough
 def test_tau_rows_and_more_give_nearly_the_white_box_error_and_few_do_not() -> None:
     tau = auxiliary_threshold(D, K)
     _, white_box, truth = black_box(1)

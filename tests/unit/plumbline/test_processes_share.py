@@ -1,6 +1,5 @@
 """Parties of one machine share its cores, unless their settings say otherwise."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ def test_settings_have_the_last_word(
 ) -> None:
     started: list[dict[str, str]] = []
     monkeypatch.setattr(processes, "available_cores", lambda: 6)
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: started.append(env))
+    monkeypatch.setattr(processes, "launch", lambda *_, env, **__: started.append(env))
     settings = {"transport": "insecure"} if workers is None else {"transport": "insecure", "workers": workers}
     LocalProcesses(tmp_path, {name: settings_of(settings) for name in ("coordinator", "active", "passive")}).start()
     assert [environment["PLUMBLINE_WORKERS"] for environment in started] == [expected] * 3

@@ -263,7 +263,7 @@ def test_processes_get_their_settings_as_they_are(tmp_path: Path, monkeypatch: p
         given[command[-1]] = env
 
     monkeypatch.undo()
-    monkeypatch.setattr("plumbline.processes.subprocess.Popen", start)
+    monkeypatch.setattr("plumbline.processes.launch", start)
     monkeypatch.setenv("PLUMBLINE_LOG_LEVEL", "ERROR")
     made = Recipe(TABLES, settings={"epochs": 3}, heeds_shell=True).checked().settings(tmp_path)
     processes = LocalProcesses(tmp_path, made)

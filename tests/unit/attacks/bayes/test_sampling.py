@@ -230,7 +230,11 @@ def test_a_network_is_searched_through_and_so_is_a_purifier() -> None:
         assert ((found.mean - truth) ** 2).mean() < 0.3 * before
 
 
-@pytest.mark.parametrize("channel", [(Rounding(2),), (Decision(),)], ids=["two decimals", "decision"])
+@pytest.mark.parametrize(
+    "channel",
+    [pytest.param((Rounding(2),), marks=pytest.mark.thorough), (Decision(),)],
+    ids=["two decimals", "decision"],
+)
 @pytest.mark.parametrize("d", [4, pytest.param(15, marks=pytest.mark.thorough)])
 def test_on_real_records_it_is_never_worse_than_its_prior(channel: Channel, d: int) -> None:
     """By more than the interval of the mean difference: breast cancer, 100 complete records.

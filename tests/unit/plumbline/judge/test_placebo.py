@@ -64,8 +64,7 @@ def exposed(found: Comparison, level: Level) -> list[tuple[str, int]]:
     scope="module",
     params=[
         "breast_cancer",
-        "wine",
-        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("digits", "satellite")),
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("wine", "digits", "satellite")),
     ],
 )
 def model(request: pytest.FixtureRequest) -> TrainedModel:

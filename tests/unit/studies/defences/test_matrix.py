@@ -192,6 +192,7 @@ def test_missing_data_has_a_stand_in_that_is_named() -> None:
     assert said[0].startswith("digits takes the place of satellite")
 
 
+@pytest.mark.thorough
 def test_processes_give_the_same_rows_as_one(matrix: Section) -> None:
 
     small = replace(PLAN, trials=PLAN.trials[2:3], trainings=("lbfgs",))

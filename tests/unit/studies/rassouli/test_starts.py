@@ -11,6 +11,7 @@ from studies.rassouli.starts import _QUICK, STARTS, starts_section
 from studies.study import StudyRun
 
 
+@pytest.mark.thorough
 def test_searches_are_compared_by_their_start_and_ours_stands_beside() -> None:
     run = StudyRun(SweepOptions(workers=1), attacks=(Choice.of("half"),))
     section = starts_section(run, replace(_QUICK, datasets=("synthetic",)))
