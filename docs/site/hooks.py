@@ -132,7 +132,8 @@ def _public() -> Iterator[str]:
     """What each front door exports: a table of names, each with the first line that is said of it."""
     for package in FRONT_DOORS:
         door = importlib.import_module(package)
-        rows = [f"## [`{package}`][{package}]\n\n{_first_line(door)}\n\n| name | |\n|---|---|"]
+        page = _page_of(package).removeprefix("reference/")
+        rows = [f"## [`{package}`]({page})\n\n{_first_line(door)}\n\n| name | |\n|---|---|"]
         for name in sorted(door.__all__, key=str.lower):
             one = getattr(door, name)
             if inspect.isroutine(one) or inspect.isclass(one):
