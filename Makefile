@@ -12,9 +12,8 @@ demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
 
 test: $(VENV)/.installed-dev $(VENV)/.kernel lint
-	# One thread of linear algebra per worker: more of them wait for each other. Federations wait a third of their time:
-	# three workers keep two cores busy.
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal -m "not compose and not hostile_long and not studies and not thorough"
+	# One thread of linear algebra per worker: more of them wait for each other.
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long and not studies and not thorough"
 
 # What lights say of leaks of a known size, over 2,000 runs of each kind rather than 200: some minutes.
 planted: $(VENV)/.installed-dev

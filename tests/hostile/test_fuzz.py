@@ -19,7 +19,7 @@ from tests.harness.processes import quick_federation, refused
 from tests.harness.wire_fuzz import FORGERY, SERVED_BY, Answers, Call, Fuzzer, calls, calls_at
 
 # Per call: half of them idle, from each caller in turn.
-QUICK_REQUESTS, LONG_REQUESTS = 24, 2_000
+QUICK_REQUESTS, LONG_REQUESTS = 10, 2_000
 # Who cancels a job, and may: no attack.
 MAY_CANCEL = ("operator", "active")
 # Of the honest jobs, one after the other for as long as the fire takes.
@@ -108,7 +108,7 @@ def test_an_honest_session_under_fire_ends_with_the_same_bits(federation: Federa
 @pytest.mark.parametrize(
     ("amount", "parties"),
     [
-        pytest.param(4, 2, id="quick"),
+        pytest.param(2, 2, id="quick"),
         *(pytest.param(LONG_REQUESTS, parties, marks=_TAKES_LONG, id=f"long-{parties}") for parties in (2, 3)),
     ],
 )

@@ -83,7 +83,9 @@ def test_killed_workers_of_both_parties_cost_an_alignment_nothing(federation: Fe
     await_no_worker(*parties.values())
 
 
-@pytest.mark.parametrize("done", [CHUNK_IDS, ROWS + 2 * CHUNK_IDS], ids=["set-up", "request"])
+@pytest.mark.parametrize(
+    "done", [pytest.param(CHUNK_IDS, marks=pytest.mark.thorough), ROWS + 2 * CHUNK_IDS], ids=["set-up", "request"]
+)
 def test_a_cancelled_alignment_leaves_no_worker_and_another_one_works(federation: Federation, done: int) -> None:
     parties = processes_of(federation)
     with pytest.raises(FederationFailed, match="cancelled by the operator"):

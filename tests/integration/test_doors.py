@@ -199,6 +199,7 @@ def test_twelve_vectors_of_200_mib_for_no_step_cost_nothing(federation: Federati
     assert cost.growth < GROWTH
 
 
+@pytest.mark.thorough
 def test_sessions_that_are_only_opened_never_push_out_the_served_one(federation: Federation) -> None:
     before = federation.predict_one(MEMBER)
     for _ in range(12):

@@ -64,6 +64,7 @@ def test_a_worker_dies_and_the_numbers_are_those_of_this_process(cluster: Cluste
     pd.testing.assert_frame_equal(found, here, check_exact=True)
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_vanishes_ends_the_sweep_and_what_is_done_stays(cluster: Cluster, tmp_path: Path) -> None:
     log, store = tmp_path / "log", tmp_path / "cells"
     cells = slow(log, 60)

@@ -19,7 +19,7 @@ from vfl.learning.network import Network, train_network
 @pytest.mark.parametrize(
     ("parties", "backward", "tolerance"),
     # On shared weights they are served in steps of 2^-16.
-    [(3, "paillier", 1e-4), (2, "plain", 1e-7), (3, "shared", 1e-3)],
+    [(3, "paillier", 1e-4), pytest.param(2, "plain", 1e-7, marks=pytest.mark.thorough), (3, "shared", 1e-3)],
     ids=["paillier", "plain", "shared"],
 )
 def test_a_rung_trains_what_one_place_trains_and_answers_after_a_restart(

@@ -43,7 +43,7 @@ def messages(results: dict[str, Any]) -> dict[str, int]:
     return {name: size for name, size in results["bytes_by_message"].items() if name.startswith(("Decrypt", "SendR"))}
 
 
-@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("parties", [2, pytest.param(3, marks=pytest.mark.thorough)])
 def test_small_batches_give_all_labels_to_a_passive_party_that_only_listens(tmp_path: Path, parties: int) -> None:
     # Hu, Theorem 4.6: the smaller the step, the longer the criterion holds.
     settings = {**SMALL, "learning_rate": 0.01, "batch_size": 14 if parties == 2 else 9}
@@ -122,6 +122,7 @@ def test_the_randomiser_channel_reads_features_exactly_unless_answers_are_rerand
     assert any("rerandomise=off" in warning for warning in results["warnings"]) == (not rerandomise)
 
 
+@pytest.mark.thorough
 def test_packed_answers_have_room_for_more_than_was_asked_until_batches_outgrow_it(tmp_path: Path) -> None:
     small = {**SMALL, "truncate_answers": False}
     room = audit(tmp_path / "room", small, attacks=("auxiliary_ciphertext",), adversary="passive")

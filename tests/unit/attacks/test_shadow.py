@@ -76,6 +76,7 @@ def test_the_shadow_of_many_rows_is_the_passive_part() -> None:
     assert (part.biases[0] == 0).all()
 
 
+@pytest.mark.thorough
 def test_networks_with_the_right_and_a_wrong_structure() -> None:
     generator = np.random.default_rng(1)
     torch_generator = torch.Generator().manual_seed(3)

@@ -76,6 +76,7 @@ def test_terms_that_it_cannot_work_with_leave_the_party_honest(tmp_path: Path) -
     assert found.reason == "row_probe needs ciphertexts: cipher=paillier."
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
@@ -94,6 +95,7 @@ def test_facts_that_cannot_be_written_fail_alone(
     assert probe.success == 1.0
 
 
+@pytest.mark.thorough
 def test_messages_that_cannot_be_made_are_reported_and_the_party_stays_honest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def test_the_value_of_a_column_of_few_is_named_more_often_than_the_mean_is_near_
     np.testing.assert_array_equal(told.densest[:, 0], told.estimate[:, 0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("labels", [True, False])
 def test_who_owns_no_column_learns_without_one(*, labels: bool) -> None:
     view, _ = case(t=40, n=10)
@@ -114,6 +115,7 @@ def test_without_scores_it_reads_none() -> None:
     np.testing.assert_array_equal(FEW.without_scores(view), FEW.without_scores(blind))
 
 
+@pytest.mark.thorough
 def test_a_view_and_a_seed_give_the_same_numbers() -> None:
     view, _ = case(t=40, n=10)
     np.testing.assert_array_equal(FEW.reconstruct(view), FEW.reconstruct(view))
@@ -141,6 +143,7 @@ def test_constant_columns_one_class_and_scores_of_0_and_1_are_no_trouble() -> No
     assert np.isfinite(estimate).all()
 
 
+@pytest.mark.thorough
 def test_thousands_of_columns_are_told_by_their_principal_components() -> None:
     view, truth = case(t=80, n=10)
     known = view.auxiliary

@@ -99,7 +99,7 @@ def test_columns_of_few_values_alone_are_what_enumeration_gives(k: int, name: st
 
 
 @pytest.mark.parametrize("name", DEFENCES)
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", [pytest.param(2, marks=pytest.mark.thorough), 3])
 def test_no_defence_makes_it_worse_than_what_it_knew(name: str, k: int) -> None:
     view, truth = mixed(2, 300, k=k)
     for prior in ("mean", "covariance"):

@@ -153,6 +153,7 @@ def test_labels_of_one_class_are_grey(tmp_path: Path) -> None:
     assert "nothing is left to give away" in answer.labels[0]
 
 
+@pytest.mark.thorough
 def test_ten_thousand_one_hot_features_are_one_column(tmp_path: Path) -> None:
     values = 10_000
     chosen = RNG.integers(0, values, COUNT)

@@ -73,7 +73,9 @@ def expected(plan: dict[str, int]) -> FloatArray:
     return scores_after(**plan)
 
 
-@pytest.mark.parametrize("everybody", [False, True], ids=["active dies", "all die"])
+@pytest.mark.parametrize(
+    "everybody", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["active dies", "all die"]
+)
 @pytest.mark.parametrize(("kind", "method", "at", "after", "plan"), POINTS)
 def test_wherever_a_second_job_dies_all_parties_answer_with_the_same_model(
     tmp_path: Path,

@@ -250,6 +250,7 @@ def test_it_ends_the_job_at_once_with_the_remedy_and_the_remedy_works(tmp_path: 
         assert home.active.stage == "serving"
 
 
+@pytest.mark.thorough
 def test_dp_noise_that_may_overflow_is_refused_before_training_with_what_would_fit(tmp_path: Path) -> None:
     settings = small_settings(epochs=1)
     with house(tmp_path, settings=settings, active_defences=with_defences(load("dp_noise", sigma=50.0))) as home:

@@ -43,7 +43,11 @@ def test_without_a_defence_the_trained_parameters_are_disclosed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("classes", [pytest.param(2, marks=pytest.mark.thorough), 3])
-@pytest.mark.parametrize("defence", [Turn(), load("feature_transform")], ids=["double", "feature_transform"])
+@pytest.mark.parametrize(
+    "defence",
+    [Turn(), pytest.param(load("feature_transform"), marks=pytest.mark.thorough)],
+    ids=["double", "feature_transform"],
+)
 def test_distorted_parameters_are_the_same_whenever_asked_and_scores_are_those_of_the_true_ones(
     tmp_path: Path, defence: Defence, classes: int
 ) -> None:

@@ -129,6 +129,7 @@ def test_labels_reach_the_peer_in_a_quarter_of_the_steps() -> None:
     assert warning.startswith("passive could learn labels of active's records from the answers of 8 steps together.")
 
 
+@pytest.mark.thorough
 @given(
     st.integers(2, 100_000),
     st.integers(1, 512),

@@ -219,7 +219,9 @@ def test_a_model_that_its_learner_cant_read_any_more_is_refused_and_the_next_one
         home.scores()
 
 
-@pytest.mark.parametrize("call", ["tells", "join", "link"])
+@pytest.mark.parametrize(
+    "call", ["join", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("tells", "link"))]
+)
 def test_a_learner_that_hangs_keeps_the_coordinator_from_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:

@@ -21,6 +21,9 @@ from studies.study import StudyRun
 
 pytest.importorskip("torch")
 
+# `make studies` draws the matrix; what each cell must be is looked at here.
+pytestmark = pytest.mark.thorough
+
 PLAN = Plan(
     cases=(Case("breast_cancer", 15),),
     trials=(
@@ -192,7 +195,6 @@ def test_missing_data_has_a_stand_in_that_is_named() -> None:
     assert said[0].startswith("digits takes the place of satellite")
 
 
-@pytest.mark.thorough
 def test_processes_give_the_same_rows_as_one(matrix: Section) -> None:
 
     small = replace(PLAN, trials=PLAN.trials[2:3], trainings=("lbfgs",))

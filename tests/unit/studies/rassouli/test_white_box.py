@@ -46,6 +46,7 @@ def test_half_star_and_ls_are_theorem_2_on_the_attacked_records(section: Section
         assert errors["ls"] == pytest.approx(theory.least_squares.value, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_rcc2_is_what_cvxpy_finds() -> None:
     cvxpy = pytest.importorskip("cvxpy")
     choice = model_of("synthetic", 0, rows=4000)
