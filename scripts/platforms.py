@@ -130,12 +130,12 @@ def try_out(python: str, wheel: Path, resolution: Literal["highest", "lowest-dir
         _run("making an environment", *_UV, "venv", "--system", "--no-project", "--python", python, f"{folder}/venv")
         install = (*_UV, "pip", "install", "--python", str(programs / "python"), "--resolution", resolution)
         requirements = ("--requirements", "pyproject.toml", "--extra", "postgres", "--extra", "test")
-        _run("installing", *install, "--only-binary", ":all:", *requirements, str(wheel))
+        _run("installing", *install, "--only-binary", ":all:", *requirements, "pytest-xdist>=3.6", str(wheel))
         audit = ("audit", "--data", "breast_cancer", "--attacks", "half,half_star,rcc2")
         with _ONE_AUDIT:
             _run("the audit", str(programs / "plumbline"), *audit, folder=Path(folder))
         tests = UNIT_TESTS if resolution == "highest" else OLDEST_TESTS
-        quick = ("-rfE", "-p", "no:cacheprovider", "-m", "not thorough")
+        quick = ("-rfE", "-p", "no:cacheprovider", "-m", "not thorough", "-n", "2", "--dist", "worksteal")
         _run("the unit tests", str(programs / "python"), "-m", "pytest", *quick, *tests)
 
 
