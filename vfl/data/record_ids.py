@@ -93,8 +93,6 @@ def _are(rows: list[int]) -> str:
 
 def id_text(value: object, row: int = 1) -> str:
     """One id as text; a missing one as the empty string. Raises TableError as ``record_ids`` does, with the row."""
-    if is_missing(value):
-        return ""
     if isinstance(value, str):
         if len(value) > MOST_ID_BYTES:
             raise TableError(
@@ -102,6 +100,8 @@ def id_text(value: object, row: int = 1) -> str:
                 "or choose another id column."
             )
         return value.strip()
+    if is_missing(value):
+        return ""
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, (numbers.Integral, Decimal, float)) and not isinstance(value, (bool, np.bool_)):
