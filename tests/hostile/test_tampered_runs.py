@@ -15,6 +15,7 @@ MOUNTED = "half_star,rcc2,ls,random_guess,label_recovery,auxiliary_ciphertext"
 OPTIONS = ["--data", "wine", "--epochs", "3", "--batch-size", "16", "--attacks", MOUNTED, "--auxiliary", "20"]
 # A different file and kind of change each; all of them with every reader take minutes.
 FEW = TAMPERINGS[::23]
+_ALL_OF_THEM = (pytest.mark.hostile_long, pytest.mark.timeout(1800))
 Command = Callable[[Path, Path], list[str]]
 COMMANDS: dict[str, Command] = {
     "report": lambda _, run: ["report", str(run)],
@@ -87,7 +88,7 @@ def faults(command: str, tampering: Tampering, run: Path, answer: Said) -> list[
         ("runs", FEW),
         ("compare", FEW),
         ("observer", FEW[::3]),
-        *(pytest.param(name, TAMPERINGS, marks=pytest.mark.hostile_long) for name in COMMANDS),
+        *(pytest.param(name, TAMPERINGS, marks=_ALL_OF_THEM) for name in COMMANDS),
     ],
 )
 def test_readers_of_a_tampered_run_say_in_a_sentence_what_is_broken(

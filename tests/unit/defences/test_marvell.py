@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import defences
@@ -18,8 +18,9 @@ SPREADS = st.floats(0, 50)
 def divergence(noise: tuple[Spreads, Spreads], own: tuple[float, float], columns: int) -> float:
     """Both Kullback-Leibler divergences of two Gaussians whose means are 1 apart on the first axis."""
     variances = [
-        np.array([one.along + mine, *[one.across + mine] * (columns - 1)])
-        for one, mine in zip(noise, np.maximum(own, 1e-9), strict=True)
+        # Signals and noise are floored together: noise that brings one class to the other leaves them alike.
+        np.maximum([one.along + mine, *[one.across + mine] * (columns - 1)], 1e-9)
+        for one, mine in zip(noise, own, strict=True)
     ]
     apart = np.eye(columns)[0]
     first, second = (0.5 * ((a + apart**2) / b - 1 + np.log(b / a)).sum() for a, b in (variances, reversed(variances)))
@@ -32,6 +33,7 @@ def power(noise: tuple[Spreads, Spreads], share: float, columns: int) -> float:
 
 
 @given(st.floats(0.01, 3.9), SPREADS, SPREADS, st.floats(0.01, 0.99), st.integers(1, 64))
+@example(1.0, 6e-8, 0.0, 0.5, 7)
 def test_whatever_the_signals_the_divergence_keeps_its_bound_by_noise_that_is_wider_along(
     sum_kl: float, first: float, second: float, share: float, columns: int
 ) -> None:
