@@ -81,7 +81,9 @@ def fit_encoder(kind: EncoderKind, features: Features) -> Encoder:
         return Encoder(kind, features.shape[1])
     low, high = features.min(axis=0), features.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        offset, scale = (low, high - low) if kind == "minmax" else (features.mean(axis=0), features.std(axis=0))
+        # From the smallest on: values that differ in their last digits alone have a mean that depends on no order.
+        above = features - low
+        offset, scale = (low, high - low) if kind == "minmax" else (low + above.mean(axis=0), above.std(axis=0))
     if not (np.abs([offset, scale]) <= _LARGEST).all():
         raise EncoderError("A column's values are too large to scale: divide the column by a constant first.")
     # The deviation of a constant column can come out as a rounding error instead of 0.
