@@ -7,6 +7,7 @@ import logging
 import math
 import platform
 import re
+import subprocess
 import time
 import traceback
 from collections import Counter
@@ -31,6 +32,7 @@ from studies.claims.claim import ALL
 from studies.claims.statement import Statement
 from studies.page.section import Section
 from studies.page.writing import stored_sections, write_study
+from studies.speed.machine import this_machine
 from studies.study import CellTally, Study, StudyRun
 from vfl.suggestions import did_you_mean
 
@@ -266,6 +268,8 @@ def _settings(run: StudyRun, command: str, tally: CellTally) -> dict[str, Any]:
         "command": command,
         "cells": vars(tally),
         "versions": _versions(),
+        "machine": this_machine().words,
+        "commit": _commit(),
     }
 
 
@@ -280,6 +284,14 @@ def _ended_words(made: Section | str, tally: CellTally, progress: StudyProgress)
         words.append(f"{len(tally.failed):,} kinds of cells failed")
     counts = Counter(one.verdict for one in made.statements)
     return ", ".join([*words, *(f"{count} {verdict}" for verdict, count in counts.items())])
+
+
+def _commit() -> str:
+    """What of a checkout's history is measured; empty for an installed package."""
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return ""
 
 
 def _versions() -> dict[str, str]:

@@ -1,0 +1,89 @@
+"""Keep what whole studies found, and make the pages of docs/studies from it.
+
+    python -m studies.figures.kept [FOLDER ...]
+
+FOLDER is what `plumbline figures NAME` wrote, without --quick. Without any the pages are made anew from what is kept.
+"""
+
+import argparse
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from studies.page.writing import LIGHTS, stored_sections
+
+_ROOT = Path(__file__).resolve().parents[2]
+RESULTS, PAGES = _ROOT / "studies" / "results" / "figures", _ROOT / "docs" / "studies"
+# Of a section; what drawings are made of is in the drawings.
+_KEPT = ("title", "settings", "table", "notes", "statements", "plots")
+
+
+def main() -> None:
+    """Keep the studies in the folders that are named, and write the page of each that is kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
+    for folder in parser.parse_args().folders:
+        keep(folder)
+    for kept in sorted(RESULTS.glob("*.json")):
+        (PAGES / f"{kept.stem}.md").write_text(page_of(json.loads(kept.read_text())))
+
+
+def keep(folder: Path) -> None:
+    """Add the sections of a study's folder, whole runs only, to what is kept of that study; its drawings to the docs.
+
+    Raises:
+        ValueError: as ``stored_sections``, and where the folder has no study, a quick run, or a section that failed.
+    """
+    (file,) = folder.glob("*.json")
+    about = json.loads(file.read_text())["study"]
+    kept_file = RESULTS / file.name
+    earlier = json.loads(kept_file.read_text())["sections"] if kept_file.exists() else {}
+    for name, section in stored_sections(folder, file.stem).items():
+        if section.get("failure") or section["settings"]["quick"]:
+            raise ValueError(f"{name} of {folder} was run quickly, or failed: only whole sections are kept.")
+        plots = [{"file": plot["file"], "caption": plot["caption"]} for plot in section["plots"]]
+        earlier[name] = {key: section[key] for key in _KEPT} | {"plots": plots}
+        for plot in plots:
+            shutil.copy(folder / plot["file"], PAGES / plot["file"])
+    kept_file.write_text(json.dumps({"study": about, "sections": earlier}, indent=1, allow_nan=False) + "\n")
+
+
+def page_of(kept: Mapping[str, Any]) -> str:
+    """Make the Markdown page of a study that is kept."""
+    return "\n".join(_lines(kept["study"], kept["sections"])) + "\n"
+
+
+def _lines(study: Mapping[str, str], sections: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    yield "<!-- Made by `python -m studies.figures.kept` from studies/results/figures: don't edit. -->"
+    yield f"# {study['title']}\n"
+    yield f"{study['paper']}.\n\n{study['lead']}\n"
+    statements = [one for section in sections.values() for one in section["statements"]]
+    yield f"Of {len(statements)} statements: {_counts(statements)}."
+    for section in sections.values():
+        yield f"\n## {section['title']}\n"
+        if section["statements"]:
+            yield f"{_counts(section['statements']).capitalize()}. {_made(section['settings'])}\n"
+        yield from (f"![{plot['caption']}]({plot['file']})\n" for plot in section["plots"])
+        yield from (_said(one) for one in section["statements"])
+
+
+def _counts(statements: Sequence[Mapping[str, str]]) -> str:
+    counts = Counter(one["verdict"] for one in statements)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in LIGHTS if counts[verdict])
+
+
+def _made(settings: Mapping[str, Any]) -> str:
+    where = f"commit {settings['commit']}, " if settings.get("commit") else ""
+    return f"Made {settings['made']}, {where}seed {settings['seed']}, on {settings['machine']}."
+
+
+def _said(one: Mapping[str, str]) -> str:
+    why = f" *Why:* {one['reason']}" if one["reason"] else ""
+    return f"- **{one['verdict'].capitalize()}** ({one['source']}, {one['subject']}). *The paper:* {one['paper']} *Here:* {one['measured']}{why}"
+
+
+if __name__ == "__main__":
+    main()
