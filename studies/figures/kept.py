@@ -82,7 +82,8 @@ def _made(settings: Mapping[str, Any]) -> str:
 
 def _said(one: Mapping[str, str]) -> str:
     why = f" *Why:* {one['reason']}" if one["reason"] else ""
-    return f"- **{one['verdict'].capitalize()}** ({one['source']}, {one['subject']}). *The paper:* {one['paper']} *Here:* {one['measured']}{why}"
+    verdict = f"**{one['verdict'].capitalize()}** ({one['source']}, {one['subject']})."
+    return f"- {verdict} *The paper:* {one['paper']} *Here:* {one['measured']}{why}"
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from studies.speed.machine import this_machine
 from studies.study import CellTally, Study, StudyRun
 from vfl.suggestions import did_you_mean
 
+_ROOT = Path(__file__).resolve().parents[2]
 _VERSIONS = ("plumbline", "numpy", "scipy", "scikit-learn", "pymanopt", "torch", "opacus")
 # Between two lines of a log or a pipe.
 _QUIET_SECONDS = 10.0
@@ -288,9 +289,11 @@ def _ended_words(made: Section | str, tally: CellTally, progress: StudyProgress)
 
 def _commit() -> str:
     """What of a checkout's history is measured; empty for an installed package."""
+    if not (_ROOT / ".git").exists():
+        return ""
+    command = ("git", "describe", "--always", "--dirty")
     with suppress(OSError, subprocess.SubprocessError):
-        command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
     return ""
 
 
