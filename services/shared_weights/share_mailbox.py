@@ -5,6 +5,7 @@ ciphertexts only, never as what they decrypt to.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ class Received:
     values: tuple[int, ...]
 
 
-class ShareMailbox:
+class ShareMailbox(ABC):
     """One party's messages in order, for its own loop and for its peers' threads at once."""
 
     def __init__(
@@ -245,21 +246,21 @@ class ShareMailbox:
 
     # -- what differs ----------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _key_taken(self, peer: str, key: PublicKey) -> None:
         """A peer's key has come, whose proof was checked."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         """Raises InvalidMessage for a step that no session has, OutOfOrder for one that isn't due."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
         """The key that a message is under; some kinds are under none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _forget(self) -> None:
         """The session is over: forget what others have sent."""
-        raise NotImplementedError
 
     # -- inner checks ----------------------------------------------------------------------------------------------
 
