@@ -31,6 +31,10 @@ class Engine:
         cores: of this machine: most tasks hold secrets.
         product_cores: what products go over where that is more than ``cores``. Their type takes nothing else: they see
             ciphertexts and the party's own features but never a key, a mask or an obfuscator.
+
+    Examples:
+        >>> str(Engine())
+        '...; 1 core'
     """
 
     kernel: Kernel = field(default_factory=best_kernel)

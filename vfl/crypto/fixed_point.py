@@ -31,6 +31,10 @@ class FixedPoint:
 
     Raises:
         ValueError: for bits out of range.
+
+    Examples:
+        >>> FixedPoint(fraction_bits=16, integer_bits=0).encode([0.5, -1.0])
+        array([ 32768, -65536])
     """
 
     fraction_bits: int

@@ -24,7 +24,13 @@ _PRIMALITY_ROUNDS = 64  # GMP: Baillie-PSW and 40 rounds of Miller-Rabin, error 
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A Paillier public key: the modulus n. Two keys are equal when their moduli are."""
+    """A Paillier public key: the modulus n. Two keys are equal when their moduli are.
+
+    Examples:
+        >>> public_key, private_key = keygen(256, insecure=True)
+        >>> private_key.raw_decrypt(public_key.raw_encrypt(5, randomness=2))
+        5
+    """
 
     n: int
 
@@ -60,6 +66,10 @@ class PrivateKey:
 
     Raises:
         MalformedKey: unless p and q are distinct primes, 3 mod 4, gcd(p-1, q-1) = 2, gcd(n, (p-1)(q-1)) = 1.
+
+    Examples:
+        >>> PrivateKey(7, 11)
+        PrivateKey(key_id='...', bits=7)
     """
 
     p: int
@@ -156,6 +166,11 @@ def keygen(bits: int = MINIMUM_SECURE_BITS, *, insecure: bool = False) -> tuple[
     Raises:
         InsecureKey: for fewer than 2048 bits without `insecure`.
         ValueError: if bits is below 128 or not a multiple of 8.
+
+    Examples:
+        >>> public_key, private_key = keygen(256, insecure=True)  # for a test; 2048 bits unless told otherwise
+        >>> public_key.bits, private_key.public_key == public_key
+        (256, True)
     """
     check_key_bits(bits, insecure=insecure)
     while True:

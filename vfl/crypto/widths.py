@@ -21,6 +21,10 @@ class EntryFormat:
     Attributes:
         bound: the largest magnitude.
         signed: whether entries may be negative.
+
+    Examples:
+        >>> EntryFormat(255).digits, EntryFormat(255, signed=True).digits
+        (8, 9)
     """
 
     bound: int
@@ -49,6 +53,10 @@ class ColumnWidths:
         binary: columns whose entries are 0 or 1.
         byte: columns whose entries are 0 to 255.
         full: columns in the session's fixed point.
+
+    Examples:
+        >>> ColumnWidths(binary=2, full=1).formats(RESIDUAL.entries).total
+        3
     """
 
     binary: int = 0
@@ -72,6 +80,11 @@ class ColumnFormats:
 
     Attributes:
         runs: (format, how many consecutive columns have it); at least one column in each.
+
+    Examples:
+        >>> columns = ColumnFormats(((BINARY, 2), (BYTE, 1)))
+        >>> columns.total, columns.digits
+        (3, 10)
     """
 
     runs: tuple[tuple[EntryFormat, int], ...]
