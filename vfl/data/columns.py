@@ -36,6 +36,10 @@ class ColumnPlan:
         warning: what its owner should know, a sentence; empty for nothing.
         role: what its owner says of it; empty for nothing.
         coarsening: how much coarser its values become, as its owner asks; empty for not at all.
+
+    Examples:
+        >>> typed_table_of(Table(("a", "b"), np.array([[31.0], [45.0]]), ("age",))).plans[0]
+        ColumnPlan(name='age', found='numbers from 31 to 45', encoding='number', becomes='1 feature', ...)
     """
 
     name: str

@@ -39,7 +39,17 @@ _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 
 
 class FetchError(ValueError):
-    """A download failed or delivered something else; the message says what to do."""
+    """A download failed or delivered something else; the message says what to do.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> def offline(address):
+        ...     raise OSError("no network")
+        >>> fetch("bank", Path("data"), opener=offline)
+        Traceback (most recent call last):
+            ...
+        vfl.data.fetch.FetchError: Cannot download https://... (no network): check the network connection ...
+    """
 
 
 @dataclass(frozen=True)

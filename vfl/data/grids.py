@@ -37,6 +37,10 @@ class Grid:
     Attributes:
         step: between neighbours, in the unit of the values; > 0.
         steps: from 0, where every value is the same, to 255.
+
+    Examples:
+        >>> Grid(step=0.5, steps=4).width
+        'byte'
     """
 
     step: float = 1.0
@@ -65,7 +69,12 @@ UNIT_GRID = Grid(steps=1)
 
 
 def width_of(grid: Grid | None) -> Width:
-    """The width of a column on this grid; a column without one is full."""
+    """The width of a column on this grid; a column without one is full.
+
+    Examples:
+        >>> width_of(Grid(steps=1)), width_of(Grid(steps=4)), width_of(None)
+        ('binary', 'byte', 'full')
+    """
     return "full" if grid is None else grid.width
 
 
@@ -83,6 +92,10 @@ def grid_of(values: FloatArray, *, from_zero: bool = False) -> Grid | None:
         values: finite, or NaN, which is left out.
         from_zero: whether the origin is 0, for values that keep their unit and aren't negative; otherwise it is the
             least value.
+
+    Examples:
+        >>> grid_of(np.array([10.0, 30.0, 15.0]))
+        Grid(step=5.0, steps=4)
     """
     distinct = _distinct_values(values)
     if distinct is None:
@@ -130,6 +143,11 @@ class GriddedFeatures:
             see these same numbers.
         scales: (d,) D > 0. They never leave the party.
         column_widths: d widths. Those of a session follow from the party's whole table.
+
+    Examples:
+        >>> gridded = GriddedFeatures.of(np.array([[0.0, 0.3], [1.0, 0.12345]]))
+        >>> gridded.column_widths, gridded.widths
+        (('binary', 'full'), ColumnWidths(binary=1, byte=0, full=1))
     """
 
     values: FloatArray
@@ -192,6 +210,10 @@ def put_on_grids(features: FloatArray, grids: Sequence[Grid | None], fraction_bi
 
     Raises:
         EncoderError: when a column leaves the grid that it was said to stand on.
+
+    Examples:
+        >>> put_on_grids(np.array([[1.0, 0.3]]), [UNIT_GRID, None], fraction_bits=2).values
+        array([[1.  , 0.25]])
     """
     for at, grid in enumerate(grids):
         column = features[:, at]

@@ -53,7 +53,14 @@ _SUITE = b"plumbline-psi-v2-with-curve25519_XMD:SHA-512_ELL2_NU_"
 
 
 class PsiError(ValueError):
-    """An alignment was refused, or a message is malformed; the text says what to do and never shows an id."""
+    """An alignment was refused, or a message is malformed; the text says what to do and never shows an id.
+
+    Examples:
+        >>> PsiServer(["anna", "anna"])
+        Traceback (most recent call last):
+            ...
+        vfl.data.psi.PsiError: The ids are not distinct: keep one row per id.
+    """
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,11 @@ class BlindedIds:
         count: how many there are.
         chunks: their coordinates, 32 bytes each, a whole number of them in every chunk.
         close: ends the stream that they come from, read to its end, half-way or not at all. A `with` block calls it.
+
+    Examples:
+        >>> with PsiServer(["anna", "ben"]).setup(client_count=1) as blinded:
+        ...     print(blinded.count, sum(len(chunk) for chunk in blinded.chunks))
+        2 64
     """
 
     count: int
@@ -84,6 +96,11 @@ class PsiServer:
 
     An object answers one request: answering a second would let the client test further ids for membership. The next
     alignment takes a new object, and so a new key.
+
+    Examples:
+        >>> server = PsiServer(["anna", "ben"])
+        >>> server.setup(client_count=9).count, server.most_common
+        (2, 2)
     """
 
     def __init__(self, ids: Iterable[str], context: str = "", cores: Cores | None = None) -> None:
@@ -170,7 +187,14 @@ class PsiServer:
 
 
 class PsiClient:
-    """The side that learns the intersection, in one alignment with one server."""
+    """The side that learns the intersection, in one alignment with one server.
+
+    Examples:
+        >>> server, client = PsiServer(["anna", "ben"]), PsiClient(["ben", "carl"])
+        >>> client.receive_setup(server.setup(client_count=2))
+        >>> client.intersect(server.respond(client.request()))
+        ['ben']
+    """
 
     def __init__(self, ids: Iterable[str], context: str = "", cores: Cores | None = None) -> None:
         """Take the distinct ids of this side's table.
@@ -379,7 +403,14 @@ def _checked_ids(ids: Iterable[str]) -> IdArray:
 
 
 class EmptyIntersection(PsiError):
-    """The parties have no id in common."""
+    """The parties have no id in common.
+
+    Examples:
+        >>> common_order([])
+        Traceback (most recent call last):
+            ...
+        vfl.data.psi.EmptyIntersection: The parties have no id in common: check that all use the same id, ...
+    """
 
 
 def common_order(intersection: Iterable[str]) -> list[str]:
@@ -387,6 +418,10 @@ def common_order(intersection: Iterable[str]) -> list[str]:
 
     Raises:
         EmptyIntersection: when there is no id.
+
+    Examples:
+        >>> common_order(["ben", "anna"])
+        ['anna', 'ben']
     """
     ids = sorted(set(intersection))
     _check_any(len(ids))
@@ -398,6 +433,11 @@ def rows_in_common_order(table_ids: IdArray, common_rows: IntArray) -> IntArray:
 
     Raises:
         EmptyIntersection: when there is none.
+
+    Examples:
+        >>> from vfl.data.id_array import IdArray
+        >>> rows_in_common_order(IdArray.of(["carl", "ben", "anna"]), np.array([1, 2]))
+        array([2, 1])
     """
     _check_any(len(common_rows))
     ordered: IntArray = common_rows[table_ids.take(common_rows).order()]
@@ -417,6 +457,10 @@ def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> IntArray:
 
     Raises:
         PsiError: when the table lacks one of them.
+
+    Examples:
+        >>> rows_of(["carl", "ben", "anna"], ["anna", "ben"])
+        array([2, 1])
     """
     rows = IdIndex(IdArray.of(table_ids)).rows(common_ids)
     if missing := int((rows < 0).sum()):

@@ -68,6 +68,17 @@ def load_table(
         TableError: for a missing file or an unknown format; missing columns; duplicate or empty ids; cells that are not
             numbers; no rows or no features; labels that are missing, of one class, or amounts; a database that does not
             answer. A database URL is shown without its password.
+
+    Examples:
+        >>> clients = pd.DataFrame({"id": ["a", "b"], "age": [31, 45], "city": ["Bern", "Basel"]})
+        >>> clients.to_csv("clients.csv", index=False)
+        >>> load_table("clients.csv", id_column="id", label_column=None, columns=["age"]).features
+        array([[31.],
+               [45.]])
+        >>> load_table("clients.csv", id_column="id", label_column=None, columns=["city"])
+        Traceback (most recent call last):
+            ...
+        vfl.data.faults.TableError: Column 'city' holds text, not a number, in row 1: encode it as numbers first, ...
     """
     selection = Selection(id_column, label_column, columns)
 
