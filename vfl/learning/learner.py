@@ -26,7 +26,16 @@ Senders = Literal["all", "active", "none"]
 
 
 class LearnerError(ValueError):
-    """A learner can't work with this data, or has done what none may; the sentence says what."""
+    """A learner can't work with this data, or has done what none may; the sentence says what.
+
+    Examples:
+        >>> from vfl.learning import registry
+        >>> own = OwnData(features=1, labels=None, classes=2, total_features=2, generator=np.random.default_rng())
+        >>> registry.load("installed").begin(own)
+        Traceback (most recent call last):
+            ...
+        vfl.learning.learner.LearnerError: an installed model is answered by parts, and this party brings none: ...
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +66,14 @@ Step: TypeAlias = Generator[Request, Any, None]
 
 
 class Part(Protocol):
-    """One party's part of a model that answers. Frozen."""
+    """One party's part of a model that answers. Frozen.
+
+    Examples:
+        >>> part: Part = LinearPart(np.array([[2.0]]))
+        >>> part.class_rows
+        array([[-1.],
+               [ 1.]])
+    """
 
     def shares(self, features: FloatArray) -> FloatArray:
         """The party's share of each record's outputs: (n, d) features in, (n, outputs) out.
@@ -158,6 +174,10 @@ class LearnerSpec:
             else, or say what (``CarryingHalf``).
 
     Raises ValueError for a word that a field doesn't know: nobody would wait for such senders.
+
+    Examples:
+        >>> LearnerSpec(senders="all", part=LinearPart, source="Hu section 2").trains
+        True
     """
 
     senders: Senders
@@ -189,6 +209,11 @@ class EquationLeakage:
             same rows then move in no more directions than it has columns, and what doesn't move tells of labels alone.
         step_size: what a step moves the weights by, relative to what they are: steps that move nothing have the same
             unknowns, and add up. The option is called learning_rate. None where it isn't known.
+
+    Examples:
+        >>> from vfl.learning import registry
+        >>> registry.load("linear", initialisation="zero").tells().labels_alone
+        'initialisation=zero'
     """
 
     labels: int = 7
@@ -199,7 +224,14 @@ class EquationLeakage:
 
 
 class Learner(Protocol):
-    """A model family with its options, a frozen dataclass. Subclasses have what isn't said here otherwise."""
+    """A model family with its options, a frozen dataclass. Subclasses have what isn't said here otherwise.
+
+    Examples:
+        >>> from vfl.learning import registry
+        >>> learner: Learner = registry.load("linear")
+        >>> learner.columns(classes=2), learner.columns(classes=10)
+        (1, 10)
+    """
 
     name: ClassVar[str]
     spec: ClassVar[LearnerSpec]

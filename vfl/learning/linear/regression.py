@@ -21,6 +21,11 @@ class LinearPart:
 
     Attributes:
         weights: (d, columns); one column for two classes, else one per class.
+
+    Examples:
+        >>> LinearPart(np.array([[2.0]])).shares(np.array([[0.5], [0.25]]))
+        array([[1. ],
+               [0.5]])
     """
 
     weights: FloatArray
