@@ -139,6 +139,30 @@ class TrainingView:
         stays_shared: whether nobody was told its weights, so that what stands in for an own part is a uniform share's.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
+
+    Examples:
+        A passive party whose two features tell the residuals of a step of two records:
+
+        >>> from attacks.training_views import Equations, OwnStep
+        >>> from vfl.learning import registry
+        >>> rows, own = np.array([0, 1]), np.array([[1.0, 0.5], [0.0, 1.0]])
+        >>> view = TrainingView(
+        ...     role="passive",
+        ...     features=own,
+        ...     steps=(OwnStep(0, rows, share=np.zeros((2, 1))),),
+        ...     equations=(Equations(0, "bank", rows, matrix=own, sums=np.array([[-2.0], [1.0]])),),
+        ...     peer_features={"bank": 2},
+        ...     label_party="bank",
+        ...     learner=registry.load("linear"),
+        ...     classes=2,
+        ...     batch_size=2,
+        ... )
+        >>> solve_steps(view)[0].residual
+        array([[-2.],
+               [ 2.]])
+        >>> result: TrainingResult = load_training("label_recovery").attack(view)
+        >>> result.kind, result.arrays()["labels"]
+        ('labels', array([1, 0]))
     """
 
     role: Literal["active", "passive"]
