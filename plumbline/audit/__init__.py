@@ -25,7 +25,7 @@ def audit(
 ) -> NotebookFindings:
     """Audit a federation of these tables: align, train, attack and judge, in processes of this machine.
 
-    It is what ``plumbline audit`` does, and leaves the same folder behind.
+    It is what ``plumbline audit`` does, and leaves the same folder behind. `plumbline` starts with an example.
 
     Args:
         active: the table of the party with the labels: a data frame, a file or a database URL. A file's name, or a
