@@ -40,7 +40,7 @@ class Cipher(Protocol):
     spec: ClassVar[CipherSpec]
 
     def __str__(self) -> str:
-        """The cipher in a person's words."""
+        """Name the cipher in a person's words."""
 
     @property
     def weakness(self) -> str:
@@ -169,7 +169,7 @@ names = REGISTRY.names
 
 
 def spec_of(name: str) -> CipherSpec:
-    """What a cipher declares; raises UnknownCipher, and ValueError for a plugin that declares nothing."""
+    """Look up what a cipher declares; raises UnknownCipher, and ValueError for a plugin that declares nothing."""
     spec: CipherSpec = _class_of(name).spec
     return spec
 

@@ -75,7 +75,7 @@ class FixedPoint:
         return EntryFormat(self.bound, self.signed)
 
     def columns(self, count: int) -> ColumnFormats:
-        """The formats of so many columns, at least one, that are encoded in this fixed point."""
+        """Give the formats of so many columns, at least one, that are encoded in this fixed point."""
         return ColumnFormats(((self.entries, count),))
 
     def encode(self, values: npt.ArrayLike, *, inclusive: bool = True) -> IntArray:

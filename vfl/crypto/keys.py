@@ -104,7 +104,7 @@ class PrivateKey:
         return self.combine(*powers)[0]
 
     def obfuscator(self, kernel: Kernel) -> OwnerObfuscator:
-        """What draws this key's obfuscators by a kernel; its tables are made once."""
+        """Find what draws this key's obfuscators by a kernel; its tables are made once."""
         found = self._obfuscators.get(kernel.name)
         return found or self._obfuscators.setdefault(kernel.name, OwnerObfuscator(self.p, self.q, kernel))
 
@@ -196,14 +196,14 @@ def check_key_bits(bits: int, *, insecure: bool = False) -> None:
 
 
 def _well_formed(p: int, q: int) -> bool:
-    """What decryption and the owner's obfuscators need of two primes."""
+    """Check what decryption and the owner's obfuscators need of two primes."""
     totient = (p - 1) * (q - 1)
     blum = p != q and p % 4 == 3 and q % 4 == 3
     return blum and math.gcd(p - 1, q - 1) == 2 and math.gcd(p * q, totient) == 1
 
 
 def _random_prime(bits: int) -> int:
-    """A uniform prime, 3 mod 4, with the top two bits set: the product of two has exactly 2*bits bits."""
+    """Draw a uniform prime, 3 mod 4, with the top two bits set: the product of two has exactly 2*bits bits."""
     while True:
         candidate = secrets.randbits(bits) | 3 << (bits - 2) | 3
         if is_prime(candidate, _PRIMALITY_ROUNDS):

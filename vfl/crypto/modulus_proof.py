@@ -141,5 +141,5 @@ def _challenges(n: int, context: bytes, count: int = PROOF_ROOTS) -> Iterator[in
 
 
 def _encode(*parts: bytes) -> bytes:
-    """Each part behind its length: no two lists of as many parts give the same bytes."""
+    """Put each part behind its length: no two lists of as many parts give the same bytes."""
     return b"".join(len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in parts)

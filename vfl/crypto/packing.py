@@ -217,7 +217,7 @@ class PackingLayout:
         return self.class_stride * self.slot_bits
 
     def _wanted(self, place: Place, c: int) -> int:
-        """The bit at which a column's sum of a class stands; with several rows, the last of its slots."""
+        """Find the bit at which a column's sum of a class stands; with several rows, the last of its slots."""
         return c * self._room + place.shift + (self.rows_per_ciphertext - 1) * self.slot_bits
 
     def _slots_of(self, columns: Columns) -> Iterator[tuple[int, int]]:
@@ -242,7 +242,7 @@ class PackingLayout:
         return list(zip(sizes, lifts, strict=True))
 
     def _lift(self, slots: int) -> int:
-        """What makes so many slots of B bits >= 0."""
+        """Make so many slots of B bits >= 0."""
         return sum(1 << self.slot_bits * slot + self.slot_bits - 1 for slot in range(slots))
 
     def _read_slots(self, plaintext: int) -> list[int]:

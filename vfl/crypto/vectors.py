@@ -221,7 +221,7 @@ def matvec(
 
 
 def _feature_format(matrix: FloatArray, layout: PackingLayout | None, features: FixedPoint | None) -> FixedPoint:
-    """The fixed point that real numbers are to be encoded in."""
+    """Choose the fixed point that real numbers are to be encoded in."""
     if layout is None:
         return features or feature_format_of(matrix)
     if not isinstance(layout.features, FixedPoint):

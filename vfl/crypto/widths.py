@@ -69,7 +69,7 @@ class ColumnWidths:
         return self.binary + self.byte + self.full
 
     def formats(self, full: EntryFormat) -> "ColumnFormats":
-        """The formats of the columns in wire order, where full columns hold integers of this format."""
+        """List the formats of the columns in wire order, where full columns hold integers of this format."""
         runs = ((BINARY, self.binary), (BYTE, self.byte), (full, self.full))
         return ColumnFormats(tuple((entry, count) for entry, count in runs if count))
 
@@ -106,7 +106,7 @@ class ColumnFormats:
         return sum(count * entry.digits for entry, count in self.runs)
 
     def each(self) -> Iterator[EntryFormat]:
-        """The format of every column, one after the other."""
+        """Give the format of every column, one after the other."""
         for entry, count in self.runs:
             yield from (entry for _ in range(count))
 

@@ -162,7 +162,7 @@ def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool 
 
 
 def _folder(entry: Dataset, data_dir: Path | None) -> Path:
-    """The folder of the entry's raw files, after checking that they are there."""
+    """Find the folder of the entry's raw files, after checking that they are there."""
     if not entry.files:
         return Path()
     advice = f"set PLUMBLINE_DATA_DIR to where it is, or run `plumbline datasets fetch {entry.name}`."

@@ -260,7 +260,7 @@ def load_mnist01(folder: Path) -> RawTable:
 
 
 def _read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
-    """An idx file of unsigned bytes. Raises ValueError for another header or a truncated file."""
+    """Read an idx file of unsigned bytes. Raises ValueError for another header or a truncated file."""
     at = existing_file(path) or path
     data = gzip.decompress(at.read_bytes()) if at.suffix == ".gz" else at.read_bytes()
     magic, *shape = struct.unpack_from(f">{1 + dimensions}I", data)

@@ -52,13 +52,13 @@ class Grid:
         return "binary" if self.steps <= BINARY.bound else "byte"
 
     def halved(self) -> Grid | None:
-        """The grid that has the middle between any two values besides: the median of some of them may be one."""
+        """Add the middle between any two values to the grid: the median of some of them may be one."""
         if self.steps == 0:
             return self
         return Grid(self.step / 2, 2 * self.steps) if 2 * self.steps <= BYTE.bound else None
 
     def scaled(self, span: float) -> Grid:
-        """The same grid where values are divided by a span of it, as min-max scaling does: 0 to 1 in whole steps.
+        """Divide the grid by a span of it, as min-max scaling does values: 0 to 1 in whole steps.
 
         A span of 0 is that of rows that have the same value: it is encoded as 0 throughout.
         """
@@ -69,7 +69,7 @@ UNIT_GRID = Grid(steps=1)
 
 
 def width_of(grid: Grid | None) -> Width:
-    """The width of a column on this grid; a column without one is full.
+    """Tell the width of a column on this grid; a column without one is full.
 
     Examples:
         >>> width_of(Grid(steps=1)), width_of(Grid(steps=4)), width_of(None)
@@ -120,7 +120,7 @@ def grid_of(values: FloatArray, *, from_zero: bool = False) -> Grid | None:
 
 
 def _distinct_values(values: FloatArray) -> FloatArray | None:
-    """The different values in order, NaN left out; None where there are more than a short grid has."""
+    """List the different values in order, NaN left out; None where there are more than a short grid has."""
     found = np.empty(0)
     for start in range(0, len(values), _CHUNK):
         chunk = values[start : start + _CHUNK]
@@ -181,7 +181,7 @@ class GriddedFeatures:
         return is_signed(self._full_columns)
 
     def integers_of(self, features: FloatArray) -> FloatArray:
-        """The integers z behind (s, d) rows of the values, as float64 in the order of the wire.
+        """Find the integers z behind (s, d) rows of the values, as float64 in the order of the wire.
 
         They are made for each batch: kept beside the values they would take as much memory again.
         """

@@ -112,7 +112,7 @@ def _check_classes(names: Sequence[str], column: str) -> None:
 
 
 def _label_value(label: object) -> str | int:
-    """One label as int (booleans and whole numbers of any type) or str (everything else)."""
+    """Read one label as int (booleans and whole numbers of any type) or str (everything else)."""
     if isinstance(label, (numbers.Integral, np.bool_)):
         return int(label)
     if isinstance(label, (float, np.floating, Decimal)):

@@ -273,7 +273,7 @@ class _Blinding:
     _is_over: threading.Event = field(default_factory=threading.Event)
 
     def of_ids(self, ids: IdArray, order: IntArray) -> Iterator[bytes]:
-        """The ids in this order, as blinded points."""
+        """Blind the ids, in this order, as points."""
         chunks = (
             [value.encode() for value in ids.take(order[start : start + CHUNK_IDS])]
             for start in range(0, len(order), CHUNK_IDS)
@@ -281,7 +281,7 @@ class _Blinding:
         return self._then_forgotten(self.key.powers_of_messages(chunks, self.domain, self.cores))
 
     def of_points(self, chunks: Iterable[bytes], what: str, *, check: bool) -> Iterator[bytes]:
-        """The powers of the other side's points, chunk by chunk.
+        """Raise the other side's points to the key, chunk by chunk.
 
         Cores draw chunks ahead of their turn. A chunk that is refused as it is drawn is refused in its turn, so that
         of several faults the first one is told, however many cores there are.
@@ -300,7 +300,7 @@ class _Blinding:
             raise faults[0]
 
     def _then_forgotten(self, powers: Iterator[bytes]) -> Iterator[bytes]:
-        """The same chunks. No worker is left that has seen the key when they end, or nobody goes on with them."""
+        """Pass the chunks on. No worker is left that has seen the key when they end, or nobody goes on with them."""
         try:
             for chunk in powers:
                 # A thread that was drawing this one when the alignment ended has started workers again.
@@ -332,7 +332,7 @@ class _DistinctPoints:
 
 
 def _whole_chunks(blinded: BlindedIds, what: str) -> Iterator[bytes]:
-    """The chunks as they come; raises PsiError for what can't be whole points, and another count than announced."""
+    """Pass the chunks on as they come; raises PsiError for what can't be whole points, and for another count."""
     received = 0
     for chunk in blinded.chunks:
         if not chunk or len(chunk) % COORDINATE_BYTES or len(chunk) > COORDINATE_BYTES * CHUNK_IDS:
@@ -346,7 +346,7 @@ def _whole_chunks(blinded: BlindedIds, what: str) -> Iterator[bytes]:
 
 
 def _on_curve(chunks: Iterable[bytes], what: str) -> Iterator[bytes]:
-    """The same chunks, once all of their points are checked; raises PsiError for what is none."""
+    """Pass the chunks on, once all of their points are checked; raises PsiError for what is none."""
     for chunk in chunks:
         with _in_words(what):
             for coordinate in coordinates(chunk):
@@ -356,7 +356,7 @@ def _on_curve(chunks: Iterable[bytes], what: str) -> Iterator[bytes]:
 
 @contextmanager
 def _in_words(what: str) -> Iterator[None]:
-    """Raises PsiError for what is no point, or none that an id has."""
+    """Raise PsiError for what is no point, or none that an id has."""
     try:
         yield
     except SmallOrder:
@@ -371,7 +371,7 @@ def _cut(points: bytearray) -> Iterator[bytes]:
 
 
 def _random_order(count: int) -> IntArray:
-    """An order of the operating system's randomness, each as likely: a table's own would tell who knows one place."""
+    """Draw an order from the operating system, each as likely: a table's own would tell who knows one place."""
     while True:
         draws = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
         order = np.argsort(draws)
@@ -382,7 +382,7 @@ def _random_order(count: int) -> IntArray:
 
 
 def _domain(context: str) -> bytes:
-    """The domain of one alignment's points; a digest, since RFC 9380 allows 255 bytes."""
+    """Name the domain of one alignment's points; a digest, since RFC 9380 allows 255 bytes."""
     return _SUITE + hashlib.sha256(context.encode()).digest()
 
 

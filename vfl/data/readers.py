@@ -140,7 +140,7 @@ _READERS = (((".parquet",), _read_parquet), ((".xlsx",), _read_excel), (_TEXT_EN
 
 
 def _plain_numbers(column: pd.Series[str]) -> pd.Series[float] | pd.Series[str]:
-    """A column of text as the numbers it writes, gaps included; the same column where a cell is none."""
+    """Read a column of text as the numbers it writes, gaps included; the same column where a cell is none."""
     import pandas as pd
 
     from vfl.data.cell_words import is_missing_word, yes_or_no

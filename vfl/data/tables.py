@@ -110,7 +110,7 @@ def _check_finite(values: Features, name: str) -> None:
 
 
 def _numeric_column(column: pd.Series[Any], name: str) -> Features:
-    """A column as float64; NaN and infinities are left for the Table to refuse."""
+    """Read a column as float64; NaN and infinities are left for the Table to refuse."""
     import pandas as pd
 
     advice = "encode it as numbers first, or leave the column out"

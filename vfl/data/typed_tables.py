@@ -49,7 +49,7 @@ class TypedTable:
     read_as: str = ""
 
     def with_roles(self, public: Sequence[str], sensitive: Sequence[str], *, is_share: bool = False) -> TypedTable:
-        """The same table with what its owner says of columns, by names and patterns.
+        """Take down what its owner says of columns, by names and patterns: the same table otherwise.
 
         Args:
             public: columns whose values are published.
@@ -75,7 +75,7 @@ class TypedTable:
         return replace(self, plans=tuple(plans))
 
     def changed(self, asked: Mapping[str, str]) -> TypedTable:
-        """The same rows with columns left out or coarser.
+        """Leave columns out or make them coarser: the same rows otherwise.
 
         Args:
             asked: ``drop`` or one of `vfl.data.columns.COARSENINGS`, by the column's name.
@@ -186,7 +186,7 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
 
 
 def _exact(frame: pd.DataFrame, name: str) -> Iterator[object]:
-    """A column's values one by one; none where it isn't there, which was noted."""
+    """List a column's values one by one; none where it isn't there, which was noted."""
     return cells_in_parts(frame[name]) if name in frame else iter(())
 
 

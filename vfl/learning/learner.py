@@ -76,17 +76,17 @@ class Part(Protocol):
     """
 
     def shares(self, features: FloatArray) -> FloatArray:
-        """The party's share of each record's outputs: (n, d) features in, (n, outputs) out.
+        """Compute the party's share of each record's outputs: (n, d) features in, (n, outputs) out.
 
         A record's is the same to the last bit whatever stands beside it.
         """
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """All that the part is made of, by name: what is kept on disk, disclosed and recorded."""
+        """Name all that the part is made of: what is kept on disk, disclosed and recorded."""
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The part that ``arrays`` wrote.
+        """Read the part that ``arrays`` wrote.
 
         Raises:
             ValueError: for anything else; arrays come from disks and from other parties.
@@ -100,7 +100,7 @@ class Part(Protocol):
         """
 
     def with_class_rows(self, rows: FloatArray) -> Self:
-        """The part that has these class rows; only asked of one that has some."""
+        """Make the part that has these class rows; only asked of one that has some."""
 
 
 class ScoringPart(Part, Protocol):
@@ -143,10 +143,10 @@ class Half(Protocol):
     weights: FloatArray
 
     def step(self, batch: IntArray) -> Step:
-        """The program of one step, for these records of the aligned order, (s,)."""
+        """Make the program of one step, for these records of the aligned order, (s,)."""
 
     def part(self) -> Part:
-        """The party's part of the model as it stands."""
+        """Give the party's part of the model as it stands."""
 
 
 @runtime_checkable
@@ -237,17 +237,17 @@ class Learner(Protocol):
     spec: ClassVar[LearnerSpec]
 
     def columns(self, classes: int) -> int:
-        """How many columns are sent in a step."""
+        """Count the columns that are sent in a step."""
 
     def begin(self, own: OwnData) -> Half:
-        """A party's half, with its first weights. Raises LearnerError for data that it can't work with."""
+        """Make a party's half, with its first weights. Raises LearnerError for data that it can't work with."""
 
     def outputs(self, classes: int) -> int:
-        """How many columns a part's shares have."""
+        """Count the columns of a part's shares."""
         return self.columns(classes)
 
     def check_label_party(self) -> None:
-        """Raises LearnerError where the label party lacks what it trains with: asked there before a session begins."""
+        """Raise LearnerError where the label party lacks what it trains with: asked there before a session begins."""
         return  # a body of words only would count as abstract
 
     def terms(self) -> Mapping[str, str]:
@@ -255,18 +255,18 @@ class Learner(Protocol):
         return {}
 
     def tells(self) -> EquationLeakage:
-        """What one answered equation tells."""
+        """Say what one answered equation tells."""
         return EquationLeakage()
 
     def quadratic_loss(self, mean_square: float, classes: int) -> float | None:
-        """The loss that steps lower, in nats, where it follows from the mean of records' squares of all that is sent.
+        """Compute the loss that steps lower, in nats, where it follows from the mean square of records' sent values.
 
         For early stopping where nobody knows the model: protocol=shared refuses it for a learner that gives None.
         """
         return None
 
     def join(self, shares: Sequence[FloatArray]) -> FloatArray:
-        """All parties' shares of some records' outputs as one, (n, outputs)."""
+        """Join all parties' shares of some records' outputs to one, (n, outputs)."""
         # The others' first, as whoever adds up for the label party does.
         joined: FloatArray = shares[0] + sum(shares[1:])
         return joined

@@ -125,7 +125,7 @@ def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDesc
     scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
 
     def kept(batch: IntArray) -> tuple[list[FloatArray], FloatArray]:
-        """What weights are multiplied by for a batch's gradient, in this order, and what it has by labels."""
+        """Make what weights are multiplied by for a batch's gradient, in this order, and what it has by labels."""
         rows, scale = features[batch], scheme.gradient_scale(len(batch))
         of_labels = scheme.active_share(np.zeros((len(batch), scheme.columns)), data.labels[batch])
         factors = [scale * (rows.T @ rows)] if rows.shape[0] > rows.shape[1] else [rows, scale * rows.T]
