@@ -159,7 +159,7 @@ class AuxiliaryCiphertext:
         )
 
     def attack(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
-        """What the extended equations tell: labels to a passive party, single features to the active one."""
+        """Read what the extended equations tell: labels to a passive party, single features to the active one."""
         if view.role == "passive":
             return LabelRecovery(squared_norm=self.squared_norm, tolerance=self.tolerance).attack(view)
         return FeatureOrder(tolerance=self.tolerance).attack(view)
@@ -185,7 +185,7 @@ class AuxiliaryCiphertext:
         return AuxiliaryPlan(features, u, self.iota)
 
     def packed_plan(self, *, key_bits: int, features: ColumnFormats, rows: int, layout: PackingLayout) -> PackedPlan:
-        """The same where the session packs: honest answers leave room for more columns, which random features fill.
+        """Plan for packing: honest answers leave room for more columns, which random features fill.
 
         Raises NotPossible where several rows or classes share a ciphertext, or there is room for fewer sums than rows.
         """
@@ -267,7 +267,7 @@ class AuxiliaryMessages:
         return Question(masked, lambda residues: split(mask, residues, plan))
 
     def result(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
-        """What the equations tell. Where nothing follows since peers cut their answers, it says so."""
+        """Say what the equations tell. Where nothing follows since peers cut their answers, it says so."""
         if self._cut is None:
             found = self._attack.attack(view)
             return replace(found, reason=self._refusal) if found.reason and self._truncating else found

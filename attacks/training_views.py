@@ -238,7 +238,7 @@ class TrainingView:
         return self.approximation == "first_order"
 
     def by_step(self) -> dict[int, dict[str, Equations]]:
-        """All equations, by step and peer."""
+        """Group all equations, by step and peer."""
         grouped: dict[int, dict[str, Equations]] = {own.step: {} for own in self.steps}
         for equations in self.equations:
             grouped[equations.step][equations.peer] = equations
@@ -340,7 +340,7 @@ class SolvedShares:
 
 
 def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: float = 0.0) -> SolvedShares:
-    """The unique v with matrix^T v = sums, by singular value decomposition (Hu Theorem 3.1, Corollary 3.2, eq. 39).
+    """Find the unique v with matrix^T v = sums, by singular value decomposition (Hu Theorem 3.1, Cor. 3.2, eq. 39).
 
     Not possible, and reported so, when s > D, when the rank is below s (constant or repeated features), when rounding
     alone could move a value by more than ``tolerance``, or when the equations contradict each other by more than it.
@@ -455,7 +455,7 @@ def simulated_view(
     steps: slice = slice(None),
     share_step: float = 0.0,
 ) -> TrainingView:
-    """The view of party ``party`` (an index; peers are named party-0, party-1, ...) of a simulated training.
+    """Make the view of a party (an index; peers are named party-0, party-1, ...) of a simulated training.
 
     steps: which of the run's steps; matrices are copies, so a long run of wide features is best cut by epoch.
     """

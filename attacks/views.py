@@ -162,7 +162,7 @@ class PredictionView:
         self._check_shapes()
 
     def _check_shapes(self) -> None:
-        """Raises ViewError unless each piece has the shape that the others make it have."""
+        """Raise ViewError unless each piece has the shape that the others make it have."""
         n, d_active = self.features_active.shape
         # Called for the pieces that are there only: an agnostic view can't tell the classes and needn't.
         expected: dict[str, Callable[[], tuple[int, ...]]] = {

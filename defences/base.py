@@ -420,7 +420,7 @@ class DeclaresDisclosure(Protocol):
 
 
 def check_network(name: str, terms: TrainingTerms) -> None:
-    """Raises DefenceError where a session trains no network, which the defence of this name is of."""
+    """Raise DefenceError where a session trains no network, which the defence of this name is of."""
     if not terms.hidden:
         raise DefenceError(
             f"{name} protects what a network's hidden layer tells in training, and this session trains none: drop it, "
