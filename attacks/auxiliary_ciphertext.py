@@ -201,7 +201,7 @@ class AuxiliaryCiphertext:
         return PackedPlan(features.total, columns, filled)
 
     def generator(self, step: int) -> np.random.Generator:
-        """The random features' source at one step; the same for every peer, so one decomposition serves them all."""
+        """Make the source of a step's random features; the same for every peer, so one decomposition serves all."""
         return np.random.default_rng((_STREAM, self.seed, step))
 
 

@@ -50,7 +50,7 @@ class ChosenShare:
             raise ValueError(f"Expected epochs >= 0, got {self.epochs}.")
 
     def choose(self, terms: SharingTerms) -> "ReadColumns":
-        """What is added in one session. Raises ValueError for a single epoch, or a party that isn't the label party."""
+        """Choose what is added in a session. Raises ValueError for a single epoch, or another than the label party."""
         return ReadColumns(terms, self.epochs)
 
 

@@ -85,7 +85,7 @@ class RowSums:
         return self._judged(found)
 
     def _solved(self, sums: IntArray) -> BoolArray | None:
-        """The rows where there are as many independent equations, by least squares, verified in whole numbers."""
+        """Solve for the rows where there are enough independent equations: least squares, verified in whole numbers."""
         matrix = self._every_column
         if matrix.shape[1] < len(matrix):
             return None

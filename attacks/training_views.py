@@ -48,7 +48,7 @@ class Equations:
     steps: FloatArray | None = None
 
     def whole_numbers(self) -> tuple[IntArray, FloatArray] | None:
-        """The matrix as (s, D) whole numbers and the (D,) steps that they count; None where it lies on no such grid."""
+        """Write the matrix as (s, D) whole numbers and the (D,) steps that they count; None where there is no grid."""
         if self.steps is None:
             return _in_powers_of_two(self.matrix)
         integers = np.rint(self.matrix / self.steps)

@@ -182,7 +182,7 @@ class _Rotations:
         return self._at(point, epsilon, _side(point))
 
     def _ascend(self, start: FloatArray, epsilon: float, multiplier: float, penalty: float) -> FloatArray:
-        """A local maximum of error - multiplier (g - epsilon) - penalty/2 (g - epsilon)^2 over the Stiefel manifold."""
+        """Climb to the top of error - multiplier (g - epsilon) - penalty/2 (g - epsilon)^2 on the Stiefel manifold."""
         # Imported here: pymanopt loads torch where it is installed, which services that don't rotate start without.
         pymanopt: Any = import_module("pymanopt")
         manifold = import_module("pymanopt.manifolds").Stiefel(*start.shape, retraction="polar")

@@ -51,7 +51,7 @@ class TrafficMeter:
         self._bytes: Counter[tuple[str, str]] = Counter()
 
     def of_peer(self, peer: str) -> PeerMeter:
-        """What counts bytes of messages to and from ``peer``."""
+        """Find what counts bytes of messages to and from ``peer``."""
         return partial(self._add, peer)
 
     def _add(self, peer: str, name: str, size: int) -> None:

@@ -22,7 +22,7 @@ def escaped(words: str, most: int) -> str:
 
 
 def escaped_lines(words: str, most: int) -> str:
-    """The same for our own text of several lines: its line ends stay, each line is made harmless."""
+    """Escape our own text of several lines: its line ends stay, each line is made harmless."""
     return "\n".join(escaped(line, most) for line in words.split("\n"))
 
 

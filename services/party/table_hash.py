@@ -64,7 +64,7 @@ class _Digest:
         self._hash.update(content)
 
     def add_column(self, column: "pd.Series[Any]") -> None:
-        """A column's values, whatever their type."""
+        """Add a column's values, whatever their type."""
         values = column.to_numpy()
         if values.dtype.kind in _PLAIN_KINDS:
             self.add(values.dtype.str)

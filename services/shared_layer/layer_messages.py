@@ -31,11 +31,11 @@ class LayerSizes:
     terms: LayerTerms
 
     def shows_key(self, sender: str) -> bool:
-        """The label party does: all ciphertexts are under its key."""
+        """Tell that the label party shows one: all ciphertexts are under its key."""
         return sender == self.terms.agreement.active.name
 
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
-        """Whether one party sends another such messages; passive parties send each other none."""
+        """Tell whether one party sends another such messages; passive parties send each other none."""
         active = self.terms.agreement.active.name
         if sender == active != receiver:
             return kind in FROM_LABEL_PARTY

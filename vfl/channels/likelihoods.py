@@ -31,7 +31,7 @@ class Likelihood(ABC):
         """Compute the log likelihood up to a constant per record, (m,); ``slack`` (m,) softens it, 0 does not."""
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """How far from where the delivered row is possible, in log scores: (m,), 0 inside and for every density."""
+        """Measure how far, in log scores, the delivered row is from being possible: (m,), 0 inside or for densities."""
         return np.zeros(len(rows))
 
     def nearest(self, log_scores: FloatArray, rows: IntArray) -> FloatArray | None:
