@@ -85,7 +85,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Where each party reads its table, and whose are frames, which are written into ``folder``."""
+    """Find where each party reads its table, and whose are frames, which are written into ``folder``."""
     import pandas as pd
 
     from plumbline.own_frames import named, write_frames

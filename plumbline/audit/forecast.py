@@ -117,7 +117,7 @@ class Span:
 
     @classmethod
     def about(cls, seconds: float) -> "Span":
-        """The range of what is foretold to take so many seconds."""
+        """Give the range of what is foretold to take so many seconds."""
         return cls(_LEAST * seconds, _MOST * seconds)
 
     def __str__(self) -> str:
@@ -295,7 +295,7 @@ def _shared_out(busy: Sequence[float], cores: int, workers: int) -> float:
 
 
 def sharing_stage(agreement: Agreement, calibration: Calibration) -> StageForecast:
-    """What comes before the first step on shared weights: each party encrypts its features once, others keep them.
+    """Foretell what comes before the first step on shared weights: each party encrypts its features, others keep them.
 
     Raises:
         ValueError: where they don't fit a key or a party's memory.
