@@ -76,7 +76,7 @@ def _builder(common_name: str, issuer: x509.Name, days: float) -> x509.Certifica
 
 
 def _key_usage(**used: bool) -> x509.KeyUsage:
-    """What a key is for, and nothing else: strict readers, such as Python's from 3.13 on, ask an authority for it."""
+    """Say what a key is for, and nothing else: strict readers, as Python from 3.13 on, ask an authority for it."""
     uses = (
         "digital_signature",
         "content_commitment",
