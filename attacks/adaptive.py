@@ -123,7 +123,7 @@ def negated(view: PredictionView, about: float) -> PredictionView:
 
 
 def regressed(view: PredictionView) -> PredictionView | None:
-    """Class rows and bias by least squares from complete records with their scores; disclosed rows aren't looked at.
+    """Fit class rows and bias by least squares to complete records with their scores; disclosed rows aren't looked at.
 
     None where there are too few records: one more than passive features. Rows are up to what all classes share, which
     no score shows.

@@ -133,7 +133,7 @@ class AuxiliaryCiphertext:
     )
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> "AuxiliaryMessages":
-        """Algorithm 2's messages of one session; raises NotPossible under terms that it can't work with.
+        """Make Algorithm 2's messages of one session; raises NotPossible under terms that it can't work with.
 
         Peers that cut their answers are asked for single residuals. Where these don't help, they get honest messages,
         and the result says why.

@@ -59,7 +59,7 @@ class BinaryValues:
         }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Rows and values."""
+        """Give rows and values."""
         return {"rows": self.rows, "values": self.values}
 
 

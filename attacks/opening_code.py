@@ -54,7 +54,7 @@ class OpenedLabels:
         return {"bits": self.bits, "bound": self.bound, "reason": self.reason}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Labels of all records, and that they come at the end."""
+        """Give labels of all records, and that they come at the end."""
         epoch = np.zeros(len(self.rows), dtype=np.int64)
         return {
             "labels": self.labels,

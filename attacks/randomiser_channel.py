@@ -121,7 +121,7 @@ class RecoveredReadings:
         }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Rows and values of every peer."""
+        """Give rows and values of every peer."""
         return value_arrays(self.values, self.rows)
 
 

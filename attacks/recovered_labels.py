@@ -97,7 +97,7 @@ class RecoveredLabels:
         }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Labels of all rows; and of every step its epoch, rows and labels, one entry per row."""
+        """Give labels of all rows; and of every step its epoch, rows and labels, one entry per row."""
         return {
             "labels": self.labels,
             "guaranteed": self.guaranteed,
@@ -155,7 +155,7 @@ class EstimatedLabels:
         return {"told": None if math.isnan(self.told) else round(self.told, 4), **self.details, "reason": self.reason}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Labels and probabilities of all records, and that they come with the last epoch."""
+        """Give labels and probabilities of all records, and that they come with the last epoch."""
         labels = self.labels
         return {
             "labels": labels,

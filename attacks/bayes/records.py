@@ -132,7 +132,7 @@ def checked_records(view: PredictionView, records: int | None) -> AuxiliaryRows:
 
 
 def one_hot_labels(known: IntArray | None, asked: IntArray | None) -> tuple[FloatArray, FloatArray] | None:
-    """Labels of known and of asked records, one-hot; None where either isn't known."""
+    """Encode labels of known and of asked records, one-hot; None where either isn't known."""
     if known is None or asked is None:
         return None
     classes = np.unique(known)

@@ -287,7 +287,7 @@ def read_what_if(run: AuditFolder) -> WhatIf | None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what ran, by name."""
+    """List the versions of what ran, by name."""
     return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}}
 
 

@@ -51,7 +51,7 @@ class LeftOut:
 
 
 def installed(options: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the attacks that this installation can load; other packages' are tried once in a child process.
+    """List the attacks that this installation can load; other packages' are tried once in a child process.
 
     Args:
         options: names of the attacks that were given options: one that has no default for its own needs them.

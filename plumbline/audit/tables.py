@@ -379,7 +379,7 @@ class JoinedTables:
         return [name for name in self.settings if name != Role.ACTIVE]
 
     def ids_of(self, rows: IntArray) -> list[str]:
-        """Ids of rows of the common order."""
+        """List the ids of rows of the common order."""
         return [self.ids[row] for row in rows]
 
     def features(self, name: str, rows: IntArray) -> FloatArray:

@@ -16,7 +16,7 @@ Trainer = Literal["lbfgs", "adam"]
 
 
 def frozen_options(options: Mapping[str, Any]) -> Options:
-    """Options sorted by name, their lists as tuples."""
+    """Sort options by name, their lists as tuples."""
     return tuple(sorted((name, _frozen(value)) for name, value in options.items()))
 
 

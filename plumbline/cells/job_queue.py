@@ -48,7 +48,7 @@ class Pace:
             self._done[kind] += 1
 
     def expected(self, kind: Hashable) -> float | None:
-        """Seconds that a piece of this kind takes on average; None while none was done."""
+        """Foretell the seconds that a piece of this kind takes on average; None while none was done."""
         with self._lock:
             return self._expected(kind)
 

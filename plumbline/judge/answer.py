@@ -108,13 +108,13 @@ def short(name: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """Names in one line: all of a few, else the first and how many more there are."""
+    """Write names in one line: all of a few, else the first and how many more there are."""
     shown = [short(name) for name in names[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def together(names: Sequence[str]) -> str:
-    """Names of all, the last after "and"."""
+    """Write the names of all, the last after "and"."""
     *first, last = [short(name) for name in names]
     return f"{', '.join(first)} and {last}" if first else last
 

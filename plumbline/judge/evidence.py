@@ -106,7 +106,7 @@ def _from_records(
 
 
 def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[Losses]:
-    """Squared errors of predictors of (n, d) cells."""
+    """Square the errors of predictors of (n, d) cells."""
     return [Losses(one.name, one.level, squared_errors(truth, one.estimate)) for one in predictors]
 
 

@@ -54,7 +54,7 @@ def mse_per_feature(truth: FloatArray, estimate: FloatArray) -> float:
 
 
 def squared_errors(truth: FloatArray, estimate: FloatArray) -> FloatArray:
-    """Squared error of every cell of (n, d) reconstructions."""
+    """Square the error of every cell of (n, d) reconstructions."""
     errors: FloatArray = (truth - estimate) ** 2
     return errors
 
@@ -137,7 +137,7 @@ def is_discrete(column: FloatArray) -> bool:
 
 
 def entropy(column: FloatArray) -> float:
-    """Entropy of the empirical distribution of a discrete (n,) column, in bits."""
+    """Compute the entropy of the empirical distribution of a discrete (n,) column, in bits."""
     return _entropy(np.unique(column, return_counts=True)[1])
 
 

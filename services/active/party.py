@@ -421,7 +421,7 @@ class ActiveParty:
         return session.training
 
     def predict(self, ids: Sequence[str]) -> Predictions:
-        """Confidence scores of those ids that are among the aligned records; raises FederationError."""
+        """Score those ids that are among the aligned records; raises FederationError."""
         model = self._serving.current()
         if model is None:
             raise self._serving.refusal(self.stage)
@@ -447,7 +447,7 @@ class ActiveParty:
         return Predictions(known, model.model.scores_of(answers, len(rows)))
 
     def predict_one(self, record: str, on_end: OnEnd = stays) -> FloatArray:
-        """Confidence scores of one record, asked about with others that come meanwhile (``Coalescing``).
+        """Score one record, asked about with others that come meanwhile (``Coalescing``).
 
         Raises UnknownRecord for one that isn't aligned.
         """

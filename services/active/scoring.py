@@ -88,7 +88,7 @@ class Scoring:
         self._engine = engine
 
     def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
-        """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
+        """Score rows of the common order, (len(rows), classes); raises FederationError."""
         return own.scores_of(self.answers(own, rows), len(rows))
 
     def answers(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:

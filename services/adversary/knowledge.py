@@ -77,7 +77,7 @@ class Knowledge:
         return bool(self.channel) or self.disclosure is not None
 
     def undone_names(self, undone: UndistortedView) -> list[str]:
-        """Names of the defences that were taken off a view of this session."""
+        """Name the defences that were taken off a view of this session."""
         agreement = self.model.agreement
         of_scores = agreement.score_defences[len(agreement.score_defences) - undone.channels :]
         of_parties = [one.name for party in agreement.parties[1:] for one in party.disclosure_defences]

@@ -91,7 +91,7 @@ class LearnerCalls:
         return None if loss is None else float(loss)
 
     def terms(self) -> Mapping[str, str]:
-        """Terms of the plan that follow from the learner's options."""
+        """Name terms of the plan that follow from the learner's options."""
         terms = self(self.learner.terms)
         if not isinstance(terms, Mapping) or not all(isinstance(one, str) for pair in terms.items() for one in pair):
             raise self.refused("gives terms of a plan that aren't words by name")
@@ -193,7 +193,7 @@ class LearnerCalls:
         return self.checked(self(lambda: self.learner.join(shares)), (len(shares[0]), None), "joined shares")
 
     def link(self, joined: FloatArray, classes: int) -> FloatArray:
-        """Confidence scores of what ``join`` gave, (n, classes)."""
+        """Score what ``join`` gave, (n, classes)."""
         return self._scores(lambda: self.learner.link(joined), (len(joined), classes))
 
     def scores(self, part: Part, joined: FloatArray, classes: int) -> FloatArray:

@@ -59,11 +59,11 @@ class TrafficMeter:
             self._bytes[peer, name] += size
 
     def snapshot(self) -> dict[str, int]:
-        """Bytes by message so far."""
+        """Count bytes by message so far."""
         return self._by(1)
 
     def by_peer(self) -> dict[str, int]:
-        """Bytes by peer so far."""
+        """Count bytes by peer so far."""
         return self._by(0)
 
     def _by(self, part: int) -> dict[str, int]:

@@ -449,7 +449,7 @@ class Settings(BaseSettings):
         return {PREFIX + name.upper(): text for name, value in self.given().items() if (text := as_text(value))}
 
     def passive_peers(self) -> tuple[str, ...]:
-        """Names of the passive parties among the peers, sorted."""
+        """Name the passive parties among the peers, sorted."""
         return tuple(sorted(name for name in self.peers if role_of(name) is Role.PASSIVE))
 
 

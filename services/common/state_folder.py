@@ -224,7 +224,7 @@ def check_room(state: State) -> None:
 
 
 def owner_of(folder: Path) -> Identity:
-    """Whose state a folder holds; raises StateError where it holds none, or another version's."""
+    """Say whose state a folder holds; raises StateError where it holds none, or another version's."""
     content = read_state(folder, _OWNER)
     if content is None:
         raise StateError(f"{folder} holds no state of a party: give the folder of PLUMBLINE_STATE_DIR.")

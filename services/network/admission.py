@@ -75,7 +75,7 @@ class HeldCall:
             self._waits_since = None
 
     def waited(self) -> float:
-        """Seconds that the caller has kept this call waiting now."""
+        """Count the seconds that the caller has kept this call waiting now."""
         since = self._waits_since
         return 0.0 if since is None else self._clock() - since
 

@@ -46,7 +46,7 @@ def gatekeeper(
     revoked: Callable[[], Revoked],
     tally: Tally,
 ) -> grpc.ServerInterceptor:
-    """Guards every handler of one server.
+    """Guard every handler of one server.
 
     Args:
         permissions: the roles that may call, by method; a method that isn't there is nobody's.

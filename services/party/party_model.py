@@ -77,7 +77,7 @@ class PartyModel:
         return calls.checked(calls(lambda: self.part.shares(asked)), (len(asked), outputs), "shares")
 
     def scores_of(self, answer: FloatArray, rows: int) -> FloatArray:
-        """Confidence scores of the coordinator's answer about so many records, at the active party: (rows, classes).
+        """Read the scores in the coordinator's answer about so many records, at the active party: (rows, classes).
 
         They are the answer, but where the learner forwards: there it is all parties' shares added up.
 
@@ -123,7 +123,7 @@ class PartyModel:
         )
 
     def parameter_gram(self) -> FloatArray | None:
-        """W W^T of this party's class rows, (k, k); None for a part that isn't linear."""
+        """Compute W W^T of this party's class rows, (k, k); None for a part that isn't linear."""
         rows = self.part.class_rows
         return None if rows is None else rows @ rows.T
 

@@ -34,7 +34,7 @@ def hash_of_table(table: TypedTable, *settings: object) -> str:
 
 
 def hash_of_features(features: FloatArray) -> str:
-    """SHA-256 of features as a model was trained on them, (aligned rows, d)."""
+    """Hash features as a model was trained on them, (aligned rows, d), by SHA-256."""
     digest = _Digest()
     digest.add(str(features.shape))
     digest.add_bytes(np.ascontiguousarray(features).tobytes())

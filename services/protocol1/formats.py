@@ -72,7 +72,7 @@ class CipherFormats:
         return self.channel(key_holder, peer).capacity.answer_bits
 
     def answer_bytes(self, key_holder: str, peer: str) -> int:
-        """Bytes of each of these answers."""
+        """Count the bytes of each of these answers."""
         bits = self.answer_bits(key_holder, peer)
         return -(-(self.agreement.plan.key_bits if bits is None else max(bits)) // 8)
 

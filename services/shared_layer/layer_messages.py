@@ -42,7 +42,7 @@ class LayerSizes:
         return receiver == active != sender and kind in TO_LABEL_PARTY
 
     def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
-        """Values of a message of a step."""
+        """Count the values of a message of a step."""
         terms, units = self.terms, self.terms.formats.outputs
         passive = sender if kind in TO_LABEL_PARTY else receiver
         columns = terms.columns(passive)
@@ -62,7 +62,7 @@ class LayerSizes:
         raise InvalidMessage(f"A network's first layer has no {kind}.")
 
     def width(self, kind: Kind) -> int:
-        """Bytes of each value: of a ciphertext, or of a residue."""
+        """Count the bytes of each value: of a ciphertext, or of a residue."""
         match kind:
             case Kind.WEIGHT_DIFFERENCES | Kind.HANDED:
                 return -(-self.terms.forward.ring // 8)

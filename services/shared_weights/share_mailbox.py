@@ -32,10 +32,10 @@ class Sizes(Protocol):
         """Tell whether one party sends another such messages."""
 
     def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
-        """Values of a message of a step, or of a part."""
+        """Count the values of a message of a step, or of a part."""
 
     def width(self, kind: Kind) -> int:
-        """Bytes of each value."""
+        """Count the bytes of each value."""
 
 
 @dataclass(frozen=True)

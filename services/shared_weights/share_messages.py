@@ -93,7 +93,7 @@ class MessageSizes:
         return slice(number * _VALUES_PER_PART, (number + 1) * _VALUES_PER_PART)
 
     def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
-        """Values of a message of a step, or of a part."""
+        """Count the values of a message of a step, or of a part."""
         terms, outputs = self.terms, self.terms.formats.outputs
         match kind:
             case Kind.ROWS | Kind.BLOCKS:
@@ -115,7 +115,7 @@ class MessageSizes:
         raise InvalidMessage(f"This session has no {kind}.")
 
     def width(self, kind: Kind) -> int:
-        """Bytes of each value: of a ciphertext, a residue, an opened word."""
+        """Count the bytes of each value: of a ciphertext, a residue, an opened word."""
         formats = self.terms.formats
         match kind:
             case Kind.HANDED:

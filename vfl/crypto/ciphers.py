@@ -175,7 +175,7 @@ def spec_of(name: str) -> CipherSpec:
 
 
 def option_names(name: str) -> tuple[str, ...]:
-    """Names of a cipher's options; raises as ``spec_of``."""
+    """List the names of a cipher's options; raises as ``spec_of``."""
     return tuple(one.name for one in fields(_class_of(name)) if one.init)
 
 

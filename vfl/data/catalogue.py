@@ -90,7 +90,7 @@ def missing_files(name: str, data_dir: Path | None) -> tuple[str, ...]:
 
 
 def sampled_rows(name: str, data_dir: Path | None) -> int | None:
-    """Rows of the published sample that ``load_dataset`` reads where the whole data set isn't there; None otherwise.
+    """Count rows of the published sample that ``load_dataset`` reads where the whole data set isn't there; else None.
 
     Raises:
         DatasetNotFound: for an unknown name.

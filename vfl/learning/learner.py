@@ -107,7 +107,7 @@ class ScoringPart(Part, Protocol):
     """The label party's part of a model whose learner forwards: what is above the first layer is its own."""
 
     def scores(self, joined: FloatArray) -> FloatArray:
-        """Confidence scores of all parties' shares added up, (n, outputs) in, (n, classes) out; rows sum to 1."""
+        """Score all parties' shares added up, (n, outputs) in, (n, classes) out; rows sum to 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +251,7 @@ class Learner(Protocol):
         return  # a body of words only would count as abstract
 
     def terms(self) -> Mapping[str, str]:
-        """Terms of the session's plan that follow from the options, such as its protocol; others stay free."""
+        """Name terms of the session's plan that follow from the options, such as its protocol; others stay free."""
         return {}
 
     def tells(self) -> EquationLeakage:
@@ -272,5 +272,5 @@ class Learner(Protocol):
         return joined
 
     def link(self, joined: FloatArray) -> FloatArray:
-        """Confidence scores of what ``join`` gave, (n, classes); rows sum to 1."""
+        """Score what ``join`` gave, (n, classes); rows sum to 1."""
         return confidence_scores(joined)

@@ -31,7 +31,7 @@ class LinearPart:
     weights: FloatArray
 
     def shares(self, features: FloatArray) -> FloatArray:
-        """X W of (n, d) features, (n, columns); a record's to the last bit whatever stands beside it."""
+        """Compute X W of (n, d) features, (n, columns); a record's to the last bit whatever stands beside it."""
         return product_by_record(features, self.weights)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:

@@ -9,7 +9,7 @@ from vfl.arrays import FloatArray, IntArray
 
 
 def residual_columns(classes: int) -> int:
-    """Columns of residuals, trained weights and their partial scores: 1 for two classes, one per class otherwise.
+    """Count columns of residuals, trained weights and partial scores: 1 for two classes, one per class otherwise.
 
     Examples:
         >>> residual_columns(2), residual_columns(3)

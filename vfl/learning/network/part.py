@@ -45,7 +45,7 @@ class NetworkPart:
         return product_by_record(features, self.weights)
 
     def scores(self, joined: FloatArray) -> FloatArray:
-        """Confidence scores, (n, classes), of all parties' shares added up, (n, h); a record's to the last bit.
+        """Score all parties' shares added up, (n, h): (n, classes); a record's to the last bit.
 
         Raises:
             ValueError: at a party that has no upper layers.
