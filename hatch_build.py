@@ -42,5 +42,5 @@ def _build_module(root: Path) -> ModuleType:
 
 
 def _platform() -> str:
-    """The tag of this very machine: a library that was compiled here promises nothing about older systems."""
+    """Find the tag of this very machine: a library that was compiled here promises nothing about older systems."""
     return next(tag.platform for tag in sys_tags() if "manylinux" not in tag.platform and "musl" not in tag.platform)

@@ -42,7 +42,7 @@ class UndistortedView:
 
 
 def undo_channel(view: PredictionView) -> PredictionView:
-    """The view with all taken off that can be (``undo``)."""
+    """Take off the view all that can be (``undo``)."""
     return undo(view).view
 
 
@@ -61,7 +61,7 @@ def undo(view: PredictionView) -> UndistortedView:
 
 
 def highest(one: Level, other: Level) -> Level:
-    """The one of two levels that knows more."""
+    """Choose the one of two levels that knows more."""
     return max(one, other, key=LEVELS.index)
 
 
@@ -69,7 +69,7 @@ def highest(one: Level, other: Level) -> Level:
 
 
 def _with_plain_scores(view: PredictionView) -> tuple[PredictionView, int]:
-    """The view without its last channels, and how many they were."""
+    """Take off the view its last channels, and count them."""
     taken, gram = 0, _parameter_gram(view)
     while view.channel and view.scores is not None:
         last, known = view.channel[-1], view.auxiliary
@@ -103,7 +103,7 @@ def _parameter_gram(view: PredictionView) -> FloatArray | None:
 
 
 def _with_true_parameters(view: PredictionView) -> tuple[PredictionView, Level] | None:
-    """A view of parameters that scores follow from, and what they were learned from; None where there is none."""
+    """Make a view of parameters that scores follow from, and say what they were learned from; None without any."""
     disclosure = view.disclosure
     if disclosure is None or view.weights_passive is None or view.bias is None:
         return None
@@ -117,13 +117,13 @@ def _with_true_parameters(view: PredictionView) -> tuple[PredictionView, Level] 
 
 
 def negated(view: PredictionView, about: float) -> PredictionView:
-    """The view of who takes features x for 2 about - x: W (2 about - x) = -W x + 2 about W 1."""
+    """Make the view of who takes features x for 2 about - x: W (2 about - x) = -W x + 2 about W 1."""
     weights, bias = np.asarray(view.weights_passive), np.asarray(view.bias)
     return replace(view, weights_passive=-weights, bias=bias + 2 * about * weights.sum(axis=1))
 
 
 def regressed(view: PredictionView) -> PredictionView | None:
-    """Class rows and bias by least squares from complete records with their scores; disclosed rows aren't looked at.
+    """Fit class rows and bias by least squares to complete records with their scores; disclosed rows aren't looked at.
 
     None where there are too few records: one more than passive features. Rows are up to what all classes share, which
     no score shows.
@@ -139,7 +139,7 @@ def regressed(view: PredictionView) -> PredictionView | None:
 
 
 def _likelier_sign(view: PredictionView) -> PredictionView:
-    """With -W in place of W where more records then have a solution in [0, 1]: reconstructions that leave it tell."""
+    """Put -W in place of W where more records then have a solution in [0, 1]: reconstructions that leave it tell."""
     turned = negated(view, 0.0)
     return turned if _feasible(turned) > _feasible(view) else view
 

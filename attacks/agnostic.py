@@ -135,7 +135,7 @@ class Agnostic:
         return confidence_scores(_with_intercept(view.features_active) @ model)
 
     def _train(self, features: FloatArray, labels: IntArray, classes: int) -> FloatArray:
-        """A softmax regression (d_a + 1, k) on labels alone: eq. 8, or eq. 9 with (alpha, beta) = (0, 1)."""
+        """Train a softmax regression (d_a + 1, k) on labels alone: eq. 8, or eq. 9 with (alpha, beta) = (0, 1)."""
         if self.training == "adam":
             return _early_stopped(features, labels, classes, np.random.default_rng(self.seed))
         return _minimise(np.zeros((features.shape[1], classes)), features, labels, self.l2)

@@ -133,7 +133,7 @@ class AuxiliaryCiphertext:
     )
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> "AuxiliaryMessages":
-        """Algorithm 2's messages of one session; raises NotPossible under terms that it can't work with.
+        """Make Algorithm 2's messages of one session; raises NotPossible under terms that it can't work with.
 
         Peers that cut their answers are asked for single residuals. Where these don't help, they get honest messages,
         and the result says why.
@@ -159,7 +159,7 @@ class AuxiliaryCiphertext:
         )
 
     def attack(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
-        """What the extended equations tell: labels to a passive party, single features to the active one."""
+        """Read what the extended equations tell: labels to a passive party, single features to the active one."""
         if view.role == "passive":
             return LabelRecovery(squared_norm=self.squared_norm, tolerance=self.tolerance).attack(view)
         return FeatureOrder(tolerance=self.tolerance).attack(view)
@@ -185,7 +185,7 @@ class AuxiliaryCiphertext:
         return AuxiliaryPlan(features, u, self.iota)
 
     def packed_plan(self, *, key_bits: int, features: ColumnFormats, rows: int, layout: PackingLayout) -> PackedPlan:
-        """The same where the session packs: honest answers leave room for more columns, which random features fill.
+        """Plan for packing: honest answers leave room for more columns, which random features fill.
 
         Raises NotPossible where several rows or classes share a ciphertext, or there is room for fewer sums than rows.
         """
@@ -201,7 +201,7 @@ class AuxiliaryCiphertext:
         return PackedPlan(features.total, columns, filled)
 
     def generator(self, step: int) -> np.random.Generator:
-        """The random features' source at one step; the same for every peer, so one decomposition serves them all."""
+        """Make the source of a step's random features; the same for every peer, so one decomposition serves all."""
         return np.random.default_rng((_STREAM, self.seed, step))
 
 
@@ -267,7 +267,7 @@ class AuxiliaryMessages:
         return Question(masked, lambda residues: split(mask, residues, plan))
 
     def result(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
-        """What the equations tell. Where nothing follows since peers cut their answers, it says so."""
+        """Say what the equations tell. Where nothing follows since peers cut their answers, it says so."""
         if self._cut is None:
             found = self._attack.attack(view)
             return replace(found, reason=self._refusal) if found.reason and self._truncating else found

@@ -37,11 +37,11 @@ class RecoveredProducts:
     reason: str = ""
 
     def facts(self) -> Mapping[str, Json]:
-        """Which part of each peer's products should be told, and why nothing was."""
+        """Tell which part of each peer's products should be told, and why nothing was."""
         return {"expected": {peer: round(part, 4) for peer, part in self.told.items()}, "reason": self.reason}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The products of each peer."""
+        """Give the products of each peer."""
         return value_arrays(self.products)
 
 
@@ -99,7 +99,7 @@ class AveragedProducts:
 
 
 def _own_products(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict[int, FloatArray]:
-    """The adversary's own theta^T x by step: its shares without the labels' part."""
+    """Compute the adversary's own theta^T x by step: its shares without the labels' part."""
     labels = np.zeros(view.n, dtype=np.int64) if view.labels is None else view.labels
     return {
         one.own.step: one.own.share
@@ -120,7 +120,7 @@ def _by_epoch(view: TrainingView, values: Mapping[int, FloatArray]) -> FloatArra
 
 
 def _latest(shares: FloatArray) -> FloatArray:
-    """Each record's last share, of (n, epochs, columns) with NaN where there is none."""
+    """Find each record's last share, of (n, epochs, columns) with NaN where there is none."""
     latest = shares[:, 0]
     for epoch in range(1, shares.shape[1]):
         latest = np.where(np.isfinite(shares[:, epoch]), shares[:, epoch], latest)
@@ -128,7 +128,7 @@ def _latest(shares: FloatArray) -> FloatArray:
 
 
 def _averaged(shares: FloatArray, sizes: FloatArray) -> tuple[FloatArray, float]:
-    """One peer's products, (n, columns), of shares (n, epochs, columns), and which part of their variance is told."""
+    """Average one peer's shares (n, epochs, columns) to products, (n, columns), and tell which part of them is told."""
     seen = np.flatnonzero(np.isfinite(shares).any(axis=(0, 2)))
     shares, weights = shares[:, seen], sizes[seen] if sizes[seen[-1]] > 0 else np.ones(len(seen))
     estimate, noise_left = _matched(shares, weights / weights[-1])
@@ -140,7 +140,7 @@ def _averaged(shares: FloatArray, sizes: FloatArray) -> tuple[FloatArray, float]
 
 
 def _variances(shares: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Of the products in the last epoch, and of the noise on a share. Noise of one epoch alone isn't told apart.
+    """Estimate variances, of the last epoch's products and of a share's noise. Noise of one epoch isn't told apart.
 
     Noise of different epochs is independent: what the last epoch and all others have in common is the products' own.
     """
@@ -156,7 +156,7 @@ def _variances(shares: FloatArray, weights: FloatArray) -> tuple[float, float]:
 
 
 def _matched(shares: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The least noisy multiple of c that shares c_t p + noise tell, at c = 1, and its variance per unit of noise's."""
+    """Find the least noisy multiple of c that shares c_t p + noise tell, at c = 1, and its variance in the noise's."""
     there = np.isfinite(shares)
     power = (there * weights[:, None] ** 2).sum(axis=1)
     power = np.where(power > 0, power, np.nan)

@@ -91,6 +91,10 @@ class Scenario:
         protocol: that it trains by: hu or shared.
         stays_shared: whether nobody is told its weights after training, and scores are computed on shares.
         options: names of the attacks that were given options.
+
+    Examples:
+        >>> spec_of("one_feature").obstacle(Scenario(passive_features=3))
+        'is for a lone passive feature'
     """
 
     passive_features: int
@@ -117,6 +121,10 @@ class Extent:
         features: of each.
         steps: of training, for an attack on training.
         batches: of training that differ; 0 where nobody says, and then each step may have its own.
+
+    Examples:
+        >>> Extent(records=100, features=3, steps=20).distinct_batches
+        20
     """
 
     records: int
@@ -162,6 +170,10 @@ class AttackSpec:
         when_wide: options that keep it to seconds where there are very many columns.
 
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
+
+    Examples:
+        >>> AttackSpec("active", "prediction", "black_box", needs=("scores",), source="this page").method
+        'reconstruct'
     """
 
     adversary: Adversary
@@ -225,6 +237,11 @@ class PredictionAttack(Attack, Protocol):
 
     A plugin promises that the estimate follows from the view and the options alone: the same view gives the same
     numbers, every draw comes from a seed among the options, and no view is changed.
+
+    Examples:
+        >>> attack: PredictionAttack = load_prediction("half")
+        >>> attack.reconstruct(PredictionView(features_active=np.array([[0.25]]), passive_features=2))
+        array([[0.5, 0.5]])
     """
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
@@ -242,6 +259,10 @@ class Reconstruction:
         high: (n, d), upper ends; None as ``low``.
         densest: (n, d), where each cell most likely is: right more often than ``estimate``, which errs least on
             average; None where they are one.
+
+    Examples:
+        >>> reconstruct(load("half"), PredictionView(features_active=np.array([[0.25]]), passive_features=2))
+        Reconstruction(estimate=array([[0.5, 0.5]]), notes=(), low=None, high=None, densest=None)
     """
 
     estimate: FloatArray
@@ -264,6 +285,10 @@ class BaselinedAttack(Protocol):
     """An attack on predictions that says what it would estimate had it seen no score and no parameter.
 
     The judge counts this among the baselines of the attack's level, so that only what the federation adds is credited.
+
+    Examples:
+        >>> isinstance(load("posterior"), BaselinedAttack), isinstance(load("half_star"), BaselinedAttack)
+        (True, False)
     """
 
     def without_scores(self, view: PredictionView) -> FloatArray:
@@ -271,7 +296,12 @@ class BaselinedAttack(Protocol):
 
 
 def level_of(attack: Attack) -> Level:
-    """Say what the adversary of this attack, with its options, knows beforehand."""
+    """Say what the adversary of this attack, with its options, knows beforehand.
+
+    Examples:
+        >>> level_of(load("posterior", prior="mean")), level_of(load("posterior", prior="covariance"))
+        ('marginals', 'covariance')
+    """
     level: Level = getattr(attack, "level", attack.spec.level)
     return level
 
@@ -294,6 +324,12 @@ def require(attack: Attack, view: object) -> None:
     Raises:
         ViewError: for a training of a learner that the attack isn't on, and for a needed piece that the view lacks;
             names attack, piece and remedy.
+
+    Examples:
+        >>> require(load("half_star"), PredictionView(features_active=np.array([[0.25]])))
+        Traceback (most recent call last):
+            ...
+        attacks.views.ViewError: half_star needs scores, which this view lacks: run predictions first.
     """
     learner = getattr(view, "learner", None)
     if learner is not None and not attack.spec.is_on(learner.name):

@@ -87,7 +87,7 @@ class BatchInversion:
         return replace(found, probabilities=probabilities, reason=UNNAMED if named is None else "")
 
     def _joined(self, linear: TrainingView) -> EstimatedLabels:
-        """What the sums of all epochs say of groups of records; which is which class is open.
+        """Find what the sums of all epochs say of groups of records; which is which class is open.
 
         Backward signals are residuals nearly, not quite: classes that were believed of them led astray.
         """
@@ -119,7 +119,7 @@ def _clusters(points: FloatArray, count: int, seed: int) -> tuple[FloatArray, fl
 
 
 def _along_directions(view: TrainingView) -> tuple[list[FloatArray], FloatArray]:
-    """The sums' part along the directions that all signals share, (D, c) of each step, and its size per record.
+    """Find the sums' part along the directions that all signals share, (D, c) of each step, and its size per record.
 
     Of k classes these are k - 1. They are followed from step to step, so that signs and turns stay.
     """
@@ -141,14 +141,14 @@ def _along_directions(view: TrainingView) -> tuple[list[FloatArray], FloatArray]
 
 
 def _rotation(matrix: FloatArray) -> FloatArray:
-    """The matrix with orthonormal columns that is nearest."""
+    """Find the matrix with orthonormal columns that is nearest."""
     left, _, right = np.linalg.svd(matrix, full_matrices=False)
     nearest: FloatArray = left @ right
     return nearest
 
 
 def _as_linear(view: TrainingView, parts: list[FloatArray], sizes: FloatArray) -> TrainingView:
-    """The same steps as if a linear model had been trained, whose residuals, turned somehow, the parts are sums of.
+    """Make the steps of a linear model, of whose residuals, turned somehow, the parts are sums.
 
     The directions' length is in the parts. What is left is as large as residuals of equally frequent classes are:
     sizes are even across an epoch on either side.

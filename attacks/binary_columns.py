@@ -49,7 +49,7 @@ class BinaryValues:
     reason: str = ""
 
     def facts(self) -> Mapping[str, Json]:
-        """How many columns follow, of how many records, and how often each is 1."""
+        """Tell how many columns follow, of how many records, and how often each is 1."""
         return {
             "columns": self.values.shape[1],
             "records": len(self.rows),
@@ -59,7 +59,7 @@ class BinaryValues:
         }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Rows and values."""
+        """Give rows and values."""
         return {"rows": self.rows, "values": self.values}
 
 
@@ -93,7 +93,7 @@ class BinaryColumns:
             raise ValueError(f"Expected most_rank from 1 to 18, got {self.most_rank}.")
 
     def attack(self, view: TrainingView) -> BinaryValues:
-        """The columns of the batch with most records. Raises ViewError for a passive party's view."""
+        """Find the columns of the batch with most records. Raises ViewError for a passive party's view."""
         require(self, view)
         one = max(view.forwarded, key=lambda step: len(step.rows))
         _, triangle, order = qr(one.products.T, mode="economic", pivoting=True)
@@ -122,7 +122,7 @@ class BinaryColumns:
 
 
 def _binary(settled: FloatArray, others: IntArray) -> FloatArray:
-    """All columns of 0 and 1, (s, m), that the (s, rank) matrix has, but for constants."""
+    """Find all columns of 0 and 1, (s, m), that the (s, rank) matrix has, but for constants."""
     rank = settled.shape[1]
     patterns = (np.arange(1, 1 << rank)[:, None] >> np.arange(rank) & 1).astype(np.float64)
     for first in range(0, len(others), _AT_A_TIME):
@@ -151,7 +151,7 @@ def _short(settled: FloatArray, others: IntArray) -> FloatArray:
 
 
 def _whole_columns(settled: FloatArray, others: IntArray) -> FloatArray:
-    """A reduced basis of the columns of whole numbers that the (s, rank) matrix has, (m, s)."""
+    """Find a reduced basis of the columns of whole numbers that the (s, rank) matrix has, (m, s)."""
     rank = settled.shape[1]
     seen = others[: min(3 * rank, _MOST_RECORDS)]
     # Whole values in the first records, beside what they miss of whole ones in others.
@@ -170,7 +170,7 @@ def _whole_columns(settled: FloatArray, others: IntArray) -> FloatArray:
 
 
 def _irreducible(columns: FloatArray) -> FloatArray:
-    """Those of (s, m) columns that hold no smaller one, as sums of categories do, and aren't what is left of one."""
+    """Keep those of (s, m) columns that hold no smaller one, as sums of categories do, and aren't the rest of one."""
     kept: list[FloatArray] = []
     for column in columns[:, columns.sum(axis=0).argsort(kind="stable")].T:
         if not any((one <= column).all() or (one + column == 1).all() for one in kept):

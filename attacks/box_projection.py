@@ -79,7 +79,7 @@ def _largest(values: FloatArray) -> FloatArray:
 
 
 def _separates(basis: FloatArray, coordinates: FloatArray, multipliers: FloatArray) -> BoolArray:
-    """Whether the target lies further in the direction of the multipliers than the box reaches: no solution, (n,)."""
+    """Tell whether the target lies further along the multipliers than the box reaches: no solution, (n,)."""
     reach = np.maximum(multipliers @ basis.T, 0.0).sum(axis=1)
     margin = FEASIBLE * np.abs(multipliers).sum(axis=1)
     beyond: BoolArray = (multipliers * coordinates).sum(axis=1) > reach + margin
@@ -161,7 +161,7 @@ def _dual(
 def _nearest(
     basis: FloatArray, weights: FloatArray, coordinates: FloatArray, centres: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
-    """Of the points of the box with the smallest sum_j weights_j (V^T x - t)_j^2, the one closest to the centre.
+    """Find, of the points of the box with the smallest sum_j weights_j (V^T x - t)_j^2, the one closest to the centre.
 
     weights: (r,). Returns points (n, d) and which are unfinished, (n,).
     """

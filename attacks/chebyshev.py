@@ -132,7 +132,7 @@ class RelaxedChebyshevCentre1:
 
 
 def _singly(space: RowSpace, coordinates: FloatArray, estimates: FloatArray) -> Reconstruction:
-    """What the batch left: by cvxpy where it is installed, otherwise as good as the batch left it."""
+    """Solve what the batch left: by cvxpy where it is installed, otherwise as good as the batch left it."""
     try:
         solved, failed = _centre1_by_cvxpy(space, coordinates, estimates)
     except ModuleNotFoundError:
@@ -146,7 +146,7 @@ def _singly(space: RowSpace, coordinates: FloatArray, estimates: FloatArray) -> 
 
 
 def _notes_on_cvxpy(records: int, failed: int) -> tuple[str, ...]:
-    """How many records cvxpy has solved one by one, and for how many it failed; logged."""
+    """Note how many records cvxpy has solved one by one, and for how many it failed; logged."""
     notes = [f"{records - failed} records are solved one by one by cvxpy."]
     if failed:
         notes.append(f"{failed} records keep the batch's estimate or rcc2, because cvxpy failed on them.")
@@ -182,7 +182,7 @@ def _centre2_by_cvxpy(space: RowSpace, coordinates: FloatArray) -> FloatArray:
 
 
 def _centre1_by_cvxpy(space: RowSpace, coordinates: FloatArray, substitutes: FloatArray) -> tuple[FloatArray, int]:
-    """The semidefinite program of Rassouli eq. 14 by cvxpy, record by record: (n, d), and on how many it failed.
+    """Solve the semidefinite program of Rassouli eq. 14 by cvxpy, record by record: (n, d), and how many failed.
 
     The variable is [[Delta, u], [u^T, 1]] >= 0, which says Delta >= u u^T. Where the solver fails (solutions
     without an interior have no strictly feasible Delta), the substitute stands in.
@@ -266,7 +266,7 @@ def single_points(system: LinearSystem, centre2: FloatArray) -> BoolArray:
 
 
 def _multipliers_exist(projectors: FloatArray, slack: FloatArray) -> BoolArray:
-    """Whether (N o N) s = v has a solution s >= 0: (b, d, d) and (b, m, d) in, (b, m) out. False proves nothing."""
+    """Tell where (N o N) s = v has a solution s >= 0: (b, d, d) and (b, m, d) in, (b, m) out. False proves nothing."""
     squares = projectors**2
     identity = np.eye(projectors.shape[-1])
     # N o N is psd; the ridge makes it definite, and the residual below is of the matrix without it.
@@ -288,7 +288,7 @@ def _null_projectors(basis: FloatArray, inside: BoolArray) -> FloatArray:
 
 
 def _batch_size(d: int) -> int:
-    """Records per batch: some 4 MB for each (d, d) matrix per record, so that a batch stays in the cache."""
+    """Count the records per batch: some 4 MB for each (d, d) matrix per record, so that a batch stays in the cache."""
     return max(1, 500_000 // (d * d))
 
 
@@ -413,14 +413,14 @@ def _solve_scaled(matrices: FloatArray, sides: FloatArray) -> FloatArray:
 
 
 def _to_boundary(values: FloatArray, steps: FloatArray) -> FloatArray:
-    """The largest length (b,) with values + length * steps >= 0, for positive values (b, d)."""
+    """Find the largest length (b,) with values + length * steps >= 0, for positive values (b, d)."""
     steepest = (-steps / values).max(axis=1)
     length: FloatArray = 1.0 / np.maximum(steepest, 1e-3)
     return length
 
 
 def _to_psd_boundary(matrices: FloatArray, steps: FloatArray) -> FloatArray:
-    """The largest length (b,) that keeps the definite matrices (b, p, p) psd."""
+    """Find the largest length (b,) that keeps the definite matrices (b, p, p) psd."""
     try:
         inverse_root = np.linalg.inv(np.linalg.cholesky(matrices))
     except np.linalg.LinAlgError:

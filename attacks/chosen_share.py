@@ -50,7 +50,7 @@ class ChosenShare:
             raise ValueError(f"Expected epochs >= 0, got {self.epochs}.")
 
     def choose(self, terms: SharingTerms) -> "ReadColumns":
-        """What is added in one session. Raises ValueError for a single epoch, or a party that isn't the label party."""
+        """Choose what is added in a session. Raises ValueError for a single epoch, or another than the label party."""
         return ReadColumns(terms, self.epochs)
 
 
@@ -81,7 +81,7 @@ class ReadColumns:
         self._found = np.full((n, columns), np.nan)
 
     def added(self, step: int, peer: str) -> FloatArray | None:
-        """The factor at a unit's column of this peer, (d, h); None in epochs that don't read."""
+        """Give the factor at a unit's column of this peer, (d, h); None in epochs that don't read."""
         if (phase := self._phase(step)) is None:
             return None
         start = 0
@@ -106,13 +106,13 @@ class ReadColumns:
         return np.where(np.isfinite(before), before, products)
 
     def result(self) -> EstimatedFeatures:
-        """The columns that were read; those that weren't are one half of what such features range over."""
+        """Give the columns that were read; those that weren't are one half of what such features range over."""
         rows = np.flatnonzero(np.isfinite(self._found).any(axis=1))
         values = np.where(np.isfinite(self._found[rows]), self._found[rows], 0.5)
         reason = "" if len(rows) else "Not possible: training ended before an epoch that reads."
         return EstimatedFeatures(rows, by_peer(self._peers, values), {}, reason=reason)
 
     def _phase(self, step: int) -> int | None:
-        """Which of the reading epochs a step is of; None for one that doesn't read."""
+        """Tell which of the reading epochs a step is of; None for one that doesn't read."""
         phase = step // self._per_epoch - self._first
         return phase if 0 <= phase < len(self._columns) else None

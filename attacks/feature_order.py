@@ -195,11 +195,11 @@ class RecoveredFeatures:
     reason: str = ""
 
     def facts(self) -> Mapping[str, Json]:
-        """Why features didn't follow, in all and by peer."""
+        """Say why features didn't follow, in all and by peer."""
         return {"reason": self.reason, "reasons": {peer: feature.reason for peer, feature in self.features.items()}}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The values of each peer's feature, NaN where they didn't follow."""
+        """Give the values of each peer's feature, NaN where they didn't follow."""
         return value_arrays({peer: feature.values for peer, feature in self.features.items()})
 
 
@@ -297,7 +297,7 @@ def _observed_shares(view: TrainingView, solutions: tuple[StepSolution, ...], pe
 
 
 def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict[int, FloatArray]:
-    """The label party's bias before each step at which it is known: from 0 by its update rule, which L2 spares."""
+    """Follow the label party's bias before each step where it is known: from 0 by its update rule, which L2 spares."""
     bias = np.zeros(view.columns)
     if not view.label_party_bias:
         return {solution.own.step: bias for solution in solutions}
@@ -316,7 +316,7 @@ def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict
 
 
 def _from_residuals(view: TrainingView, solutions: tuple[StepSolution, ...]) -> tuple[list[Observation], str]:
-    """The only peer's products from f, the labels and the adversary's own products (Hu E.1, F.1)."""
+    """Find the only peer's products from f, the labels and the adversary's own products (Hu E.1, F.1)."""
     if view.labels is None:
         return [], f"{view.approximation}: a passive party can't tell another's product from f without its label."
     if len(view.peer_features) != 1:

@@ -74,7 +74,7 @@ class GradientDirection:
 
 
 def check_passive(attack: str, view: TrainingView) -> None:
-    """Raises ViewError for the view of the party that has the labels."""
+    """Raise ViewError for the view of the party that has the labels."""
     if view.role != "passive":
         raise ViewError(f"{attack} is a passive party's attack: the active party has the labels.")
 
@@ -88,7 +88,7 @@ class Signals:
 
 
 def _solved(equations: Equations, tolerance: float) -> tuple[FloatArray | None, str]:
-    """The signals of a step, (s, h), and why there are none."""
+    """Solve for the signals of a step, (s, h), or say why there are none."""
     rows, columns = equations.matrix.shape
     # In the clear: as many decompositions of identities would take longer than all else.
     if rows == columns and np.array_equal(equations.matrix, np.eye(rows)):
@@ -133,7 +133,7 @@ def labels_of_signals(view: TrainingView, signals: Sequence[Signals], reason: st
 
 
 def _followed(signals: Sequence[Signals], classes: int, seed: int) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Of each step its rows, their cosines with each class's direction, (s, k), and their lengths over the mean."""
+    """Give each step's rows, their cosines with each class's direction, (s, k), and their lengths over the mean."""
     steps = []
     for one in signals:
         lengths = np.linalg.norm(one.values, axis=1)
@@ -150,7 +150,7 @@ def _followed(signals: Sequence[Signals], classes: int, seed: int) -> Iterator[t
 
 
 def _first_directions(steps: Sequence[tuple[IntArray, FloatArray, FloatArray]], classes: int, seed: int) -> FloatArray:
-    """A direction for each class, (k, h): of two classes opposite ones, of more the centres of clusters."""
+    """Find a direction for each class, (k, h): of two classes opposite ones, of more the centres of clusters."""
     first = steps[0][1]
     if classes == 2:
         axis = np.linalg.svd(first, full_matrices=False)[2][0]

@@ -114,7 +114,7 @@ class GradientInversion:
         return result
 
     def _scored(self, estimate: torch.Tensor) -> torch.Tensor:
-        """The point whose distance is measured, and whose gradient moves the estimate."""
+        """Choose the point whose distance is measured, and whose gradient moves the estimate."""
         if self.clamp != "straight_through":
             return estimate
         return estimate.detach().clamp(0.0, 1.0).requires_grad_()

@@ -141,7 +141,7 @@ class _Seen:
         return isinstance(self._view.learner, Network)
 
     def known_among(self, known: KnownRecords) -> KnownRecords:
-        """The known records that training used, as places in ``rows``. Raises ViewError where there is none."""
+        """Find the known records that training used, as places in ``rows``. Raises ViewError where there is none."""
         used = np.isin(known.rows, self.rows)
         if not used.any():
             raise ViewError("None of known_records was trained on: give some that were.")
@@ -178,7 +178,7 @@ class _Seen:
         return estimate
 
     def _movement(self, features: FloatArray) -> FloatArray:
-        """How far weights had moved before each step, (steps, d, h), were these (m, d) features the true ones."""
+        """Tell how far weights had moved before each step, (steps, d, h), were these (m, d) features the true ones."""
         learner = self._view.learner
         assert isinstance(learner, Network)  # noqa: S101 - can_replay
         optimiser = optimiser_named(learner.optimiser, learner.learning_rate)

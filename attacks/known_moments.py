@@ -54,7 +54,7 @@ def one_hot_groups(features: FloatArray, but: Collection[int] = ()) -> tuple[Int
 
 
 def _end_of_group(features: FloatArray, is_binary: BoolArray, start: int) -> int:
-    """The column behind the group that begins at ``start``; ``start`` where none does."""
+    """Find the column behind the group that begins at ``start``; ``start`` where none does."""
     total = np.zeros(len(features))
     for column in range(start, features.shape[1]):
         total = total + features[:, column]

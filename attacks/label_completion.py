@@ -83,7 +83,7 @@ def with_columns(features: FloatArray, probabilities: FloatArray) -> FloatArray:
 
 
 def own_classifier() -> Any:
-    """A logistic regression on standardised columns, as a party makes one of known labels."""
+    """Make a logistic regression on standardised columns, as a party makes one of known labels."""
     # Slow to import: no command waits for it that ends with a mistake.
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

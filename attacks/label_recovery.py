@@ -145,7 +145,7 @@ class LabelRecovery:
     def _with_unmoved(
         self, view: TrainingView, solutions: tuple[StepSolution, ...], steps: list[StepLabels]
     ) -> list[StepLabels]:
-        """Steps that tell nothing alone, with what the sums of their batch tell that no weight ever moves."""
+        """Complete steps that tell nothing alone with what the sums of their batch tell that no weight ever moves."""
         columns = view.label_party_features + view.label_party_bias
         if columns >= view.features.shape[1] or all(step.method != "none" for step in steps):
             return steps
@@ -237,7 +237,7 @@ def _decide(values: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def _searched(view: TrainingView, solution: StepSolution, found: FoundLabels) -> StepLabels:
-    """A step's labels as a search found them: as far from others as the two label terms are from their middle."""
+    """Take a step's labels as a search found them: as far from others as the two label terms are from their middle."""
     if found.labels is None:
         return _nothing(solution, found.reason)
     low, high = label_terms(view.classes)
@@ -247,14 +247,14 @@ def _searched(view: TrainingView, solution: StepSolution, found: FoundLabels) ->
 
 
 def _is_labels_alone(view: TrainingView, equations: Equations) -> bool:
-    """Whether the label party's weights are zero, or have moved by too little for any sum to show it."""
+    """Tell whether the label party's weights are zero, or have moved by too little for any sum to show it."""
     if view.regression.initialisation != "zero":
         return False
     return equations.step == 0 or label_sums(equations, np.zeros(view.columns), view.classes) is not None
 
 
 def _what_stops_labels(view: TrainingView) -> str:
-    """Why labels don't follow from fewer equations than rows, in words."""
+    """Say why labels don't follow from fewer equations than rows."""
     party = view.label_party
     if view.regression.initialisation == "zero":
         why = f"{party}'s weights have moved since they were zero, by numbers that depend on features nobody else knows"
@@ -264,7 +264,7 @@ def _what_stops_labels(view: TrainingView) -> str:
 
 
 def _with_known(view: TrainingView, step: StepLabels, labels: IntArray) -> StepLabels:
-    """A step whose sums tell too little alone with the labels that others, or all together, have told of its rows."""
+    """Complete a step whose sums tell too little with the labels that others, or all together, tell of its rows."""
     told = labels != UNRESOLVED
     if not told.any():
         return step
@@ -277,7 +277,7 @@ def _with_known(view: TrainingView, step: StepLabels, labels: IntArray) -> StepL
 
 
 def _initial_offset(view: TrainingView) -> FloatArray | None:
-    """What g^A is at step 0 where the label party has at most a bias: (columns,); None when unknown."""
+    """Tell what g^A is at step 0 where the label party has at most a bias: (columns,); None when unknown."""
     if not view.label_party_bias or view.regression.initialisation == "zero":
         return np.zeros(view.columns)
     return None
@@ -304,7 +304,7 @@ def _by_offset(view: TrainingView, solution: StepSolution, offset: FloatArray | 
 def _next_offset(
     view: TrainingView, solution: StepSolution, estimate: StepLabels, offset: FloatArray | None
 ) -> FloatArray | None:
-    """The bias after a step: its gradient is the sum of f, which the recovered labels tell (Hu eq. 3). L2 spares it."""
+    """Find the bias after a step: its gradient is the sum of f, which labels tell (Hu eq. 3). L2 spares it."""
     party = str(view.label_party)
     if not view.label_party_bias:
         return np.zeros(view.columns)
@@ -368,7 +368,7 @@ def _nothing(solution: StepSolution, reason: str = "") -> StepLabels:
 
 
 def _overall(view: TrainingView, steps: tuple[StepLabels, ...], limit: int | None, epsilon: float) -> RecoveredLabels:
-    """A row's first guaranteed label; without one, its first.
+    """Choose a row's first guaranteed label; without one, its first.
 
     What theta^T x adds to a label's term grows with every step (Lemma 4.4), so that later answers only outvote better
     ones. Where noise makes all of them poor, ``summed_over_epochs`` adds them up instead.

@@ -97,7 +97,7 @@ def label_sums(equations: Equations, offset: FloatArray, classes: int) -> LabelS
 
 
 def label_terms(classes: int) -> tuple[float, float]:
-    """The two values that a label adds to a column of f: for the class itself, and for another."""
+    """Compute the two values that a label adds to a column of f: for the class itself, and for another."""
     return (-2.0, 2.0) if classes == 2 else (1.0 - classes, 1.0)
 
 
@@ -226,7 +226,7 @@ def labels_of_sums(sums: LabelSums, budget: SearchBudget, *, method: Method = "l
 
 
 def _enough(parts: list[LabelSums], equations: float) -> list[LabelSums]:
-    """The first parts that have so many equations together."""
+    """Take the first parts that have so many equations together."""
     counts = np.cumsum([part.matrix.shape[1] for part in parts])
     return parts[: int(np.searchsorted(counts, equations)) + 1]
 
@@ -256,7 +256,7 @@ def common_offset(equations: Equations, classes: int, share_step: float) -> Floa
 
 
 def _common_factor(sums: list[int], totals: list[int], modulus: int) -> int | None:
-    """The only C in [0, modulus) with sums = C totals modulo it, but for the rounding to float64; None without one."""
+    """Find the only C in [0, modulus) with sums = C totals modulo it, but for rounding to float64; None without one."""
     # Some units in the last place of float64: an answer is rounded to it once, a simulated sum more often.
     slack = max(abs(value) for value in sums) // 2**51 + 1
     chosen = min(range(len(totals)), key=lambda index: gcd(totals[index], modulus))
@@ -301,7 +301,7 @@ def _by_signs(matrix: FloatArray, targets: FloatArray) -> FoundLabels | None:
 
 
 def _sign_targets(equations: Equations, offset: FloatArray, classes: int, labels: IntArray) -> FloatArray:
-    """Sums of the open rows' signs, (D, columns): -1 for the class itself, 1 for another."""
+    """Find the sums of the open rows' signs, (D, columns): -1 for the class itself, 1 for another."""
     low, high = label_terms(classes)
     total = equations.matrix.sum(axis=0)[:, None]
     targets = (equations.sums - (offset + (low + high) / 2) * total) / ((high - low) / 2)

@@ -85,7 +85,7 @@ class RowSums:
         return self._judged(found)
 
     def _solved(self, sums: IntArray) -> BoolArray | None:
-        """The rows where there are as many independent equations, by least squares, verified in whole numbers."""
+        """Solve for the rows where there are enough independent equations: least squares, verified in whole numbers."""
         matrix = self._every_column
         if matrix.shape[1] < len(matrix):
             return None
@@ -106,7 +106,7 @@ class RowSums:
         return float(np.clip(share, 1 / len(self._matrix), 1 - 1 / len(self._matrix)))
 
     def _search(self, sums: IntArray, centre: float) -> IntArray:
-        """All solutions found together, (found, s), by the least reduction that finds any."""
+        """Find all solutions together, (found, s), by the least reduction that finds any."""
         lattice = self._reduced()
         start = lattice.point_with(sums[self._taken].astype(object))
         if start is None:
@@ -136,7 +136,7 @@ class RowSums:
         return self._bases[tours]
 
     def _judged(self, found: IntArray) -> LatticeAnswer:
-        """Whether a solution is the only one: no other found beside it, no short step away, none to be expected."""
+        """Tell whether a solution is the only one: none found beside it, no short step away, none to be expected."""
         one = found[0]
         steps = np.vstack([one + self._bases[-1], one - self._bases[-1]])
         if len(found) > 1 or ((steps == 0) | (steps == 1)).all(axis=1).any():
@@ -150,7 +150,7 @@ class RowSums:
 
 
 def _telling_columns(matrix: IntArray) -> IntArray:
-    """Indices of independent columns, and of no more than are plenty: each makes the reduction take longer."""
+    """Find independent columns, and no more than are plenty: each makes the reduction take longer."""
     heights = _heights(matrix)
     told = 0.0
     different = len(np.unique(matrix[matrix.any(axis=1)], axis=0))
@@ -168,7 +168,7 @@ def _telling_columns(matrix: IntArray) -> IntArray:
 
 
 def _heights(matrix: IntArray) -> FloatArray:
-    """The distance of each column from the span of those before it; 0 where it lies in that."""
+    """Measure the distance of each column from the span of those before it; 0 where it lies in that."""
     heights = np.abs(np.diag(np.linalg.qr(matrix.astype(np.float64), mode="r")))
     norms = np.linalg.norm(matrix[:, : len(heights)].astype(np.float64), axis=0)
     distances: FloatArray = np.where(heights > _DEPENDENT * norms, heights, 0.0)

@@ -173,7 +173,7 @@ def _shorter(triangle: FloatArray, width: int) -> IntArray | None:
 
 
 def _in_breadth(triangle: FloatArray, target: FloatArray, width: int, bound: float) -> tuple[FloatArray, FloatArray]:
-    """Combinations a, (kept, n), with the smallest |triangle a - target|^2, (kept,), below a bound.
+    """Find combinations a, (kept, n), with the smallest |triangle a - target|^2, (kept,), below a bound.
 
     From the last coefficient to the first. All kept ones have decided the same coefficients, so their distances in the
     coordinates so far compare.
@@ -196,7 +196,7 @@ def _in_breadth(triangle: FloatArray, target: FloatArray, width: int, bound: flo
 
 
 def _inserted(triangle: FloatArray, combination: IntArray) -> IntArray:
-    """The unimodular combinations of a block that make a basis of it with the shorter vector, LLL-reduced."""
+    """Find the unimodular combinations of a block that make a basis of it with the shorter vector, LLL-reduced."""
     size = len(triangle)
     projected = np.rint(triangle.T * 2.0**_BLOCK_BITS).astype(np.int64).astype(object)
     generators = np.vstack([combination.astype(object), np.eye(size, dtype=np.int64).astype(object)])

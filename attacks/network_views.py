@@ -10,7 +10,7 @@ from vfl.learning.network import Network, ReferenceTraining
 def network_view(
     run: ReferenceTraining, learner: Network, data: VerticalData, party: int, schedule: BatchSchedule
 ) -> TrainingView:
-    """The view of party ``party``, an index into the data's blocks; peers are named party-0, party-1, and so on.
+    """Make the view of a party, an index into the data's blocks; peers are named party-0, party-1, and so on.
 
     Args:
         run: the training.

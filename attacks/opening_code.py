@@ -50,11 +50,11 @@ class OpenedLabels:
     reason: str = ""
 
     def facts(self) -> Mapping[str, Json]:
-        """How many bits were read, how many there are, and why there is no label."""
+        """Tell how many bits were read, how many there are, and why there is no label."""
         return {"bits": self.bits, "bound": self.bound, "reason": self.reason}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Labels of all records, and that they come at the end."""
+        """Give labels of all records, and that they come at the end."""
         epoch = np.zeros(len(self.rows), dtype=np.int64)
         return {
             "labels": self.labels,
@@ -93,7 +93,7 @@ class OpeningCode:
             raise ValueError(f"Expected columns >= 0, got {self.columns}.")
 
     def code(self, terms: SharingTerms) -> "CodedColumns":
-        """What the party encrypts in one session, and what it reads."""
+        """Choose what the party encrypts in one session, and what it reads."""
         return CodedColumns(terms, self.columns)
 
 
@@ -154,7 +154,7 @@ class CodedColumns:
         return kept
 
     def result(self) -> OpenedLabels:
-        """The labels that were read, once weights are opened."""
+        """Give the labels that were read, once weights are opened."""
         terms = self._terms
         bound = terms.features.shape[1] * terms.outputs * terms.opening_bits
         read = int((self._labels != UNRESOLVED).sum()) * terms.outputs
@@ -163,7 +163,7 @@ class CodedColumns:
         )
 
     def _bits(self, words: FloatArray) -> FloatArray:
-        """(records, k): whether the residual of each asked record had its class's term in this output."""
+        """Tell, (records, k), whether the residual of each asked record had its class's term in this output."""
         offset = self._rate * self._base * self._entries.sum(axis=0)[:, None]
         digits = np.rint((words + offset) / (2 * self._unit)).astype(np.int64)
         bits: FloatArray = (digits[self._column] >> self._digit[:, None] & 1).astype(np.float64)

@@ -81,7 +81,7 @@ class OwnPart:
 
 
 def _of_layer(view: TrainingView) -> EstimatedLabels:
-    """What the first layer's movement says of labels."""
+    """Say what the first layer's movement tells of labels."""
     early = min(len(view.steps), _EARLY_EPOCHS * (view.steps_per_epoch or len(view.steps))) - 1
     first, later, last = (
         _weights(view.features[own.rows], own.share) for own in (view.steps[at] for at in (0, early, -1))
@@ -102,7 +102,7 @@ def _of_layer(view: TrainingView) -> EstimatedLabels:
 
 
 def _completed(view: TrainingView, scores: FloatArray, places: IntArray, labels: IntArray) -> EstimatedLabels:
-    """The own part of the score, completed by labels that are known at these places."""
+    """Complete the own part of the score by labels that are known at these places."""
     seen = np.unique(np.concatenate([own.rows for own in view.steps]))
     probabilities = completed_by(view.features, scores, places, labels, view.classes)
     return EstimatedLabels(probabilities, seen, last_epoch(view), float("nan"), {"known_labels": len(places)})

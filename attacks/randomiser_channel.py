@@ -79,14 +79,14 @@ class RandomiserChannel:
     )
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> "ChannelMessages":
-        """One session's messages under a malicious key; raises ValueError where ciphertexts have several values."""
+        """Make a session's messages under a malicious key; raises ValueError where ciphertexts have several values."""
         if terms.formats.layout is not None:
             raise ValueError(f"{self.name} needs ciphertexts of one value each: packing=off.")
         columns = ColumnFormats(tuple(run for peer in terms.peers for run in terms.formats.of_peer(peer).runs))
         return ChannelMessages(self.key_holder(terms.key_bits, columns.widest), terms, honest)
 
     def key_holder(self, bits: int, features: EntryFormat | FixedPoint) -> "KeyHolder":
-        """A fresh malicious key, well formed and of exactly `bits` bits, to read columns up to the agreed format.
+        """Make a fresh malicious key, well formed and of exactly `bits` bits, to read columns up to the agreed format.
 
         Raises ValueError unless bits is an even number, at least 256.
         """
@@ -113,7 +113,7 @@ class RecoveredReadings:
     guessed_steps: int = 0
 
     def facts(self) -> Mapping[str, Json]:
-        """How many answers there were, how many told anything, and how many columns were read up to a unit."""
+        """Tell how many answers there were, how many told anything, and how many columns were read up to a unit."""
         return {
             "answers": self.answers,
             "credible_answers": self.credible_answers,
@@ -121,7 +121,7 @@ class RecoveredReadings:
         }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Rows and values of every peer."""
+        """Give rows and values of every peer."""
         return value_arrays(self.values, self.rows)
 
 
@@ -167,7 +167,7 @@ class ChannelMessages:
         return residues
 
     def result(self, view: TrainingView) -> RecoveredReadings:
-        """What was read of every peer; the view's equations add nothing to it."""
+        """Give what was read of every peer; the view's equations add nothing to it."""
         rows, values = {}, {}
         for peer, features in self._terms.peers.items():
             known = self._readings.get(peer, {})
@@ -178,7 +178,7 @@ class ChannelMessages:
         return RecoveredReadings(rows, values, self._answers, self._credible_answers, guessed_steps)
 
     def _steps(self, peer: str, integers: IntArray) -> FloatArray:
-        """What one step of each of a peer's columns is thought to be worth."""
+        """Tell what one step of each of a peer's columns is thought to be worth."""
         formats = self._terms.formats
         full = formats.peer_widths[peer].full
         narrow = 1.0 / np.maximum(integers.max(axis=0, initial=1)[: integers.shape[1] - full], 1)
@@ -229,7 +229,7 @@ class KeyHolder:
         self._noise = powmod(random_unit(int(self._n)), self._n * rest, self._n_squared)
 
     def choose_rows(self, records: Sequence[int], known: Collection[int]) -> tuple[int, ...]:
-        """Which rows of a batch to read: the first ones whose records aren't known yet, at most `capacity`."""
+        """Choose rows of a batch to read: the first ones whose records aren't known yet, at most `capacity`."""
         return tuple(row for row, record in enumerate(records) if record not in known)[: self.capacity]
 
     def encrypt(self, residual: Sequence[int], rows_to_read: Sequence[int]) -> tuple[int, ...]:
@@ -246,7 +246,7 @@ class KeyHolder:
         return tuple(int(ciphertext) for ciphertext in ciphertexts)
 
     def read(self, answers: Sequence[int], rows_to_read: Sequence[int]) -> Reading:
-        """The features of these rows, from one answer per feature; masks in the plaintext don't matter.
+        """Read the features of these rows, from one answer per feature; masks in the plaintext don't matter.
 
         Raises ValueError for more rows than `capacity`, or a row that comes twice.
         """
@@ -274,6 +274,6 @@ class KeyHolder:
         return (1 + plaintext % self._n * self._n) * noise % self._n_squared
 
     def _logarithm(self, answer: int) -> mpz:
-        """The logarithm of an answer's randomness, modulo the order of the smooth part (Chinese remainders)."""
+        """Find the logarithm of an answer's randomness, modulo the order of the smooth part (Chinese remainders)."""
         residues = [residue for part in self._logarithms for residue in part.of(answer)]
         return sum((a * b for a, b in zip(residues, self._lift, strict=True)), mpz(0)) % self._order

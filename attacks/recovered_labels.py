@@ -46,7 +46,7 @@ class StepLabels:
     reason: str = ""
 
     def over(self, rows: IntArray) -> "StepLabels":
-        """The same step over more rows, of which those are UNRESOLVED that it didn't read."""
+        """Spread the step over more rows, of which those are UNRESOLVED that it didn't read."""
         if len(rows) == len(self.rows):
             return self
         place = {row: i for i, row in enumerate(rows.tolist())}
@@ -86,7 +86,7 @@ class RecoveredLabels:
     noise: float | None = None
 
     def facts(self) -> Mapping[str, Json]:
-        """How far theory promises labels, and rank and condition number of every step's equations."""
+        """Tell how far theory promises labels, and rank and condition number of every step's equations."""
         return {
             "guaranteed_steps": self.guaranteed_steps,
             "rank": [one.rank for one in self.steps],
@@ -97,7 +97,7 @@ class RecoveredLabels:
         }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Labels of all rows; and of every step its epoch, rows and labels, one entry per row."""
+        """Give labels of all rows; and of every step its epoch, rows and labels, one entry per row."""
         return {
             "labels": self.labels,
             "guaranteed": self.guaranteed,
@@ -107,7 +107,7 @@ class RecoveredLabels:
         }
 
     def over(self, view: TrainingView) -> "RecoveredLabels":
-        """The same labels over all rows of a view's steps, of which each of these steps may have read some only."""
+        """Spread the labels over all rows of a view's steps, of which each of these steps may have read some only."""
         steps = tuple(one.over(own.rows) for one, own in zip(self.steps, view.steps, strict=True))
         seen = np.unique(np.concatenate([one.rows for one in steps]))
         return replace(self, steps=steps, unresolved=seen[self.labels[seen] == UNRESOLVED])
@@ -139,7 +139,7 @@ class EstimatedLabels:
     reason: str = ""
 
     def of_first(self, rows: int) -> "EstimatedLabels":
-        """The same of the first so many records."""
+        """Keep the first so many records."""
         return replace(self, probabilities=self.probabilities[:rows], rows=self.rows[self.rows < rows])
 
     @property
@@ -151,11 +151,11 @@ class EstimatedLabels:
         return labels
 
     def facts(self) -> Mapping[str, Json]:
-        """The attack's own numbers, and why there is no label."""
+        """Give the attack's own numbers, and why there is no label."""
         return {"told": None if math.isnan(self.told) else round(self.told, 4), **self.details, "reason": self.reason}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Labels and probabilities of all records, and that they come with the last epoch."""
+        """Give labels and probabilities of all records, and that they come with the last epoch."""
         labels = self.labels
         return {
             "labels": labels,
@@ -167,5 +167,5 @@ class EstimatedLabels:
 
 
 def last_epoch(view: TrainingView) -> int:
-    """The epoch of a view's last step, counted from 0; 0 where steps count as one epoch."""
+    """Find the epoch of a view's last step, counted from 0; 0 where steps count as one epoch."""
     return 0 if view.steps_per_epoch is None else view.steps[-1].step // view.steps_per_epoch

@@ -55,7 +55,7 @@ class EstimatedFeatures:
         return {"left_out_errors": dict(self.errors), "records": len(self.rows), "reason": self.reason}
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Rows and values of every peer, and what is guessed without the federation."""
+        """Give rows and values of every peer, and what is guessed without the federation."""
         guesses = {GUESSES_OF + peer: values for peer, values in self.guesses.items()}
         return {**value_arrays(self.values, dict.fromkeys(self.values, self.rows)), **guesses}
 

@@ -8,7 +8,14 @@ from vfl.plugin_registry import PluginRegistry
 
 
 class UnknownAttack(ValueError):
-    """A name that no attack has; the message lists those there are."""
+    """A name that no attack has; the message lists those there are.
+
+    Examples:
+        >>> load("half_stars")
+        Traceback (most recent call last):
+            ...
+        attacks.registry.UnknownAttack: Unknown attack 'half_stars'. Known: ... Did you mean 'half_star'?
+    """
 
 
 _BUILT_IN = {
@@ -66,7 +73,12 @@ attack_class = REGISTRY.class_of
 
 
 def spec_of(name: str) -> AttackSpec:
-    """Look up what an attack declares; raises UnknownAttack, and ValueError for a plugin that declares nothing."""
+    """Look up what an attack declares; raises UnknownAttack, and ValueError for a plugin that declares nothing.
+
+    Examples:
+        >>> spec_of("half_star").knowledge, spec_of("half_star").needs
+        ('white_box', ('scores', 'weights_active', 'weights_passive', 'bias'))
+    """
     spec = getattr(attack_class(name), "spec", None)
     if not isinstance(spec, AttackSpec):
         raise ValueError(f"{name} declares no spec: give its class a spec, an attacks.AttackSpec, and a name.")
@@ -77,6 +89,10 @@ def load(name: str, /, **options: Any) -> Any:
     """Make an attack by name, with its options; ``load_prediction`` and ``load_training`` say of which type.
 
     Raises UnknownAttack, and ValueError for options that it doesn't take, or where it lacks what its service calls.
+
+    Examples:
+        >>> load("gia", init="half").init
+        'half'
     """
     spec = spec_of(name)
     attack = REGISTRY.load(name, **options)
@@ -88,14 +104,26 @@ def load(name: str, /, **options: Any) -> Any:
 
 
 def load_prediction(name: str, /, **options: Any) -> PredictionAttack:
-    """Make an attack on predictions by name; raises ValueError for one on training, and what ``load`` raises."""
+    """Make an attack on predictions by name; raises ValueError for one on training, and what ``load`` raises.
+
+    Examples:
+        >>> load_prediction("label_recovery")
+        Traceback (most recent call last):
+            ...
+        ValueError: label_recovery is an attack on training, not on prediction: load it as such.
+    """
     _check_phase(name, "prediction")
     attack: PredictionAttack = load(name, **options)
     return attack
 
 
 def load_training(name: str, /, **options: Any) -> TrainingAttack:
-    """Make an attack on training by name; raises ValueError for one on predictions, and what ``load`` raises."""
+    """Make an attack on training by name; raises ValueError for one on predictions, and what ``load`` raises.
+
+    Examples:
+        >>> load_training("label_recovery").name
+        'label_recovery'
+    """
     _check_phase(name, "training")
     attack: TrainingAttack = load(name, **options)
     return attack

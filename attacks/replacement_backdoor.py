@@ -39,12 +39,12 @@ class PlantedTrigger:
     rows: tuple[int, ...]
 
     def facts(self) -> dict[str, Json]:
-        """The trigger's column, and in how many uses of known records it was planted."""
+        """Name the trigger's column, and in how many uses of known records it was planted."""
         reason = "" if self.replaced else "Nothing was planted: none of rows was trained on."
         return {"column": self.column, "replaced": self.replaced, "reason": reason}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The trigger, its column, and the known records."""
+        """Give the trigger, its column, and the known records."""
         found = {"column": [self.column], "trigger": [self.trigger], "rows": self.rows}
         return {name: np.array(value) for name, value in found.items()}
 
@@ -86,7 +86,7 @@ class ReplacementBackdoor:
             raise ValueError("replacement_backdoor needs rows: known records of one class, counted from 0.")
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> "BackdoorMessages":
-        """The messages of one session; raises ValueError where it has no such column."""
+        """Make the messages of one session; raises ValueError where it has no such column."""
         if not -terms.features <= self.column < terms.features:
             raise ValueError(f"replacement_backdoor has {terms.features} columns, and none numbered {self.column}.")
         held = list(terms.formats.own.each())[self.column]
@@ -115,7 +115,7 @@ class BackdoorMessages:
         return self._honest.combine(step, peer, asked, residuals)
 
     def result(self, view: TrainingView) -> PlantedTrigger:
-        """What was planted."""
+        """Say what was planted."""
         return PlantedTrigger(self._column, self._replaced, self._trigger, tuple(self._rows.tolist()))
 
 

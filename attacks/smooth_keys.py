@@ -49,7 +49,7 @@ class SmoothKey:
 
     @classmethod
     def generate(cls, bits: int) -> "SmoothKey":
-        """A key of exactly `bits` bits from the operating system's randomness: below a second at 2048 bits.
+        """Generate a key of exactly `bits` bits from the operating system's randomness: below a second at 2048 bits.
 
         Raises ValueError unless bits is an even number, at least 256.
         """
@@ -89,7 +89,7 @@ class _SubgroupLogarithm:
         self._giant_step = invert(power, self._prime)
 
     def of(self, element: mpz) -> int:
-        """The logarithm of an element of the subgroup; raises ValueError for any other."""
+        """Find the logarithm of an element of the subgroup; raises ValueError for any other."""
         for start in range(0, self._order, _BABY_STEPS):
             step = self._baby_steps.get(element)
             if step is not None:
@@ -99,7 +99,7 @@ class _SubgroupLogarithm:
 
 
 def _components(element: mpz, part: SmoothPrime) -> list[mpz]:
-    """The element's part in the subgroup of each factor's order: its powers by (prime - 1) / factor.
+    """Find the element's part in the subgroup of each factor's order: its powers by (prime - 1) / factor.
 
     Halving the factors again and again takes log2 of their number of full powers instead of one for each.
     """
@@ -126,7 +126,7 @@ def smooth_generator(key: SmoothKey) -> mpz:
 
 
 def _smooth_prime(bits: int, hiding_bits: int, avoid: tuple[int, ...]) -> SmoothPrime:
-    """A prime, 3 modulo 4, with the top two of its `bits` bits set and none of the factors in `avoid`."""
+    """Draw a prime, 3 modulo 4, with the top two of its `bits` bits set and none of the factors in `avoid`."""
     smooth_bits = bits - 1 - hiding_bits
     count = round(smooth_bits / _FACTOR_BITS)
     middle = smooth_bits / count

@@ -39,7 +39,7 @@ _TINY = 1e-300
 
 
 def own_movement(view: TrainingView) -> FloatArray:
-    """How far the adversary's own weights are from where they began, before every step seen: (steps, d * columns).
+    """Tell how far own weights are from where they began, before every step seen: (steps, d * columns).
 
     It follows from what moved them: the sums of all peers and its own share. L2, which is small, is left out.
     """
@@ -129,7 +129,7 @@ class SmoothSums:
         self.values = np.concatenate(values)
 
     def predicted(self, coefficients: FloatArray) -> FloatArray:
-        """The measurements (measurements, m) that (n, m, r) coefficients would give."""
+        """Predict the measurements (measurements, m) that (n, m, r) coefficients would give."""
         m = coefficients.shape[1]
         flat = coefficients.reshape(self.records, -1)
         sums = []
@@ -141,7 +141,7 @@ class SmoothSums:
         return np.concatenate(sums)
 
     def gathered(self, values: FloatArray) -> FloatArray:
-        """The transpose of ``predicted``: (n, m, r) of (measurements, m)."""
+        """Transpose ``predicted``: (n, m, r) of (measurements, m)."""
         m, width, at = values.shape[1], self._features.shape[1], 0
         total = np.zeros((self.records, m * self.functions))
         for rows, times in zip(self._rows, self._times, strict=True):
@@ -161,14 +161,14 @@ class SmoothSums:
 
 
 def _at_times(functions: FloatArray, m: int) -> FloatArray:
-    """What (m * r) coefficients of a row are multiplied by to give its m shares at each of q times: (m * r, q * m)."""
+    """Find what (m * r) coefficients are multiplied by to give a row's m shares at each of q times: (m * r, q * m)."""
     turn = np.zeros((m, functions.shape[1], len(functions), m))
     turn[range(m), :, :, range(m)] = functions.T
     return turn.reshape(m * functions.shape[1], -1)
 
 
 def whitening(features: FloatArray) -> FloatArray:
-    """What makes the columns of (n, d) features orthonormal, times sqrt(n): (d, rank)."""
+    """Find what makes the columns of (n, d) features orthonormal, times sqrt(n): (d, rank)."""
     if features.shape[1] > len(features):
         # Of thousands of columns no more than records tell anything: the rest is spared the decomposition.
         directions, triangle = np.linalg.qr(features.T)
@@ -259,7 +259,7 @@ class SumsReader:
         self._centre: FloatArray | float = 0.0
 
     def condition(self, prior: SmoothPrior, tolerance: float) -> SmoothPosterior:
-        """What the sums make of a prior; ``tolerance``: of conjugate gradients."""
+        """Find what the sums make of a prior; ``tolerance``: of conjugate gradients."""
         sums, columns = self._sums, self._columns
         terms = self._terms * np.sqrt(prior.term_variance)
         rest = self._rest @ _root(prior.covariance).T
@@ -310,7 +310,7 @@ def _root(covariance: FloatArray) -> FloatArray:
 def _solved(
     sums: SmoothSums, prior: SmoothPrior, targets: FloatArray, tolerance: float, start: FloatArray | None = None
 ) -> FloatArray:
-    """The most likely coefficients about the prior's centre, (n, m, r), by preconditioned conjugate gradients.
+    """Find the most likely coefficients about the prior's centre, (n, m, r), by preconditioned conjugate gradients.
 
     They solve (A^T A / noise + P) x = A^T targets / noise, with the prior's precision P. The preconditioner is each
     record's own block.
@@ -364,7 +364,7 @@ class ChosenBasis:
 
 
 def first_prior(view: TrainingView, functions: FloatArray, term_variance: float) -> SmoothPrior:
-    """What is believed before any sum: shares move by about half a unit, less along later functions."""
+    """Say what is believed before any sum: shares move by about half a unit, less along later functions."""
     later = np.arange(1, functions.shape[1], dtype=np.float64)
     spreads = np.concatenate([[_FIRST_SPREAD], _FIRST_MOVEMENT / later**2])
     nothing = np.zeros((view.columns, functions.shape[1]))

@@ -114,7 +114,7 @@ def noise_shows(view: TrainingView, shares: list[PeerShares], *, norm: float, fa
 
 
 def _moments(view: TrainingView, shares: list[PeerShares]) -> tuple[FloatArray, IntArray, float]:
-    """Sums of each record's shares, (n, columns), how many there were, and the spread of the shares about their mean.
+    """Sum up each record's shares, (n, columns), count them, and find the spread of the shares about their mean.
 
     Of records used once, the spread is that about 0.
     """

@@ -54,6 +54,11 @@ class ListeningAttack(Attack, Protocol):
     """An attack by a party that follows the protocol.
 
     A plugin promises a pure function of its view: the same numbers for the same view, which it doesn't change.
+
+    Examples:
+        >>> attack: ListeningAttack = load_training("label_recovery")
+        >>> attack.spec.adversary, attack.spec.conduct
+        ('passive', 'listens')
     """
 
     def attack(self, view: TrainingView) -> TrainingResult:
@@ -105,6 +110,13 @@ class ReplacingAttack(Attack, Protocol):
     """An attack by a party that sends messages of its own.
 
     A plugin promises that these have the counts and widths of honest ones: a peer refuses any other.
+
+    Examples:
+        An attack that can't work under any terms:
+
+        >>> class Refuses:
+        ...     def messages(self, terms: SessionTerms, honest: HonestFactory) -> SessionMessages:
+        ...         raise ValueError(f"{terms.party} follows the protocol.")
     """
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> SessionMessages:

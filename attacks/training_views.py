@@ -48,7 +48,7 @@ class Equations:
     steps: FloatArray | None = None
 
     def whole_numbers(self) -> tuple[IntArray, FloatArray] | None:
-        """The matrix as (s, D) whole numbers and the (D,) steps that they count; None where it lies on no such grid."""
+        """Write the matrix as (s, D) whole numbers and the (D,) steps that they count; None where there is no grid."""
         if self.steps is None:
             return _in_powers_of_two(self.matrix)
         integers = np.rint(self.matrix / self.steps)
@@ -139,6 +139,30 @@ class TrainingView:
         stays_shared: whether nobody was told its weights, so that what stands in for an own part is a uniform share's.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
+
+    Examples:
+        A passive party whose two features tell the residuals of a step of two records:
+
+        >>> from attacks.training_views import Equations, OwnStep
+        >>> from vfl.learning import registry
+        >>> rows, own = np.array([0, 1]), np.array([[1.0, 0.5], [0.0, 1.0]])
+        >>> view = TrainingView(
+        ...     role="passive",
+        ...     features=own,
+        ...     steps=(OwnStep(0, rows, share=np.zeros((2, 1))),),
+        ...     equations=(Equations(0, "bank", rows, matrix=own, sums=np.array([[-2.0], [1.0]])),),
+        ...     peer_features={"bank": 2},
+        ...     label_party="bank",
+        ...     learner=registry.load("linear"),
+        ...     classes=2,
+        ...     batch_size=2,
+        ... )
+        >>> solve_steps(view)[0].residual
+        array([[-2.],
+               [ 2.]])
+        >>> result: TrainingResult = load_training("label_recovery").attack(view)
+        >>> result.kind, result.arrays()["labels"]
+        ('labels', array([1, 0]))
     """
 
     role: Literal["active", "passive"]
@@ -214,7 +238,7 @@ class TrainingView:
         return self.approximation == "first_order"
 
     def by_step(self) -> dict[int, dict[str, Equations]]:
-        """All equations, by step and peer."""
+        """Group all equations, by step and peer."""
         grouped: dict[int, dict[str, Equations]] = {own.step: {} for own in self.steps}
         for equations in self.equations:
             grouped[equations.step][equations.peer] = equations
@@ -316,7 +340,7 @@ class SolvedShares:
 
 
 def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: float = 0.0) -> SolvedShares:
-    """The unique v with matrix^T v = sums, by singular value decomposition (Hu Theorem 3.1, Corollary 3.2, eq. 39).
+    """Find the unique v with matrix^T v = sums, by singular value decomposition (Hu Theorem 3.1, Cor. 3.2, eq. 39).
 
     Not possible, and reported so, when s > D, when the rank is below s (constant or repeated features), when rounding
     alone could move a value by more than ``tolerance``, or when the equations contradict each other by more than it.
@@ -431,7 +455,7 @@ def simulated_view(
     steps: slice = slice(None),
     share_step: float = 0.0,
 ) -> TrainingView:
-    """The view of party ``party`` (an index; peers are named party-0, party-1, ...) of a simulated training.
+    """Make the view of a party (an index; peers are named party-0, party-1, ...) of a simulated training.
 
     steps: which of the run's steps; matrices are copies, so a long run of wide features is best cut by epoch.
     """

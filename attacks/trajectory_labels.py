@@ -88,7 +88,7 @@ class TrajectoryLabels:
         return self.attack_sessions([view, *alike], _places([view, *alike])).of_first(view.n)
 
     def _tells_the_same(self, earlier: TrainingView, view: TrainingView, found: EstimatedLabels) -> bool:
-        """Whether an earlier session is more likely to be about the same labels than about others of its own."""
+        """Tell whether an earlier session is more likely to be about the same labels than about others of its own."""
         alone = self.attack_sessions([earlier], [np.arange(earlier.n)])
         here, there = _places([view, earlier])
         _, ours, theirs = np.intersect1d(here[found.rows], there[alone.rows], return_indices=True)
@@ -130,13 +130,13 @@ class TrajectoryLabels:
 
 
 def _first_batch(view: TrainingView) -> IntArray:
-    """Which records the first step used, in order."""
+    """Find the records that the first step used, in order."""
     rows = view.steps[0].rows
     return np.sort(rows if view.records is None else view.records[rows])
 
 
 def _places(views: Sequence[TrainingView]) -> list[IntArray]:
-    """Which record each view's rows are, counted from 0: the first view's rows in order, then all others."""
+    """Tell which record each view's rows are, counted from 0: the first view's rows in order, then all others."""
     records = [one.records for one in views if one.records is not None]
     known = np.concatenate([records[0], np.setdiff1d(np.concatenate(records), records[0])])
     order = np.argsort(known)
@@ -152,7 +152,7 @@ def _check(attack: TrajectoryLabels, view: TrainingView) -> None:
 
 
 def _equations(view: TrainingView) -> list[Equations]:
-    """The label party's, of the steps in which the own messages were honest if there are any such steps.
+    """Find the label party's equations, of the steps in which own messages were honest if there are any.
 
     Another attack of the same party may have asked for further sums, and been told of some rows only.
     """
@@ -311,7 +311,7 @@ class _Belief:
         return 1 - left / float(unknown) if unknown > _TINY else 0.0
 
     def result(self) -> EstimatedLabels:
-        """What is believed, or that nothing is told."""
+        """Say what is believed, or that nothing is told."""
         probabilities = np.full_like(self.probabilities, np.nan)
         probabilities[self.seen] = self.probabilities[self.seen]
         told = self.told
@@ -326,6 +326,6 @@ class _Belief:
 
 
 def _entropy(probabilities: FloatArray) -> FloatArray:
-    """In nats, along the last axis."""
+    """Compute the entropy in nats, along the last axis."""
     entropy: FloatArray = -(probabilities * np.log(np.maximum(probabilities, _TINY))).sum(axis=-1)
     return entropy

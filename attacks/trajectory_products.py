@@ -65,7 +65,7 @@ class TrajectoryProducts:
         return RecoveredProducts(products, told, reason)
 
     def _of_peer(self, view: TrainingView, peer: str) -> tuple[FloatArray, float]:
-        """The products, (n, columns), NaN for records that no step used; and which part of their variance is told."""
+        """Find the products, (n, columns), NaN for records of no step; and which part of their variance is told."""
         equations = [one for one in view.equations if one.peer == peer]
         products = np.full((view.n, view.columns), np.nan)
         chosen = best_basis(view, equations, _NO_TERM) if equations else None

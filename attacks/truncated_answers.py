@@ -55,7 +55,7 @@ class Placement:
         return len(self.shifts) + (self.part > 0)
 
     def multiplier(self, shift: int, n: int) -> int:
-        """What a whole ciphertext is multiplied by."""
+        """Choose what a whole ciphertext is multiplied by."""
         return (n << self.part + shift) % (1 << self.width) if self.part else 1 << shift
 
     def part_multiplier(self, n: int) -> int:
@@ -136,7 +136,7 @@ def _is_free(wanted: Sequence[int], taken: Sequence[int], bits: int) -> bool:
 
 
 def _signed(value: int, bits: int) -> int:
-    """The lowest bits in two's complement."""
+    """Read the lowest bits in two's complement."""
     low = value & (1 << bits) - 1
     return low - (1 << bits) if low >> bits - 1 else low
 
@@ -245,7 +245,7 @@ class CutMessages:
         self._schedule = reading_schedule(batches, plan)
 
     def reads(self, step: int) -> bool:
-        """Whether the messages of a step ask for residuals."""
+        """Tell whether the messages of a step ask for residuals."""
         return self._schedule[step] is not None
 
     def rows(self, step: int) -> IntArray:
@@ -286,7 +286,7 @@ class CutMessages:
         return Question(masked, lambda residues: self._read(step, combination.matrix, mask, residues))
 
     def restricted(self, view: TrainingView, truncating: Sequence[str]) -> TrainingView:
-        """A view of the rows that were read, where a step read some only; on the grid that they were read to.
+        """Restrict a view to the rows that were read, where a step read some only; on the grid that they were read to.
 
         truncating: the peers that were asked for residuals. What the others' equations tell is kept for the same rows.
         """
@@ -305,7 +305,7 @@ class CutMessages:
         )
 
     def _read(self, step: int, matrix: FloatArray, mask: Mask, residues: Sequence[int]) -> FloatArray:
-        """The sums of the matrix's columns, (D, columns)."""
+        """Read the sums of the matrix's columns, (D, columns)."""
         plan, chosen, rows = self.plan, self._schedule[step], self.rows(step)
         assert chosen is not None  # noqa: S101
         if len(residues) != len(mask.summands):
@@ -332,7 +332,7 @@ class CutMessages:
         read[first : first + plan.rows_per_ciphertext, plane : plane + plan.classes] = values.reshape(-1, plan.classes)
 
     def _planes(self, residuals: CipherVector) -> list[tuple[int, ...]]:
-        """The ciphertexts of each column, or of all where columns share them."""
+        """List the ciphertexts of each column, or of all where columns share them."""
         planes = self.plan.columns // self.plan.classes
         return [residuals.ciphertexts[plane::planes] for plane in range(planes)]
 

@@ -85,7 +85,7 @@ def labels_of_unmoved_sums(
 
 
 def _nearest(basis: IntArray, unmoved: FloatArray, wanted: FloatArray, bits: int) -> BoolArray | None:
-    """Which rows add up to the wanted sums; None where the nearest points don't."""
+    """Find the rows that add up to the wanted sums; None where the nearest points don't."""
     rows = len(unmoved)
     target = np.concatenate([np.full(rows, _LABEL_LENGTH / 2), np.rint(wanted * 2.0**bits)])
     points = nearest_points(basis, target, width=_WIDTH)[:, :rows] / _LABEL_LENGTH
@@ -98,7 +98,7 @@ def _nearest(basis: IntArray, unmoved: FloatArray, wanted: FloatArray, bits: int
 
 
 def about_the_same_rows(view: TrainingView) -> list[tuple[IntArray, list[Equations]]]:
-    """The label party's honest equations by batch: its rows, and the equations of all steps and sessions about them."""
+    """Group the label party's honest equations by batch: its rows, and those of all steps and sessions about them."""
     groups: dict[bytes, tuple[IntArray, list[Equations]]] = {}
     for one in (view, *view.earlier):
         if (one.label_party, one.classes, one.linear) != (view.label_party, view.classes, True):

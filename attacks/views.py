@@ -11,7 +11,14 @@ from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
 
 class ViewError(ValueError):
-    """A view lacks a piece that an attack needs, or its pieces don't fit; the message names both and the remedy."""
+    """A view lacks a piece that an attack needs, or its pieces don't fit; the message names both and the remedy.
+
+    Examples:
+        >>> PredictionView(features_active=np.array([[1.5]]))
+        Traceback (most recent call last):
+            ...
+        attacks.views.ViewError: features_active must be a matrix of values in [0, 1]: scale it ...
+    """
 
 
 def _own_arrays(view: "AuxiliaryRows | PassiveMoments | PredictionView") -> None:
@@ -36,6 +43,12 @@ class AuxiliaryRows:
         features_passive: (t, d), the passive parties' part.
         scores: (t, k) as the federation answered for them.
         labels: (t,) class indices, which an active party has of its own records; None where unknown.
+
+    Examples:
+        >>> known = AuxiliaryRows(np.array([[0.2], [0.9]]), np.array([[0.3], [0.8]]), scores=np.full((2, 2), 0.5))
+        >>> view = PredictionView(features_active=np.array([[0.9]]), auxiliary=known, passive_features=1)
+        >>> load("imputation").reconstruct(view).shape
+        (1, 1)
     """
 
     features_active: FloatArray
@@ -59,6 +72,11 @@ class PassiveMoments:
             nothing is known.
         frequencies: for each column, how often it takes these values, summing to 1; as ``supports``.
         groups: indices of the columns of each one-hot encoded feature, exactly one of which is 1.
+
+    Examples:
+        >>> published = PassiveMoments(mean=np.array([0.3]), variance=np.array([0.04]))
+        >>> PredictionView(features_active=np.array([[0.9]]), moments=published, passive_features=1).d
+        1
     """
 
     mean: FloatArray
@@ -97,6 +115,10 @@ class PredictionView:
             its own model; the oldest first.
 
     Raises ViewError when the pieces don't fit each other, hold NaN or infinity, or features leave [0, 1].
+
+    Examples:
+        >>> PredictionView(features_active=np.array([[0.25], [0.5]]), passive_features=3).n
+        2
     """
 
     features_active: FloatArray
@@ -140,7 +162,7 @@ class PredictionView:
         self._check_shapes()
 
     def _check_shapes(self) -> None:
-        """Raises ViewError unless each piece has the shape that the others make it have."""
+        """Raise ViewError unless each piece has the shape that the others make it have."""
         n, d_active = self.features_active.shape
         # Called for the pieces that are there only: an agnostic view can't tell the classes and needn't.
         expected: dict[str, Callable[[], tuple[int, ...]]] = {

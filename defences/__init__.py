@@ -9,6 +9,8 @@ Examples:
     >>> context = defences.ScoreContext(defences.NoiseSource())
     >>> defences.load("score_rounding", decimals=1).protect_scores(np.array([[0.23, 0.77]]), context)
     array([[0.2, 0.8]])
+    >>> "score_rounding" in defences.names()
+    True
 """
 
 from defences.base import (

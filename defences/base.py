@@ -71,7 +71,14 @@ DISCLOSING: tuple[Stage, ...] = tuple(stage for stage, method in DECLARATIONS.it
 
 
 class DefenceError(ValueError):
-    """A defence can't do its work with these numbers; the text says why, and what to change."""
+    """A defence can't do its work with these numbers; the text says why, and what to change.
+
+    Examples:
+        >>> load("score_scheme1").protect_scores(np.array([[0.5, 0.5]]), ScoreContext(NoiseSource()))
+        Traceback (most recent call last):
+            ...
+        defences.base.DefenceError: score_scheme1 needs the Gram matrix of the passive parties' parameters, ...
+    """
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,11 @@ class DefenceSpec:
 
     Raises:
         ValueError: for a word that a field doesn't know. Nobody would call such a defence.
+
+    Examples:
+        >>> spec: DefenceSpec = load("score_rounding").spec
+        >>> spec.sits, spec.stages, spec.keeps
+        (('coordinator',), ('scores',), 'nothing')
     """
 
     sits: tuple[Place, ...]
@@ -132,6 +144,11 @@ class Defence(Protocol):
 
     A plugin promises that it changes none of the arrays that it is given, and that all it draws comes from the
     ``NoiseSource`` that it is given: an honest run's noise is secret, a repeated run's the same.
+
+    Examples:
+        >>> defence: Defence = load("score_rounding", decimals=1)
+        >>> defence
+        ScoreRounding(decimals=1)
     """
 
     name: ClassVar[str]
@@ -160,6 +177,11 @@ class TrainingTerms:
         parties: how many there are.
         classes: k.
         hidden: h, the units of a network's first layer, to which every party adds; 0 where none is trained.
+
+    Examples:
+        >>> terms = TrainingTerms("active", epochs=2, steps=10, rows=8, learning_rate=0.5, residual_limit=128.0)
+        >>> terms.most_records
+        45
     """
 
     role: Literal["active", "passive"]
@@ -184,7 +206,15 @@ class TrainingTerms:
 
 
 class SessionDefence(Defence, Protocol):
-    """What defences have in common that act on what a session sends, or is trained on."""
+    """What defences have in common that act on what a session sends, or is trained on.
+
+    Examples:
+        >>> defence: SessionDefence = load("hidden_noise")
+        >>> defence.check(TrainingTerms("passive", epochs=2, steps=10, rows=8, learning_rate=0.5, residual_limit=128.0))
+        Traceback (most recent call last):
+            ...
+        defences.base.DefenceError: hidden_noise protects what a network's hidden layer tells in training, ...
+    """
 
     def check(self, terms: TrainingTerms) -> None:
         """Refuse, before training, terms under which the defence can't work.
@@ -198,14 +228,29 @@ class SessionDefence(Defence, Protocol):
 
 
 class ResidualDefence(SessionDefence, Protocol):
-    """A defence that hides residuals from those who solve for them."""
+    """A defence that hides residuals from those who solve for them.
+
+    Examples:
+        >>> defence: ResidualDefence = load("dp_noise", sigma=0.1)
+        >>> terms = TrainingTerms("active", epochs=2, steps=10, rows=2, learning_rate=0.5, residual_limit=128.0)
+        >>> defence.protect_residuals(np.array([[-2.0], [2.0]]), terms, NoiseSource()).shape
+        (2, 1)
+    """
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
         """Change the residual shares of one step, (rows, columns), that this party will encrypt."""
 
 
 class LabelledResidualDefence(SessionDefence, Protocol):
-    """A defence of the label party's residuals that goes by their labels."""
+    """A defence of the label party's residuals that goes by their labels.
+
+    Examples:
+        >>> defence: LabelledResidualDefence = load("marvell")
+        >>> terms = TrainingTerms("active", 2, 10, rows=2, learning_rate=0.5, residual_limit=128.0, hidden=1)
+        >>> signal, labels = np.array([[-0.5], [0.5]]), np.array([0, 1])
+        >>> defence.protect_labelled_residuals(signal, labels, terms, NoiseSource()).shape
+        (2, 1)
+    """
 
     def protect_labelled_residuals(
         self, residuals: FloatArray, labels: IntArray, terms: TrainingTerms, noise: NoiseSource
@@ -214,7 +259,13 @@ class LabelledResidualDefence(SessionDefence, Protocol):
 
 
 class LabelDefence(SessionDefence, Protocol):
-    """A defence that has other labels trained on."""
+    """A defence that has other labels trained on.
+
+    Examples:
+        >>> defence: LabelDefence = load("label_randomised_response", epsilon=2.0)
+        >>> defence.replace_labels(np.array([0, 1]), ["anna", "ben"], classes=2, noise=NoiseSource()).shape
+        (2,)
+    """
 
     def replace_labels(self, labels: IntArray, ids: Sequence[str], classes: int, noise: NoiseSource) -> IntArray:
         """Choose the class indices to train on, (n,), for those of all records of the table, (n,).
@@ -224,14 +275,27 @@ class LabelDefence(SessionDefence, Protocol):
 
 
 class HiddenDefence(SessionDefence, Protocol):
-    """A defence of the features behind what a passive party sends of a network's first layer."""
+    """A defence of the features behind what a passive party sends of a network's first layer.
+
+    Examples:
+        >>> defence: HiddenDefence = load("hidden_rounding", step=0.5)
+        >>> defence.protect_hidden(np.array([[0.3, 1.9]]), NoiseSource())
+        array([[0.5, 2. ]])
+    """
 
     def protect_hidden(self, products: FloatArray, noise: NoiseSource) -> FloatArray:
         """Change products X W of some records, (n, h), in training and whenever the model answers."""
 
 
 class UpdateDefence(Defence, Protocol):
-    """A defence that keeps a party's own parameters where its promise holds."""
+    """A defence that keeps a party's own parameters where its promise holds.
+
+    Examples:
+        >>> defence: UpdateDefence = load("dp_noise", sigma=0.1)
+        >>> terms = TrainingTerms("active", epochs=2, steps=10, rows=2, learning_rate=0.5, residual_limit=128.0)
+        >>> defence.project_parameters(np.array([[9.0]]), terms)
+        array([[2.]])
+    """
 
     def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
         """Change the party's own (d, columns) parameters, before the first step and after each."""
@@ -241,14 +305,27 @@ class UpdateDefence(Defence, Protocol):
 
 
 class FeatureDefence(Defence, Protocol):
-    """A defence that puts other features in the place of a party's own."""
+    """A defence that puts other features in the place of a party's own.
+
+    Examples:
+        >>> defence: FeatureDefence = load("feature_transform", kind="random", at="training")
+        >>> defence.transform_features(np.array([[0.2], [0.4]]), NoiseSource()).shape
+        (2, 1)
+    """
 
     def transform_features(self, features: FloatArray, noise: NoiseSource) -> FloatArray:
         """Change features: (n, d) in, (n, d) out. ``noise`` draws what is secret."""
 
 
 class ParameterDefence(Defence, Protocol):
-    """A defence that distorts what a passive party discloses of its parameters."""
+    """A defence that distorts what a passive party discloses of its parameters.
+
+    Examples:
+        >>> defence: ParameterDefence = load("parameter_rotation")
+        >>> weights, features = np.array([[-1.0, 0.5], [1.0, -0.5]]), np.array([[0.2, 0.9], [0.4, 0.1]])
+        >>> defence.disclose(weights, features, NoiseSource()).shape
+        (2, 2)
+    """
 
     def disclose(self, weights: FloatArray, features: FloatArray, noise: NoiseSource) -> FloatArray:
         """Choose what to disclose in place of a linear model's class rows.
@@ -281,7 +358,13 @@ class ScoreContext:
 
 
 class ScoreDefence(Defence, Protocol):
-    """A defence that changes the confidence scores which the active party gets."""
+    """A defence that changes the confidence scores which the active party gets.
+
+    Examples:
+        >>> defence: ScoreDefence = load("class_label")
+        >>> defence.protect_scores(np.array([[0.23, 0.77]]), ScoreContext(NoiseSource()))
+        array([[0., 1.]])
+    """
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Change scores: (n, k) in, (n, k) out, non-negative. Rows sum to 1 unless the defence says otherwise.
@@ -337,7 +420,7 @@ class DeclaresDisclosure(Protocol):
 
 
 def check_network(name: str, terms: TrainingTerms) -> None:
-    """Raises DefenceError where a session trains no network, which the defence of this name is of."""
+    """Raise DefenceError where a session trains no network, which the defence of this name is of."""
     if not terms.hidden:
         raise DefenceError(
             f"{name} protects what a network's hidden layer tells in training, and this session trains none: drop it, "
@@ -346,7 +429,12 @@ def check_network(name: str, terms: TrainingTerms) -> None:
 
 
 def channel_of(defence: Defence, classes: int) -> ScoreChannel:
-    """Ask a defence of scores what it lets pass; ``Undeclared`` where it doesn't say. Raises DefenceError."""
+    """Ask a defence of scores what it lets pass; ``Undeclared`` where it doesn't say. Raises DefenceError.
+
+    Examples:
+        >>> channel_of(load("score_rounding", decimals=1), classes=2)
+        Rounding(decimals=1)
+    """
     if not isinstance(defence, DeclaresChannel):
         return Undeclared(defence.name)
     declared = defence.channel(classes)
@@ -356,7 +444,12 @@ def channel_of(defence: Defence, classes: int) -> ScoreChannel:
 
 
 def disclosure_of(defence: Defence) -> ParameterChannel | None:
-    """Ask how a defence changes what disclosed parameters mean; None when it doesn't. Raises DefenceError."""
+    """Ask how a defence changes what disclosed parameters mean; None when it doesn't. Raises DefenceError.
+
+    Examples:
+        >>> disclosure_of(load("parameter_rotation")), disclosure_of(load("score_rounding"))
+        (Distorted(kind='any', about=0.0, sign_is_guess=True), None)
+    """
     if not set(DISCLOSING) & set(defence.spec.stages):
         return None
     if not isinstance(defence, DeclaresDisclosure):

@@ -97,7 +97,7 @@ def distort(
 
 
 def _root_mean_square(weights: FloatArray) -> float:
-    """Of (k, d) parameters, without squaring any. Raises DefenceError where g, or what they become, has no number."""
+    """Compute it for (k, d) parameters without a square. Raises DefenceError where g, or the result, has no number."""
     largest = float(np.abs(weights).max(initial=0.0))
     if largest == 0:
         return 0.0

@@ -110,17 +110,17 @@ class _Rotations:
         return float(bent) / len(point) - float(np.sum(self.pull * point))
 
     def bend(self, direction: FloatArray) -> FloatArray:
-        """The Hessian of `error` along a direction, (d, p)."""
+        """Multiply a direction, (d, p), by the Hessian of `error`."""
         along, across = self.projector @ (self.shift @ direction), self.projector @ direction.sum(axis=0)
         bent: FloatArray = (along + np.outer(self.shift, across)) / len(direction)
         return bent
 
     def gradient(self, point: FloatArray) -> FloatArray:
-        """The gradient of `error`, (d, p)."""
+        """Compute the gradient of `error`, (d, p)."""
         return self.bend(point) - self.pull
 
     def best(self, epsilon: float | None) -> FloatArray:
-        """The Y with the greatest error that was found, of those with g = epsilon where it is given."""
+        """Find the Y with the greatest error, of those with g = epsilon where it is given."""
         d, p = self.basis.shape
         if epsilon is None and p == d and np.allclose(self.projector, np.eye(d), rtol=0, atol=1e-12):
             return -self.basis
@@ -144,7 +144,7 @@ class _Rotations:
                 yield point * np.append(np.ones(shape[0] - 1), -1.0)
 
     def _approach(self, start: FloatArray, epsilon: float | None) -> FloatArray | None:
-        """Some steps from a start, none of which lowers the error; None where no Y of its component has g = epsilon.
+        """Take steps from a start, none of which lowers the error; None where no Y of its component has g = epsilon.
 
         A convex function lies above its tangents, and Y projector Y^T added to eq. 38 makes it convex but for a
         constant; so the Y that maximises the tangent, which a singular value decomposition finds, is a better one.
@@ -162,7 +162,7 @@ class _Rotations:
         return point
 
     def _polished(self, start: FloatArray, epsilon: float | None) -> FloatArray | None:
-        """A local maximum by trust regions; for a given g by the method of multipliers."""
+        """Find a local maximum by trust regions; for a given g by the method of multipliers."""
         if epsilon is None:
             return self._ascend(start, 0.0, 0.0, 0.0)
         # The multiplier that fits the start best, and a penalty that outweighs it: few updates are left to do.
@@ -182,7 +182,7 @@ class _Rotations:
         return self._at(point, epsilon, _side(point))
 
     def _ascend(self, start: FloatArray, epsilon: float, multiplier: float, penalty: float) -> FloatArray:
-        """A local maximum of error - multiplier (g - epsilon) - penalty/2 (g - epsilon)^2 over the Stiefel manifold."""
+        """Climb to the top of error - multiplier (g - epsilon) - penalty/2 (g - epsilon)^2 on the Stiefel manifold."""
         # Imported here: pymanopt loads torch where it is installed, which services that don't rotate start without.
         pymanopt: Any = import_module("pymanopt")
         manifold = import_module("pymanopt.manifolds").Stiefel(*start.shape, retraction="polar")
@@ -210,7 +210,7 @@ class _Rotations:
         return best
 
     def _at(self, matrix: FloatArray, epsilon: float, side: float) -> FloatArray | None:
-        """The Y with g = epsilon that is closest to a matrix plus a multiple of the normal; None if there is none.
+        """Find the Y with g = epsilon closest to a matrix plus a multiple of the normal; None if there is none.
 
         Of all Y with that g, it has the greatest inner product with the matrix. side: as in `_polar`.
         """
@@ -230,12 +230,12 @@ class _Rotations:
 
 
 def _side(point: FloatArray) -> float:
-    """The sign that tells O(d)'s components apart; 0 where the manifold is connected."""
+    """Find the sign that tells O(d)'s components apart; 0 where the manifold is connected."""
     return float(np.sign(np.linalg.det(point))) if point.shape[0] == point.shape[1] else 0.0
 
 
 def _polar(matrix: FloatArray, side: float = 0.0) -> FloatArray:
-    """The orthonormal matrix closest to a (d, p) one; side: the sign that its determinant must have, 0 for any."""
+    """Find the orthonormal matrix closest to a (d, p) one; side: the sign that its determinant must have, 0 for any."""
     left, _, right = np.linalg.svd(matrix, full_matrices=False)
     if side and np.linalg.det(left) * np.linalg.det(right) * side < 0:
         left[:, -1] = -left[:, -1]
@@ -244,7 +244,7 @@ def _polar(matrix: FloatArray, side: float = 0.0) -> FloatArray:
 
 
 def _tangent(point: FloatArray, direction: FloatArray) -> FloatArray:
-    """The part of a direction that stays on the Stiefel manifold."""
+    """Keep the part of a direction that stays on the Stiefel manifold."""
     inner = point.T @ direction
     tangent: FloatArray = direction - point @ (inner + inner.T) / 2
     return tangent
@@ -311,7 +311,7 @@ _DINKELBACH_STEPS = 100
 
 
 def _best_ratio(ratio: _Ratio, centre: FloatArray, radius: float) -> FloatArray:
-    """The y with the greatest ratio on the sphere ||y - centre|| = radius, which must not reach around the origin.
+    """Find the y with the greatest ratio on the sphere ||y - centre|| = radius, which must not reach around the origin.
 
     Dinkelbach: with t the best ratio so far, the y that maximises numerator - t denominator has a better one, unless t
     is the maximum already. On a ray from the origin both of the papers' errors are convex in 1/|y|, so that no point
@@ -329,7 +329,7 @@ def _best_ratio(ratio: _Ratio, centre: FloatArray, radius: float) -> FloatArray:
 
 
 def _best_on_sphere(quadratic: FloatArray, linear: FloatArray, radius: float) -> FloatArray:
-    """The s that maximises s^T Q s + 2 h^T s on ||s|| = radius: (nu I - Q) s = h with nu at least Q's greatest value.
+    """Find the s with the largest s^T Q s + 2 h^T s on ||s|| = radius: (nu I - Q) s = h, nu at least Q's largest value.
 
     ||s|| falls in nu, so nu is found between bounds. Where h has no part along the greatest eigenvector, s may stay
     too short: that eigenvector then makes up for it, in either direction.

@@ -290,7 +290,7 @@ class DpNoise:
             raise DefenceError(f"dp_noise can't compute sigma for this session. {error}") from error
 
     def _moved(self, terms: TrainingTerms) -> Sensitivities | None:
-        """By how much a record moves the shares; None for terms that the formula doesn't cover."""
+        """Tell by how much a record moves the shares; None for terms that the formula doesn't cover."""
         try:
             moved = sensitivities(
                 epochs=terms.epochs,
@@ -319,7 +319,7 @@ class DpNoise:
         )
 
     def _from_any_peer(self, terms: TrainingTerms) -> PrivacyFromAnyPeer | None:
-        """What the noise is worth whatever peers send; None where nothing bounds this party's weights."""
+        """Tell what the noise is worth whatever peers send; None where nothing bounds this party's weights."""
         if not self.project or terms.columns > 1:
             return None
         worst = worst_sensitivity(
@@ -339,7 +339,7 @@ class DpNoise:
         return "" if self.sigma is None else _GIVEN.format(_WORTH if has_worth else _WORTHLESS)
 
     def _unmet(self, terms: TrainingTerms) -> list[str]:
-        """Why no epsilon holds in this session, as far as this party sees, in sentences."""
+        """Say, in sentences, why no epsilon holds in this session, as far as this party sees."""
         if terms.columns > 1:
             return []
         share, said = _share(terms), []
@@ -380,7 +380,7 @@ class DpNoise:
         return products + LABEL_TERM if terms.role == "active" else products
 
     def _weaker(self, fitting: float, terms: TrainingTerms) -> list[str]:
-        """How to come from a sigma down to one that fits, in words; empty where none is positive."""
+        """Say how to come from a sigma down to one that fits; empty where none is positive."""
         if fitting <= 0:
             return []
         given = f"give a sigma of {_rounded_down(fitting)} or less instead"
@@ -390,7 +390,7 @@ class DpNoise:
         return [f"set epsilon to {math.ceil(epsilon * 1000) / 1000:g} or more", given]
 
     def _epsilon_for(self, sigma: float, terms: TrainingTerms) -> float | None:
-        """The least epsilon whose noise is at most sigma; None where none that is worth its name is."""
+        """Find the least epsilon whose noise is at most sigma; None where none that is worth its name is."""
         levels = self._computed(terms)
         if self.calibration == "exact":
             moved = levels.sensitivity_active if terms.role == "active" else levels.sensitivity_passive
@@ -402,11 +402,11 @@ class DpNoise:
 
 
 def _share(terms: TrainingTerms) -> float:
-    """This party's share of a bound on all parties' columns together, in the 2-norm."""
+    """Take this party's share of a bound on all parties' columns together, in the 2-norm."""
     return math.sqrt(terms.features / terms.all_features)
 
 
 def _rounded_down(value: float) -> str:
-    """Three digits that don't exceed the value."""
+    """Round down to three digits that don't exceed the value."""
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
     return f"{math.floor(value / step) * step:.4g}"

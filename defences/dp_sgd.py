@@ -178,7 +178,7 @@ class DpSgd:
         classes: int | None,
         seed: int | None,
     ) -> list["Layers"]:
-        """One part per block; the logits are their sum."""
+        """Train one part per block; the logits are their sum."""
         # It says so when torch is missing; importing it doesn't.
         spent = self.spent(len(labels))
         import torch
@@ -215,7 +215,7 @@ class DpSgd:
 
 
 def _module(layers: "Layers", activation: Activation) -> "torch.nn.Sequential":
-    """The layers as Opacus wants them; nothing is drawn from torch's global generator."""
+    """Make the layers as Opacus wants them; nothing is drawn from torch's global generator."""
     import torch
 
     activations = {"sigmoid": torch.nn.Sigmoid, "tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
@@ -252,7 +252,7 @@ def _classes(blocks: Sequence[FloatArray], labels: IntArray, classes: int | None
 
 @lru_cache(maxsize=64)
 def _account(epsilon: float, delta: float, sample_rate: float, steps: int) -> PrivacySpent:
-    """The least noise, to 1 % of epsilon, that keeps the budget."""
+    """Find the least noise, to 1 % of epsilon, that keeps the budget."""
     from opacus.accountants import PRVAccountant
     from opacus.accountants.utils import get_noise_multiplier
 

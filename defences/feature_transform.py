@@ -128,14 +128,14 @@ class FeatureTransform:
         return disclosed
 
     def disclosure(self) -> Distorted:
-        """What all parties know of the disclosed rows: that an H turned them, and whether it is, or is near, -I."""
+        """Say what all parties know of the disclosed rows: that an H turned them, and whether it is, or is near, -I."""
         about = _CENTRE if self.at == "training" else 0.0
         if self.kind == "negate":
             return Distorted("negated", about, sign_is_guess=True)
         return Distorted("orthonormal", about, sign_is_guess=self.kind == "optimal")
 
     def _drawn(self, d: int, noise: NoiseSource) -> FloatArray:
-        """An H of this kind, (d, d)."""
+        """Draw an H of this kind, (d, d)."""
         if self.kind == "negate":
             return -np.eye(d)
         if self.kind == "permutation":

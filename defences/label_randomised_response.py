@@ -73,7 +73,7 @@ class LabelRandomisedResponse:
             raise ValueError(f"Expected epsilon to be above 0 and at most {_LARGEST_EPSILON:g}, got {self.epsilon}.")
 
     def check(self, terms: TrainingTerms) -> None:
-        """It works with every session."""
+        """Accept every session."""
 
     def prediction(self, terms: TrainingTerms) -> RandomisedResponse:
         """Say what the labels of a session are worth."""
@@ -96,5 +96,5 @@ class LabelRandomisedResponse:
         return chosen
 
     def _draws_per_class(self, classes: int) -> int:
-        """How many draws give each class that isn't the true one: 2^53 / (e^epsilon + k - 1), rounded up."""
+        """Count the draws of each class that isn't the true one: 2^53 / (e^epsilon + k - 1), rounded up."""
         return math.ceil((1 << _BITS) / (math.exp(self.epsilon) + classes - 1))

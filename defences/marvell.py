@@ -136,7 +136,7 @@ class Marvell:
 
 
 def largest_auc(sum_kl: float) -> float:
-    """The largest area under the curve of any guess between two classes with this divergence (Li et al., Theorem 1)."""
+    """Bound the area under the curve of any guess between two classes with this divergence (Li et al., Theorem 1)."""
     return 1.0 if sum_kl >= _MOST_SUM_KL else 0.5 + math.sqrt(sum_kl) / 2 - sum_kl / 8
 
 

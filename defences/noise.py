@@ -23,6 +23,10 @@ class NoiseSource:
     """Secret randomness of a defence; without a seed it comes from the operating system.
 
     A seed makes it repeat bit for bit (PCG64), for tests and simulations only: who knows the seed can subtract.
+
+    Examples:
+        >>> NoiseSource(seed=0).integers(10, count=3).tolist() == NoiseSource(seed=0).integers(10, count=3).tolist()
+        True
     """
 
     def __init__(self, seed: int | None = None, *, stream: ByteStream | None = None, key: bytes | None = None) -> None:

@@ -82,7 +82,7 @@ class ParameterRotation:
             raise ValueError(f"Expected secret to be one of {', '.join(get_args(Secret))}, got {self.secret!r}.")
 
     def disclosure(self) -> Distorted:
-        """What all parties know of the disclosed rows: they were moved, and -I is worth a guess (Remark 10)."""
+        """Say what all parties know of the disclosed rows: they were moved, and -I is worth a guess (Remark 10)."""
         return Distorted("any", sign_is_guess=True)
 
     def disclose(self, weights: FloatArray, features: FloatArray, noise: NoiseSource) -> FloatArray:

@@ -94,7 +94,7 @@ class Purification:
         return _fitted(self.scores, self.hidden, self.epochs, self.seed, classes)
 
     def channel(self, classes: int) -> Purifier | Undeclared:
-        """What both sides know of it: G where anyone can train it, nothing where it was trained on a private history.
+        """Say what both sides know of it: G where anyone can train it, nothing where it was trained on private history.
 
         Raises:
             DefenceError: as ``fit``.

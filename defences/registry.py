@@ -9,7 +9,14 @@ from vfl.plugin_registry import PluginRegistry
 
 
 class UnknownDefence(ValueError):
-    """No defence has this name; the message lists those there are."""
+    """No defence has this name; the message lists those there are.
+
+    Examples:
+        >>> load("score_roundin")
+        Traceback (most recent call last):
+            ...
+        defences.registry.UnknownDefence: Unknown defence 'score_roundin'. Known: ... Did you mean 'score_rounding'?
+    """
 
 
 # In the order in which an audit tries them: first what costs no accuracy, as far as that is known.
@@ -63,6 +70,10 @@ def load(name: str, /, **options: Any) -> Any:
         UnknownDefence: for a name that no defence has.
         ValueError: for options that it doesn't take, and where it declares nothing or lacks a method that its stages
             call for.
+
+    Examples:
+        >>> load("score_rounding", decimals=1) == defence_class("score_rounding")(decimals=1)
+        True
     """
     defence = REGISTRY.load(name, **options)
     if not isinstance(getattr(defence, "spec", None), DefenceSpec) or not isinstance(
@@ -89,6 +100,10 @@ def load_all(chosen: Sequence[str], options: Mapping[str, Mapping[str, Any]]) ->
         UnknownDefence: for a name that no defence has.
         ValueError: for options of a defence that isn't chosen, a name that comes twice, or two defences that contradict
             each other.
+
+    Examples:
+        >>> load_all(["score_rounding", "dp_noise"], {"score_rounding": {"decimals": 1}})[0]
+        ScoreRounding(decimals=1)
     """
     if unused := [name for name in options if name not in chosen]:
         raise ValueError(

@@ -56,7 +56,7 @@ class ScoreRounding:
             )
 
     def channel(self, classes: int) -> Rounding:
-        """What both sides know of it: how many decimals."""
+        """Say what both sides know of it: how many decimals."""
         return Rounding(self.decimals)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
@@ -103,7 +103,7 @@ class ScoreNoise:
             raise ValueError(f"Expected sigma to be a positive number, got {self.sigma}.")
 
     def channel(self, classes: int) -> Noise:
-        """What both sides know of it: how much noise, and never which."""
+        """Say what both sides know of it: how much noise, and never which."""
         return Noise(self.sigma)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
@@ -157,7 +157,7 @@ class ClassLabel:
             raise ValueError(f"Expected remainder to be at least 0 and below 1/k, got {self.remainder}.")
 
     def channel(self, classes: int) -> Decision:
-        """What both sides know of it: the decision is all that passes."""
+        """Say what both sides know of it: the decision is all that passes."""
         return Decision()
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:

@@ -66,7 +66,7 @@ class ScoreScheme1:
         _check_budget(self.alpha, self.sign)
 
     def channel(self, classes: int) -> StrongestDirection:
-        """What both sides know of it: a shift along v_1."""
+        """Say what both sides know of it: a shift along v_1."""
         return StrongestDirection(1, self.alpha, self.sign)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
@@ -119,7 +119,7 @@ class ScoreScheme2:
             raise ValueError(f"Expected delta to be a positive number, got {self.delta}: at 0 decisions tie.")
 
     def channel(self, classes: int) -> StrongestDirection:
-        """What both sides know of it: a shift along v_1, and the lead of decisions that it would have changed."""
+        """Say what both sides know of it: a shift along v_1, and the lead of decisions that it would have changed."""
         return StrongestDirection(2, self.alpha, self.sign, self.delta)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
@@ -167,7 +167,7 @@ class ScoreScheme3:
             raise ValueError(f"Expected alpha to be at least 0 and below 1, got {self.alpha}.")
 
     def channel(self, classes: int) -> Temperature:
-        """What both sides know of it: logits times 1 - alpha."""
+        """Say what both sides know of it: logits times 1 - alpha."""
         return Temperature(1.0 - self.alpha)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:

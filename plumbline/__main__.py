@@ -11,7 +11,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Entry point of the installed command."""
+    """Enter from the installed command."""
     try:
         # Here, so that Ctrl-C while it loads ends it without a traceback.
         from plumbline.cli import app, usage_error

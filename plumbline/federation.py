@@ -250,7 +250,7 @@ class Federation:
 
     @contextmanager
     def _own_words(self) -> Iterator[None]:
-        """Turns a refused call into FederationFailed with what the party said, and where the rest of it is."""
+        """Turn a refused call into FederationFailed with what the party said, and where the rest of it is."""
         try:
             yield
         except grpc.RpcError as error:
@@ -271,7 +271,7 @@ class Federation:
         return f" It was asked at {self._address}." if self._address else ""
 
     def _where_it_failed(self) -> str:
-        """Which service's log it is: the one that was called passes on what others told it, whatever the status."""
+        """Find which service's log it is: the one that was called passes on what others told it."""
         if self._processes is None:
             return " It is the active party's, or that of a party which the active party had called."
         found = self._processes.logs_of_errors()
@@ -328,7 +328,7 @@ class Federation:
         return list(self.status(quick=True).class_names)
 
     def _recent_class_names(self) -> list[str]:
-        """The class names, without a question for every single record."""
+        """Find the class names, without a question for every single record."""
         with self._naming:
             if time.monotonic() - self._named_at > _CLASS_NAMES_SECONDS:
                 self._named, self._named_at = self._class_names(), time.monotonic()
@@ -388,7 +388,7 @@ def _take(block: active_pb2.ScoreBlock, values: FloatArray, errors: NDArray[np.o
 
 
 def _check_address(address: str) -> None:
-    """Raises ValueError for what is no HOST:PORT."""
+    """Raise ValueError for what is no HOST:PORT."""
     host, colon, port = address.rpartition(":")
     if address and not colon:
         raise ValueError(f"The address {address!r} has no port: give the active party's, such as {address}:50051.")
@@ -397,7 +397,7 @@ def _check_address(address: str) -> None:
 
 
 def _check_terms(changes: Mapping[str, Any], learner: str) -> None:
-    """Raises ValueError for what is neither a field of a training plan nor an option of its learner."""
+    """Raise ValueError for what is neither a field of a training plan nor an option of its learner."""
     known = {**TrainingPlan(learner=changes.get("learner", learner)).terms, "learner_options": {}}
     if unknown := [name for name in changes if name not in known]:
         meant = did_you_mean(unknown[0], known)

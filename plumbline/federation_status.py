@@ -118,7 +118,7 @@ class FederationStatus:
         )
 
     def content(self) -> dict[str, Any]:
-        """All of it as JSON stores it."""
+        """Write all of it as JSON stores it."""
         return {**asdict(self), "own_plan": self.own_plan.terms}
 
 
@@ -127,7 +127,7 @@ def _job_of(message: active_pb2.JobStatus) -> JobStatus:
 
 
 def _given(message: Message) -> dict[str, Any]:
-    """The fields that a message has, by name; absent ones keep the default of who is made of them."""
+    """Take the fields that a message has, by name; absent ones keep the default of who is made of them."""
     return {field.name: value for field, value in message.ListFields()}
 
 
@@ -140,7 +140,7 @@ _UNITS = {"aligning": "id", "attacking": "attack"}
 
 
 def status_lines(status: FederationStatus) -> list[str]:
-    """What the federation is at and what it holds, a fact a line, fit for a terminal."""
+    """Say what the federation is at and what it holds, a fact a line, fit for a terminal."""
     lines = [_stage_line(status)]
     if status.aligned_rows:
         lines.append(f"{status.aligned_rows:,} records are aligned.")
@@ -155,7 +155,7 @@ def status_lines(status: FederationStatus) -> list[str]:
 
 
 def trouble_lines(status: FederationStatus) -> list[str]:
-    """What failed, what stands against a prediction, and what is unprotected, fit for a terminal."""
+    """Say what failed, what stands against a prediction, and what is unprotected, fit for a terminal."""
     failure = f"The last job: {status.failure}" if status.failure else ""
     # A model from before answers all the same.
     answered = status.stage == "failed" and not status.obstacle
@@ -206,7 +206,7 @@ def _party_line(party: PartyStatus, otherwise: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A duration in one unit: what is left is an estimate."""
+    """Write a duration in one unit: what is left is an estimate."""
     if seconds < 2 * _MINUTE:
         return counted(round(seconds), "second")
     return f"{seconds / _MINUTE:.0f} minutes" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} hours"
@@ -223,7 +223,7 @@ class StatusNews:
         self._told_at = -float("inf")
 
     def is_due(self, status: FederationStatus) -> bool:
-        """Whether there is something to tell: a change or, where only steps and their time move on, ten seconds."""
+        """Tell whether there is news: a change or, where only steps and their time move on, ten seconds."""
         still = _without_steps(status)
         has_waited = self._clock() - self._told_at >= _SECONDS_BETWEEN_STEPS
         is_due = still != self._still or (has_waited and status != self._last)
@@ -232,7 +232,7 @@ class StatusNews:
         return is_due
 
     def of(self, status: FederationStatus) -> list[str]:
-        """The lines of a status that weren't there when it was last due; none when it isn't."""
+        """Give the lines of a status that weren't there when it was last due; none when it isn't."""
         if not self.is_due(status):
             return []
         lines = [*status_lines(status), *trouble_lines(status)]

@@ -31,7 +31,7 @@ class RunProgress:
     """Told how far a run is; by itself it shows nothing, for who asked for quiet."""
 
     def stage(self, name: str, unit: str = "") -> None:
-        """A stage begins, whose work is counted in ``unit``."""
+        """Begin a stage, whose work is counted in ``unit``."""
 
     def at(self, done: int, planned: int, what: str = "") -> None:
         """``done`` of ``planned`` units of the stage are over; ``what`` is at work."""
@@ -82,7 +82,7 @@ class ProgressLines(RunProgress):
         self._last = -math.inf
 
     def stage(self, name: str, unit: str = "") -> None:
-        """A stage begins: that is a line of its own."""
+        """Begin a stage: that is a line of its own."""
         self._name, self._unit, self._note = name, unit, ""
         self._left = TimeLeft(self._clock, self._expected if unit == "attacks" else None)
         self._print(f"{name} ...")
@@ -115,7 +115,7 @@ class ProgressBar(RunProgress):
         self._task = self._added("starting")
 
     def stage(self, name: str, unit: str = "") -> None:
-        """A stage begins: the bar is empty again."""
+        """Begin a stage: the bar is empty again."""
         self._unit = unit
         self._left = TimeLeft(self._clock, self._expected if unit == "attacks" else None)
         self._progress.remove_task(self._task)
@@ -137,7 +137,7 @@ class ProgressBar(RunProgress):
 
 @contextmanager
 def shown_progress(console: Console, expected: Mapping[str, float] | None = None) -> Iterator[RunProgress]:
-    """Shows the progress of a run while inside, as a bar or in lines, as the console can.
+    """Show the progress of a run while inside, as a bar or in lines, as the console can.
 
     Args:
         console: a terminal, or a pipe or a log.

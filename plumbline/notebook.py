@@ -43,7 +43,7 @@ class NotebookFindings(Findings):
 
     @classmethod
     def of(cls, findings: Findings) -> NotebookFindings:
-        """The same findings."""
+        """Take the same findings."""
         return cls(**{one.name: getattr(findings, one.name) for one in fields(findings)})
 
     def to_frame(self, of: str = "columns") -> pd.DataFrame:
@@ -137,7 +137,7 @@ class NotebookFindings(Findings):
         return str(run.info.run_id)
 
     def __str__(self) -> str:
-        """The verdict and the most exposed columns, in ten lines at most."""
+        """Write the verdict and the most exposed columns, in ten lines at most."""
         answer, columns = self.answer, [f"{one.light}: {one.sentence}" for one in self.answer.columns]
         lines = [answer.sentences[0], *answer.sentences[1:3], *answer.labels[:2]]
         left = _MOST_LINES - len(lines) - 1
@@ -145,7 +145,7 @@ class NotebookFindings(Findings):
         return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:left], *more))
 
     def _repr_html_(self) -> str:
-        """The verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""
+        """Write the verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""
         return template("findings.html").render(
             answer=self.answer,
             columns=self.to_frame().head(_MOST_SHOWN).to_dict("records"),
@@ -154,7 +154,7 @@ class NotebookFindings(Findings):
         )
 
     def _facts(self, folder: RunFolder) -> dict[str, Any]:
-        """What the command wrote of the run, or what there is to say of one that it didn't start."""
+        """Read what the command wrote of the run, or say what there is of one that it didn't start."""
         try:
             facts: dict[str, Any] = json.loads((folder.path.parent / "config.json").read_text())
         except (OSError, ValueError):
@@ -190,7 +190,7 @@ def _columns(findings: Findings) -> _Rows:
 
 
 def _levels(findings: Findings) -> _Rows:
-    """One row per column and level; shares are NaN where no attack of the level ran."""
+    """Make one row per column and level; shares are NaN where no attack of the level ran."""
     for one in findings.answer.columns:
         for verdict, known in zip(one.levels, one.known, strict=True):
             told = float("nan") if known.error is None else 1 - known.error

@@ -15,7 +15,7 @@ _MOST_LETTERS = 60
 
 
 def named(frame: pd.DataFrame) -> str:
-    """What a person calls a frame, fit for a file's name: ``frame.attrs["name"]``; empty where it has none."""
+    """Name a frame as a person does, fit for a file's name: ``frame.attrs["name"]``; empty where it has none."""
     return re.sub(r"[^\w -]", "_", str(frame.attrs.get("name", "")))[:_MOST_LETTERS]
 
 
@@ -52,7 +52,7 @@ def check_tables(settings: Mapping[str, Settings]) -> None:
 
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns of objects of several types as text: a file has one type per column."""
+    """Write a frame's columns of objects of several types as text: a file has one type per column."""
     mixed = [
         name
         for name in frame.columns

@@ -57,15 +57,15 @@ class LocalProcesses:
         return any(settings.transport == "insecure" for settings in self.settings.values())
 
     def state(self, name: str) -> Path:
-        """The folder of one party's state."""
+        """Find the folder of one party's state."""
         return (self.settings[name].state_dir or self.folder / "state") / name
 
     def log(self, name: str) -> Path:
-        """The file of one party's log."""
+        """Find the file of one party's log."""
         return (self.logs or self.folder) / f"{name}.log"
 
     def logs_of_errors(self) -> dict[str, Path]:
-        """The logs that hold an unexpected error, by the party's name."""
+        """Find the logs that hold an unexpected error, by the party's name."""
         logs = {name: self.log(name) for name in self._running}
         return {name: log for name, log in logs.items() if UNEXPECTED in log.read_text(errors="replace")}
 
@@ -100,26 +100,26 @@ class LocalProcesses:
             )
 
     def fair_share(self) -> int:
-        """The cores of this machine for each of the parties that encrypt, all at the same time; at least 1."""
+        """Share the cores of this machine among the parties that encrypt, all at the same time; at least 1."""
         busy = sum(role_of(name) is not Role.COORDINATOR for name in self.settings)
         return max(1, available_cores() // max(1, busy))
 
     def peers_of(self, name: str) -> Mapping[str, str]:
-        """Where one party finds the others, and itself: HOST:PORT by name."""
+        """Tell where one party finds the others, and itself: HOST:PORT by name."""
         return self.addresses
 
     def check(self) -> None:
-        """Raises ProcessFailed when a process has ended."""
+        """Raise ProcessFailed when a process has ended."""
         for name, process in self._running.items():
             if process.poll() is not None:
                 raise ProcessFailed(f"{name} ended with status {process.returncode}:\n{self.last_words(name)}")
 
     def last_words(self, name: str, lines: int = 8) -> str:
-        """The last lines of a party's log."""
+        """Read the last lines of a party's log."""
         return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-lines:])
 
     def process(self, name: str) -> subprocess.Popen[bytes]:
-        """One party's process, once it is started."""
+        """Find one party's process, once it is started."""
         return self._running[name]
 
     def stop(self) -> None:

@@ -100,7 +100,7 @@ class Recipe:
         return loaded
 
     def _mounted(self, common: Settings, loaded: Sequence[Defence]) -> dict[str, AttackOptions]:
-        """The attacks to mount, in their order, with their options."""
+        """List the attacks to mount, in their order, with their options."""
         mounted = {name: common.attack_options.get(name, {}) for name in common.attacks}
         if not self.levels:
             return mounted
@@ -116,14 +116,14 @@ class Recipe:
         return mounted
 
     def _adversaries_of(self, attack: str) -> tuple[str, ...]:
-        """The roles that mount an attack."""
+        """List the roles that mount an attack."""
         side = attack_plugins.spec_of(attack).adversary
         if side != "either":
             return (side,)
         return (Role.ACTIVE, Role.PASSIVE) if self.adversary == BOTH else (self.adversary,)
 
     def _attacks_of(self, name: str, mounted: Mapping[str, AttackOptions]) -> dict[str, Any]:
-        """The attacks that this party mounts, and their options."""
+        """List the attacks that this party mounts, and their options."""
         own = [attack for attack in mounted if role_of(name) in self._adversaries_of(attack)]
         return {"attacks": tuple(own), "attack_options": {one: mounted[one] for one in own if mounted[one]}}
 
@@ -204,7 +204,7 @@ def changed(name: str, settings: Settings, **changes: Any) -> Settings:
 
 
 def _defences_of(name: str, loaded: tuple[Defence, ...], common: Settings) -> dict[str, Any]:
-    """The defences that sit with this service, in the order given, and their options."""
+    """List the defences that sit with this service, in the order given, and their options."""
     applied = [defence.name for defence in loaded if role_of(name) in defence.spec.sits]
     options = {one: common.defence_options[one] for one in applied if one in common.defence_options}
     return {"defences": tuple(applied), "defence_options": options}

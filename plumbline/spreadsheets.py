@@ -15,7 +15,7 @@ _SEPARATOR = re.compile(r"[;\t]")
 
 
 def inert(cell: object) -> object:
-    """A cell that no spreadsheet calculates: text that would begin a formula has a quote before it, numbers none."""
+    """Make a cell that no spreadsheet calculates: text that would begin a formula gets a quote before it."""
     if not isinstance(cell, str) or not _FORMULA.match(cell) or _NUMBER.fullmatch(cell):
         return cell
     return f"'{cell}"

@@ -8,7 +8,7 @@ from vfl.crypto.ciphers import Paillier
 
 
 def check_role(settings: Settings, role: Role) -> None:
-    """Raises SettingsError for settings that don't fit the role."""
+    """Raise SettingsError for settings that don't fit the role."""
     {Role.COORDINATOR: _check_coordinator, Role.ACTIVE: _check_active, Role.PASSIVE: _check_passive}[role](settings)
 
 

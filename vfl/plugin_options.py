@@ -29,17 +29,17 @@ class PluginOption:
 
 
 def described(default: Any, description: str, holds: Callable[[Any], bool] | None = None, expected: str = "") -> Any:
-    """A field with its default, what it means, and which values can work, as a test and in words."""
+    """Describe a field: its default, what it means, and which values can work, as a test and in words."""
     return field(default=default, metadata={"description": description, "holds": holds, "expected": expected})
 
 
 def from_to(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
-    """Which whole numbers can work, as a test and in words."""
+    """Say which whole numbers can work, as a test and in words."""
     return lambda value: least <= value <= most, f"from {least} to {most}"
 
 
 def expected_of(one: Field[Any], value: Any) -> str:
-    """Which values of a described field can work, in words. Empty when this one can."""
+    """Say which values of a described field can work, in words. Empty when this one can."""
     facts = one.metadata
     return "" if facts["holds"] is None or facts["holds"](value) else str(facts["expected"])
 
@@ -67,7 +67,7 @@ def options_of(chosen: Any) -> tuple[PluginOption, ...]:
 
 
 def first_line(chosen: Any) -> str:
-    """The first line of a class's own docstring; empty without one. A dataclass's made-up one doesn't count."""
+    """Read the first line of a class's own docstring; empty without one. A dataclass's made-up one doesn't count."""
     text = inspect.cleandoc(vars(chosen).get("__doc__") or "")
     made_up = text.startswith(f"{getattr(chosen, '__name__', '')}(")
     return "" if made_up else text.partition("\n")[0]

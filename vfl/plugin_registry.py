@@ -161,7 +161,7 @@ def _origins(points: tuple[EntryPoint, ...]) -> str:
 
 
 def _problem(points: tuple[EntryPoint, ...]) -> str:
-    """Why other packages' plugin of one name can't be imported; empty where it can."""
+    """Say why other packages' plugin of one name can't be imported; empty where it can."""
     from vfl.plugin_trial import problem_of  # where there are any: it starts processes
 
     return "both bring one of this name" if len(points) > 1 else problem_of(points[0])

@@ -71,7 +71,7 @@ def _is_untried(point: EntryPoint) -> bool:
 
 
 def _tried_in_child(points: Sequence[EntryPoint], seconds: float) -> tuple[list[str], str]:
-    """What is wrong with each plugin, up to the one that ended the child, and how that one did it."""
+    """Say what is wrong with each plugin, up to the one that ended the child, and how that one did it."""
     asked = {
         "path": [place for place in sys.path if isinstance(place, str)],
         "arguments": sys.argv,

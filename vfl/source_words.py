@@ -15,7 +15,7 @@ _IN_URL = re.compile(r"(://[^:/@]*:)[^@]*@"), re.compile(rf"(?i)([?&][^=&]*{_NAM
 
 
 def without_password(source: str) -> str:
-    """The address for people: user and host stay; the password and the query, which may hold one too, do not.
+    """Write an address for people: user and host stay; the password and the query, which may hold one too, do not.
 
     Of what is no URL and no file, most likely a URL without its scheme, whatever may be a password is left out.
     """
@@ -36,7 +36,7 @@ def without_password(source: str) -> str:
 
 
 def recorded(source: str) -> str:
-    """The address as a run keeps it: complete, but for every password in it."""
+    """Write the address as a run keeps it: complete, but for every password in it."""
     if "://" not in source:
         return source
     in_front, in_query = _IN_URL

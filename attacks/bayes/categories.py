@@ -111,15 +111,15 @@ class Category:
         return mean
 
     def of(self, n: int) -> FloatArray:
-        """The frequencies of each of n records, (n, k)."""
+        """Predict the frequencies of each of n records, (n, k)."""
         return np.broadcast_to(self.frequencies, (n, len(self.values)))
 
     def restricted_to(self, records: IntArray) -> "Category":
-        """The category of some of the records."""
+        """Take the category of some of the records."""
         return self if self.frequencies.ndim == 1 else replace(self, frequencies=self.frequencies[records])
 
     def indicators(self, rows: FloatArray) -> FloatArray:
-        """Which row of values each record (t, d) is nearest to, as (t, k) zeros and ones."""
+        """Tell which row of values each record (t, d) is nearest to, as (t, k) zeros and ones."""
         distances = ((rows[:, self.columns][:, None] - self.values) ** 2).sum(axis=2)
         indicators: FloatArray = np.eye(len(self.values))[distances.argmin(axis=1)]
         return indicators

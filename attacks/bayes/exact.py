@@ -63,7 +63,7 @@ class Conditioning:
         return found
 
     def _steps(self, mean: FloatArray, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Steps outside the covariance's range, (n, d), and informed coordinates of z within it, (n, q)."""
+        """Find steps outside the covariance's range, (n, d), and informed coordinates of z within it, (n, q)."""
         asked = sides - mean @ self.matrix.T
         steps = asked @ self.outside.T
         return steps, (asked - steps @ self.matrix.T) @ self.gain.T
@@ -96,7 +96,7 @@ def square_root(covariance: FloatArray) -> FloatArray:
 
 
 def _pseudoinverse(matrix: FloatArray, smallest: float) -> FloatArray:
-    """The pseudoinverse over singular values above ``smallest``."""
+    """Invert over singular values above ``smallest`` (pseudoinverse)."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     kept = values > smallest
     inverse: FloatArray = (right[kept].T / values[kept]) @ left[:, kept].T

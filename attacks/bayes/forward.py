@@ -43,7 +43,7 @@ class Forward:
         return values
 
     def jacobian(self, logits: FloatArray) -> FloatArray:
-        """Derivatives of log scores by logits, (m, k, k), at (m, k) logits, by central differences; rounding aside."""
+        """Differentiate log scores by logits, (m, k, k), at (m, k) logits, by central differences; rounding aside."""
         smooth = Forward(tuple(stage for stage in self.stages if stage.is_smooth), self.gram)
         step = 1e-5
         columns = [

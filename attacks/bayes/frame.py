@@ -52,7 +52,7 @@ class Frame:
         return self.known[rows] + self.network.partial_scores(self.centre[rows] + coordinates @ self.informed.T)
 
     def slopes(self, coordinates: FloatArray, rows: IntArray) -> FloatArray:
-        """Derivatives of logits by a: (m, k, r)."""
+        """Differentiate logits by a: (m, k, r)."""
         if self.effect is not None:
             return np.broadcast_to(self.effect, (len(rows), *self.effect.shape))
         step = 1e-5
@@ -91,7 +91,7 @@ def frame_of(prior: GaussianPrior, observation: Observation) -> Frame:
 
 
 def square_root(covariance: FloatArray) -> FloatArray:
-    """The symmetric R with R R = covariance, its eigenvalues raised to a least variance where they are smaller."""
+    """Find the symmetric R with R R = covariance, its eigenvalues raised to a least variance where they are smaller."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     root: FloatArray = (vectors * np.sqrt(np.maximum(values, _LEAST_VARIANCE))) @ vectors.T
     return root

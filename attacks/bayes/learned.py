@@ -107,7 +107,7 @@ class LearnedRegression:
         return self._found(view, sees_scores=True)
 
     def without_scores(self, view: PredictionView) -> FloatArray:
-        """What the same models learn of own columns and labels alone: (n, d) in [0, 1]. Raises ViewError."""
+        """Learn with the same models of own columns and labels alone: (n, d) in [0, 1]. Raises ViewError."""
         return self.guess(view).estimate
 
     def guess(self, view: PredictionView) -> Reconstruction:
@@ -153,7 +153,7 @@ def _scores_seen(view: PredictionView, known: AuxiliaryRows) -> list[tuple[Float
 
 
 def _differences(logits: FloatArray) -> FloatArray:
-    """Of the (n, k) columns each but the first, less the first: (n, k - 1)."""
+    """Subtract the first of the (n, k) columns from the others: (n, k - 1)."""
     differences: FloatArray = logits[:, 1:] - logits[:, :1]
     return differences
 
@@ -172,7 +172,7 @@ def _learner(package: str, name: str, options: Mapping[str, Any], seed: int) -> 
 
 
 def _likeliest(category: Category, rows: FloatArray, known: FloatArray, asked: FloatArray, seed: int) -> FloatArray:
-    """The likeliest of a category's values for each of the asked (n, p) records: (n, columns of it)."""
+    """Find the likeliest of a category's values for each of the asked (n, p) records: (n, columns of it)."""
     trees = import_module("sklearn.ensemble").ExtraTreesClassifier
     present, classes = np.unique(category.indicators(rows).argmax(axis=1), return_inverse=True)
     votes = sum(
@@ -211,7 +211,7 @@ def _stacked(
 
 
 def _leading(centred: FloatArray) -> FloatArray:
-    """The directions of (t, c) targets that are learned: all, or the leading principal ones, (c, r)."""
+    """Find the directions of (t, c) targets that are learned: all, or the leading principal ones, (c, r)."""
     if centred.shape[1] <= _MOST_TARGETS:
         return np.eye(centred.shape[1])
     right: FloatArray = np.linalg.svd(centred, full_matrices=False)[2]

@@ -28,7 +28,7 @@ class LogitEstimate:
     variance: FloatArray
 
     def covariance(self) -> FloatArray:
-        """Of errors of the differences of consecutive classes: (n, k - 1, k - 1)."""
+        """Estimate the covariance of errors of the differences of consecutive classes: (n, k - 1, k - 1)."""
         differences = np.diff(np.eye(self.variance.shape[1]), axis=0)
         covariance: FloatArray = (differences * self.variance[:, None, :]) @ differences.T
         return covariance

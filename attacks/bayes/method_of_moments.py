@@ -88,7 +88,7 @@ class MethodOfMoments:
         return self._predicted(view, shares, _covariance(shares))
 
     def without_scores(self, view: PredictionView) -> FloatArray:
-        """The same with each record's logits replaced by any other's: what own columns tell alone, (n, d).
+        """Replace each record's logits by any other's: what own columns tell alone, (n, d).
 
         Raises ViewError as ``reconstruct`` does.
         """
@@ -125,7 +125,7 @@ def _shares(attack: MethodOfMoments, view: PredictionView) -> tuple[FloatArray, 
 
 
 def _covariance(values: FloatArray) -> FloatArray:
-    """Of (n, m) values, (m, m); zeros of fewer than two."""
+    """Compute the covariance of (n, m) values, (m, m); zeros of fewer than two."""
     if len(values) < 2:
         return np.zeros((values.shape[1], values.shape[1]))
     covariance: FloatArray = np.atleast_2d(np.cov(values.T))
@@ -133,7 +133,7 @@ def _covariance(values: FloatArray) -> FloatArray:
 
 
 def _moved(shares: FloatArray, covered: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """How far (n, k - 1) shares of covariance ``covered`` move columns of this mean (d,) and covariance: (n, d)."""
+    """Tell how far (n, k - 1) shares of covariance ``covered`` move columns of a mean (d,) and covariance: (n, d)."""
     centre, length = shares.mean(axis=0), float(mean @ mean)
     # What only rounding moves tells nothing.
     flat = max(_FLAT, EXACT_VARIANCE / max(float(covered.trace()), EXACT_VARIANCE))

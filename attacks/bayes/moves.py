@@ -42,7 +42,7 @@ class Walkers:
     scale: FloatArray
 
     def some(self, which: IntArray) -> "Walkers":
-        """Copies of some of them."""
+        """Copy some of them."""
         return Walkers(
             self.rows[which], self.informed[which], self.uninformed[which], self.slack[which], self.scale[which]
         )
@@ -68,17 +68,17 @@ class Target:
         return density + self.observation.likelihood.log_density(self.log_scores(informed, rows), rows, slack)
 
     def log_scores(self, informed: FloatArray, rows: IntArray) -> FloatArray:
-        """What comes into the stage that can't be undone, (m, k)."""
+        """Compute what comes into the stage that can't be undone, (m, k)."""
         return self.observation.forward.log_scores(self.frame.logits(informed, rows))
 
     def distance(self, informed: FloatArray, rows: IntArray) -> FloatArray:
-        """How far from where the delivered rows are possible: (m,)."""
+        """Measure how far it is from where the delivered rows are possible: (m,)."""
         if isinstance(self.observation.likelihood, ExactLogits):
             return np.zeros(len(rows))
         return self.observation.likelihood.distance(self.log_scores(informed, rows), rows)
 
     def scale(self, informed: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """A root of the posterior covariance of a, were the likelihood the Gaussian of the same width: (m, r, r)."""
+        """Find a root of the posterior covariance of a, were the likelihood Gaussian and as wide: (m, r, r)."""
         r = informed.shape[1]
         if isinstance(self.observation.likelihood, ExactLogits):
             return np.zeros((len(rows), r, r))
@@ -118,13 +118,13 @@ def slice_moves(
 
 
 def _reach(walkers: Walkers, frame: Frame, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How far the box lets a record go along a direction of a, backwards and forwards: both (m,)."""
+    """Tell how far the box lets a record go along a direction of a, backwards and forwards: both (m,)."""
     points = frame.points(walkers.informed, walkers.uninformed, walkers.rows)
     return interval(points.T, (direction @ frame.informed.T).T[: frame.features])
 
 
 def interval(points: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The t with 0 <= points + t steps <= 1 for (d, m) points and (d, m) or (d, 1) steps; 0 is always among them."""
+    """Find the t with 0 <= points + t steps <= 1 for (d, m) points and (d, m) or (d, 1) steps; 0 is one of them."""
     inverse = 1.0 / np.where(np.abs(steps) < _STILL, _STILL, steps)
     zero = -points * inverse
     low, high = (zero + np.minimum(inverse, 0.0)).max(axis=0), (zero + np.maximum(inverse, 0.0)).min(axis=0)
@@ -137,7 +137,7 @@ def _slice(
     generator: np.random.Generator,
     line: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """A line has directions (m, r) and the first bracket's ends, (m,) each, with 0 between them."""
+    """Slice along a line with directions (m, r) and the first bracket's ends, (m,) each, with 0 between them."""
     direction, left, right = line
     m = len(direction)
     level = target.log_density(walkers.informed, walkers.rows, walkers.slack) - generator.exponential(size=m)
@@ -172,7 +172,7 @@ def box_moves(walkers: Walkers, frame: Frame, generator: np.random.Generator) ->
 
 
 def truncated_normal(low: FloatArray, high: FloatArray, uniform: FloatArray) -> FloatArray:
-    """Standard normal numbers cut to [low, high], by inversion from the tail that resolves them."""
+    """Draw standard normal numbers cut to [low, high], by inversion from the tail that resolves them."""
     turned = low > 0
     below, above = np.where(turned, -high, low), np.where(turned, -low, high)
     start, end = ndtr(below), ndtr(above)

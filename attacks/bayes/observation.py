@@ -57,14 +57,14 @@ class Observation:
         return isinstance(self.likelihood, ExactLogits) and isinstance(self.model, np.ndarray) and self.error is None
 
     def linear_equations(self) -> tuple[FloatArray, FloatArray]:
-        """A, (k-1, d), and b, (n, k-1), of A x = b (Rassouli eq. 3-6), where ``is_linear``."""
+        """Find A, (k-1, d), and b, (n, k-1), of A x = b (Rassouli eq. 3-6), where ``is_linear``."""
         assert isinstance(self.likelihood, ExactLogits)  # noqa: S101 - for the type checker
         assert isinstance(self.model, np.ndarray)  # noqa: S101 - as above
         return equations(self.model), np.diff(self.likelihood.logits - self.known, axis=1)
 
 
 def nothing_observed(n: int, d: int) -> Observation:
-    """What is left where no score is seen: a model of which nothing is told."""
+    """Leave what there is where no score is seen: a model of which nothing is told."""
     return Observation(np.zeros((n, 2)), np.zeros((2, d)), ExactLogits(np.zeros((n, 2))))
 
 
@@ -133,7 +133,7 @@ def _read(
 
 
 def _shares(view: PredictionView) -> tuple[FloatArray, FloatArray | DenseNetwork]:
-    """The known part of the logits, and the passive model."""
+    """Find the known part of the logits, and the passive model."""
     shift = 0.0 if view.own_shift is None else view.own_shift
     if view.network is not None:
         own, passive = view.network.active.partial_scores(view.features_active), view.network.passive

@@ -103,7 +103,7 @@ def _regressed(
 def _with_class_rows(
     view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows, estimate: LogitEstimate, bias: FloatArray | None
 ) -> tuple[PredictionView, FloatArray]:
-    """A view with class rows that fit the records, the first one 0, and the covariance of logits' errors, (k, k).
+    """Make a view with class rows that fit the records, the first one 0, and the covariance of logits' errors, (k, k).
 
     Where no bias is given it is a column of ones' weight; else that column is 0.
     """
@@ -133,7 +133,7 @@ def _summed(differences: FloatArray) -> FloatArray:
 
 
 def _weighted_fit(design: FloatArray, side: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A slope and its covariance by weighted least squares, with a weak ridge on all but the last column.
+    """Fit a slope and its covariance by weighted least squares, with a weak ridge on all but the last column.
 
     The ridge's width is what the sides themselves suggest; it decides where there are fewer records than columns.
     """
@@ -153,7 +153,7 @@ def _weighted_fit(design: FloatArray, side: FloatArray, variance: FloatArray) ->
 
 
 def _second_moment(columns: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Of (n, p) columns, the first d of which have a covariance besides: (p, p)."""
+    """Compute the second moment of (n, p) columns, the first d of which have a covariance besides: (p, p)."""
     moment: FloatArray = columns.T @ columns / len(columns)
     moment[: len(covariance), : len(covariance)] += covariance
     return moment
@@ -163,7 +163,7 @@ def _second_moment(columns: FloatArray, covariance: FloatArray) -> FloatArray:
 
 
 def _likeliest(view: PredictionView, prior: GaussianPrior) -> ModelParameters:
-    """What was disclosed, its negative where that is worth a try, or nothing."""
+    """Choose what was disclosed, its negative where that is worth a try, or nothing."""
     if view.scores is None:
         raise ViewError("posterior needs scores, which this view lacks: run predictions first.")
     weights = np.asarray(view.weights_passive)
@@ -199,7 +199,7 @@ def _evidence(view: PredictionView, prior: GaussianPrior, estimate: LogitEstimat
 
 
 def _unrelated(view: PredictionView, prior: GaussianPrior, estimate: LogitEstimate) -> float:
-    """The same where H is any rotation: sides about their own mean, as wide as W W^T and the features' spread say."""
+    """Take H for any rotation: sides about their own mean, as wide as W W^T and the features' spread say."""
     sides, precision = _sides(view, estimate), 1.0 / (estimate.variance[:, 1:] + estimate.variance[:, :-1])
     matrix = np.diff(np.asarray(view.weights_passive), axis=0)
     spread = prior.covariance.trace() + prior.mean.var(axis=0).sum()
@@ -210,7 +210,7 @@ def _unrelated(view: PredictionView, prior: GaussianPrior, estimate: LogitEstima
 
 
 def _log_likelihood(deviations: FloatArray, covariance: FloatArray, estimate: LogitEstimate) -> float:
-    """Of Gaussian rows with a covariance and the errors of estimated logits besides."""
+    """Compute the log likelihood of Gaussian rows with a covariance and the errors of estimated logits besides."""
     floor = 1e-9 * max(float(covariance.trace()), 1e-9) * np.eye(len(covariance))
     root = np.linalg.cholesky(covariance + floor + estimate.covariance())
     whitened = np.linalg.solve(root, deviations[:, :, None])[:, :, 0]

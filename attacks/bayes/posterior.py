@@ -148,7 +148,7 @@ class BayesianAdversary:
         return self.reconstruct_with_notes(view).estimate
 
     def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
-        """The estimate of ``reconstruct``, with intervals, and notes on what was known beforehand."""
+        """Estimate as ``reconstruct`` does, with intervals, and notes on what was known beforehand."""
         belief, left_out = learned(view, self.records) if self.prior == "imputation" else (self._belief(view), ())
         sessions = self._sessions(view)
         parameters = [
@@ -165,13 +165,13 @@ class BayesianAdversary:
         return Reconstruction(mean, (self._knew(view), *notes, *how), low, high, densest)
 
     def without_scores(self, view: PredictionView) -> FloatArray:
-        """The mean of the prior, (n, d): what it would estimate without a score. Raises ViewError."""
+        """Take the mean of the prior, (n, d): what it would estimate without a score. Raises ViewError."""
         belief = self._belief(view)
         mean = self._alone(belief).mean
         return np.clip(mean, 0.0, 1.0) if self.box else mean
 
     def _alone(self, belief: Belief) -> Posterior:
-        """The prior itself, cut to the box as the posterior is, so that the box's part isn't credited to scores."""
+        """Cut the prior itself to the box as the posterior is, so that the box's part isn't credited to scores."""
         n, d = belief.gaussian.mean.shape
         if belief.categories or not self._is_boxed(belief):
             return condition(belief.gaussian, np.zeros((0, d)), np.zeros((n, 0)))
@@ -184,7 +184,7 @@ class BayesianAdversary:
         return from_records(view, self.records) if self.prior == "imputation" else _PRIORS[self.prior](view)
 
     def _own_records(self, view: PredictionView) -> AuxiliaryRows | None:
-        """The complete records that its level of knowledge has."""
+        """Find the complete records that its level of knowledge has."""
         known = view.auxiliary
         if self.level != "records" or known is None:
             return None
@@ -193,11 +193,11 @@ class BayesianAdversary:
         return AuxiliaryRows(own, passive, known.scores[: self.records], labels)
 
     def _sessions(self, view: PredictionView) -> tuple[PredictionView, ...]:
-        """The sessions whose answers it reads: one."""
+        """List the sessions whose answers it reads: one."""
         return (view,)
 
     def _found(self, belief: Belief, parameters: Sequence[ModelParameters]) -> tuple[Posterior, tuple[str, ...]]:
-        """The posterior, and notes on how it was found."""
+        """Find the posterior, with notes on how it was found."""
         seen = [(one.view, one.error) for one in parameters if one.view is not None]
         if not seen:
             return self._alone(belief), ()
@@ -226,7 +226,7 @@ class BayesianAdversary:
         parameters: Sequence[ModelParameters],
         left_out: Sequence[LeftOut],
     ) -> Posterior:
-        """The posterior, moved back to the prior as far as that would have been better with records that are known."""
+        """Move the posterior back to the prior as far as that would have been better with records that are known."""
         seen = [one for one in parameters if one.view is not None]
         if not left_out or not seen or any(one.view is None or one.view.auxiliary is None for one in seen):
             return found
@@ -245,7 +245,7 @@ class BayesianAdversary:
 
 
 def _of_known(parameters: ModelParameters, rows: IntArray) -> ModelParameters:
-    """What parameters tell of some of the complete records, which were answered as the attacked ones were."""
+    """Find what parameters tell of some of the complete records, which were answered as the attacked ones were."""
     view = parameters.view
     assert view is not None  # noqa: S101 - for the type checker
     assert view.auxiliary is not None  # noqa: S101 - as above
@@ -298,13 +298,13 @@ def _contradictions(count: int, n: int) -> tuple[str, ...]:
 
 
 def _of(belief: Belief, records: IntArray) -> Belief:
-    """The belief about some of the records."""
+    """Take the belief about some of the records."""
     prior = GaussianPrior(belief.gaussian.mean[records], belief.gaussian.covariance)
     return Belief(prior, tuple(category.restricted_to(records) for category in belief.categories))
 
 
 def _conditioned(belief: Belief, matrix: FloatArray, sides: FloatArray) -> tuple[Posterior, BoolArray, bool]:
-    """The posterior, which records contradict the prior (n,), and whether all combinations of values were summed."""
+    """Find the posterior, the records that contradict the prior (n,), and whether all combinations were summed."""
     if belief.categories:
         found = condition_on_supports(belief, matrix, sides)
         return found.posterior, ~found.explained, found.complete

@@ -106,7 +106,7 @@ def _moments(view: PredictionView, prior: str) -> PassiveMoments:
 
 
 def check_moments(moments: PassiveMoments, d: int) -> None:
-    """Raises ViewError unless the moments are of d columns."""
+    """Raise ViewError unless the moments are of d columns."""
     fits = moments.mean.shape == moments.variance.shape == (d,)
     fits &= len(moments.supports) in (0, d) and len(moments.frequencies) == len(moments.supports)
     fits &= all(group.min(initial=0) >= 0 and group.max(initial=0) < d for group in moments.groups)

@@ -69,7 +69,7 @@ def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, t
 def _left_out(
     passive: FloatArray, residuals: FloatArray, foretold: Sequence[Category], moments: PassiveMoments | None
 ) -> Iterator[LeftOut]:
-    """Of (t, d) records the first ones, a fold at a time; nothing where there are too few."""
+    """Leave out the first of (t, d) records, a fold at a time; nothing where there are too few."""
     t = len(passive)
     folds = np.arange(t) % _FOLDS
     for fold in range(_FOLDS if t >= _LEAST_FORETOLD else 0):
@@ -89,7 +89,7 @@ _PUBLISHED = 100.0
 
 
 def _covariance(residuals: FloatArray, moments: PassiveMoments | None) -> FloatArray:
-    """The covariance of errors (t, d) on records left out, and of what is published of all: (d, d)."""
+    """Estimate the covariance of errors (t, d) on records left out, and of what is published of all: (d, d)."""
     own, published = _of_errors(residuals), None if moments is None else moments.covariance
     if published is None:
         return own
@@ -113,7 +113,7 @@ def _of_errors(residuals: FloatArray) -> FloatArray:
 
 
 def checked_records(view: PredictionView, records: int | None) -> AuxiliaryRows:
-    """The first of the view's auxiliary records; raises ViewError where there are none, or they don't fit it."""
+    """Take the first of the view's auxiliary records; raises ViewError where there are none, or they don't fit it."""
     known = view.auxiliary
     if known is None or not len(known.features_active):
         raise ViewError("What records tell needs auxiliary records, and this view has none: give complete ones.")
@@ -132,7 +132,7 @@ def checked_records(view: PredictionView, records: int | None) -> AuxiliaryRows:
 
 
 def one_hot_labels(known: IntArray | None, asked: IntArray | None) -> tuple[FloatArray, FloatArray] | None:
-    """Labels of known and of asked records, one-hot; None where either isn't known."""
+    """Encode labels of known and of asked records, one-hot; None where either isn't known."""
     if known is None or asked is None:
         return None
     classes = np.unique(known)
@@ -270,7 +270,7 @@ def _ridge(
 
 
 def _centred(known: FloatArray, asked: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both less the known records' mean, and scaled so that these have a total variance of 1 where they vary."""
+    """Subtract the known records' mean from both, and scale these to a total variance of 1 where they vary."""
     mean = known.mean(axis=0)
     scale = np.sqrt(((known - mean) ** 2).sum() / len(known))
     scale = scale if scale > 1e-12 else 1.0
@@ -280,7 +280,7 @@ def _centred(known: FloatArray, asked: FloatArray) -> tuple[FloatArray, FloatArr
 def _sights(
     known: FloatArray, labels: tuple[FloatArray, FloatArray] | None
 ) -> list[tuple[_Sight, tuple[FloatArray, FloatArray] | None]]:
-    """The ways of seeing the known columns, without labels and with them."""
+    """List the ways of seeing the known columns, without labels and with them."""
     sights: list[_Sight] = [lambda columns: columns]
     landmarks = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _LANDMARKS)).astype(np.int64))]
     distances = cdist(landmarks, landmarks, "sqeuclidean")
@@ -299,7 +299,7 @@ def _through_kernel(landmarks: FloatArray, distances: FloatArray, width: float) 
 
 
 def check_records(attack: str, records: int | None) -> None:
-    """Raises ValueError unless an option ``records`` is a positive number, or None for all."""
+    """Raise ValueError unless an option ``records`` is a positive number, or None for all."""
     if records is not None and records < 1:
         raise ValueError(f"{attack} can't learn from records={records}: take 1 or more, or none for all there are.")
 

@@ -70,7 +70,7 @@ def sample_on_supports(
 
 
 def _is_enumerable(belief: Belief, observation: Observation) -> bool:
-    """Whether all columns take few values, in few combinations, so that each has its likelihood."""
+    """Tell whether all columns take few values, in few combinations, so that each has its likelihood."""
     columns = sum(len(category.columns) for category in belief.categories)
     few = columns == belief.gaussian.mean.shape[1] and combinations(belief.categories) <= MOST_COMBINATIONS
     return few and observation.error is None and not isinstance(observation.likelihood, ExactLogits)
@@ -135,7 +135,7 @@ def _conditioned(belief: Belief, frame: Frame, draws: FloatArray, rows: IntArray
 
 
 def _pooled(found: SupportPosterior, draws: int, d: int) -> dict[str, FloatArray]:
-    """The mixture over draws of t m posteriors, of d columns: its mean, spread and an interval that is wide enough."""
+    """Mix t m posteriors over draws, of d columns: their mean, spread and an interval that is wide enough."""
     weights = softmax(np.maximum(found.evidence, np.log(UNTOLD)).reshape(draws, -1), axis=0)[:, :, None]
     mean, low, high, spread = (
         getattr(found.posterior, name)[:, :d].reshape(draws, -1, d) for name in ("mean", "low", "high", "spread")
@@ -151,7 +151,7 @@ def _pooled(found: SupportPosterior, draws: int, d: int) -> dict[str, FloatArray
 
 
 def _quantile(values: FloatArray, weights: FloatArray, level: float) -> FloatArray:
-    """A quantile over the first axis of (t, m, d) values with weights (t, m, 1)."""
+    """Find a quantile over the first axis of (t, m, d) values with weights (t, m, 1)."""
     order = values.argsort(axis=0)
     below = np.cumsum(np.take_along_axis(np.broadcast_to(weights, values.shape), order, axis=0), axis=0)
     place = (below < level).sum(axis=0, keepdims=True).clip(max=len(values) - 1)

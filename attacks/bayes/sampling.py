@@ -79,7 +79,7 @@ def sampled_posterior(
 
 
 def box_agrees(prior: GaussianPrior) -> bool:
-    """Whether a prior that is cut to the box still has about the means that were believed.
+    """Tell whether a prior that is cut to the box still has about the means that were believed.
 
     Where columns are skewed, with most values near 0, it hasn't: what cutting moves them by is more than scores tell.
     """
@@ -91,7 +91,7 @@ def box_agrees(prior: GaussianPrior) -> bool:
 
 
 def _groups(n: int, seed: int) -> Iterator[tuple[IntArray, np.random.Generator]]:
-    """Records that walk together, and what draws their walks."""
+    """Group records that walk together, with what draws their walks."""
     seeds = np.random.SeedSequence(seed).spawn(-(-n // _GROUP))
     for start, each in zip(range(0, n, _GROUP), seeds, strict=True):
         yield np.arange(start, min(start + _GROUP, n)), np.random.default_rng(each)
@@ -203,7 +203,7 @@ def _summary(kept: FloatArray, frame: Frame, generator: np.random.Generator, *, 
 
 
 def densest_places(draws: FloatArray) -> FloatArray:
-    """The mean of the draws (t, n, d) in the narrowest interval that holds a quarter of a cell's, (n, d)."""
+    """Average the draws (t, n, d) in the narrowest interval that holds a quarter of a cell's, (n, d)."""
     ordered = np.sort(draws, axis=0)
     held = max(1, len(draws) // 4)
     start = (ordered[held - 1 :] - ordered[: len(draws) - held + 1]).argmin(axis=0)
@@ -220,7 +220,7 @@ def _levels(effective: float) -> tuple[float, float]:
 
 
 def effective_samples(draws: FloatArray) -> FloatArray:
-    """How many independent draws (t, n, d) consecutive ones are worth, for the mean of each cell: (n, d).
+    """Count the independent draws (t, n, d) that consecutive ones are worth, for the mean of each cell: (n, d).
 
     Sums autocorrelations over lags until pairs of neighbouring ones turn negative (Geyer 1992).
     """
@@ -268,7 +268,7 @@ def _started(target: Target, rows: IntArray, *, box: bool) -> tuple[Walkers, Boo
 
 
 def _guessed(frame: Frame, rows: IntArray, sessions: StackedSessions) -> FloatArray:
-    """The posterior mean of a, were logits Gaussian about where several sessions put them: (m, r)."""
+    """Guess the posterior mean of a, were logits Gaussian about where several sessions put them: (m, r)."""
     assert frame.effect is not None  # noqa: S101 - for the type checker
     slopes = frame.effect - frame.effect[:1]
     weighted = slopes.T * sessions.certainty[rows][:, None, :]

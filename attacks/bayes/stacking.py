@@ -39,11 +39,11 @@ class SessionGroup:
     columns: IntArray
 
     def rows(self, rows: IntArray, records: int) -> IntArray:
-        """Of m records among so many the rows of each session: (s m,)."""
+        """Find, of m records among so many, the rows of each session: (s m,)."""
         return (np.arange(len(self.columns))[:, None] * records + rows).ravel()
 
     def own(self, values: FloatArray) -> FloatArray:
-        """Of (m, all, ...) values the sessions' own: (s m, k, ...)."""
+        """Take the sessions' own of (m, all, ...) values: (s m, k, ...)."""
         own = np.swapaxes(values[:, self.columns], 0, 1)
         return own.reshape(-1, *own.shape[2:])
 
@@ -91,18 +91,18 @@ class StackedSessions(Likelihood):
         return total
 
     def precision(self, logits: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """That of all logits, (m, all, all)."""
+        """Add up the precision of all logits, (m, all, all)."""
         every = np.broadcast_to(np.eye(logits.shape[1]), (len(rows), logits.shape[1], logits.shape[1]))
         return self.precision_along(logits, every, rows, slack)
 
     def _each(self, logits: FloatArray, rows: IntArray) -> Iterator[tuple[SessionGroup, IntArray, FloatArray]]:
-        """Each part with its rows and log scores."""
+        """Give each part with its rows and log scores."""
         for part in self.parts:
             yield part, part.rows(rows, self.records), part.forward.log_scores(part.own(logits))
 
 
 def stacked(observations: Sequence[Observation]) -> Observation:
-    """What sessions tell of the same records together; one session alone is left as it is."""
+    """Put together what sessions tell of the same records; one session alone is left as it is."""
     if len(observations) == 1:
         return observations[0]
     exact = [one for one in observations if one.is_linear]
@@ -128,7 +128,7 @@ def _independent(exact: Sequence[Observation]) -> Observation:
 
 
 def _narrow(exact: Observation) -> Observation:
-    """The same with intervals, as narrow as float64 tells, for standing beside likelihoods."""
+    """Make intervals as narrow as float64 tells, for standing beside likelihoods."""
     return replace(exact, likelihood=_as_intervals(exact.likelihood))
 
 

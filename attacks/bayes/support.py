@@ -105,12 +105,12 @@ def condition_on_supports(
 
 
 def combinations(categories: Sequence[Category]) -> float:
-    """How many combinations of the categories' values there are."""
+    """Count the combinations of the categories' values."""
     return float(np.prod([len(category.values) for category in categories], dtype=np.float64))
 
 
 def _blocks(categories: Sequence[Category], n: int, equations: int, complete: bool) -> Iterator[IntArray]:
-    """Indices of records that are searched at once."""
+    """List the indices of records that are searched at once."""
     largest = max(len(category.values) for category in categories)
     width = combinations(categories) if complete else BEAM * largest
     size = max(1, int(_BLOCK / (width * (equations + len(categories) + 1))))
@@ -123,7 +123,7 @@ def _rounding(matrix: FloatArray) -> float:
 
 
 def _gaussian_evidence(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: float) -> FloatArray:
-    """The log-density of each record's sides under the Gaussian over all columns, less a constant: (n,)."""
+    """Compute the log-density of each record's sides under the Gaussian over all columns, less a constant: (n,)."""
     whitening, evidence = _whiten(matrix, belief.gaussian.covariance, noise)
     left = (sides - belief.gaussian.mean @ matrix.T) @ whitening.T
     densities: FloatArray = evidence - 0.5 * (left**2).sum(axis=1)
@@ -168,7 +168,7 @@ def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: fl
 def _search(
     categories: Sequence[Category], split: _Split, rows: IntArray, complete: bool
 ) -> tuple[IntArray, FloatArray]:
-    """Combinations of the records in rows, as indices of values (r, w, categories), and their log-weights (r, w)."""
+    """Search combinations of the records in rows: indices of values (r, w, categories), and log-weights (r, w)."""
     order = sorted(range(len(categories)), key=lambda one: -_variance_of(categories[one], split.steps[one]))
     choices = np.zeros((len(rows), 1, len(categories)), dtype=np.int64)
     logs: FloatArray = np.zeros((len(rows), 1))
@@ -191,13 +191,13 @@ def _search(
 
 
 def _variance_of(category: Category, steps: FloatArray) -> float:
-    """How much of the whitened sides' variance a category makes."""
+    """Tell how much of the whitened sides' variance a category makes."""
     frequencies = np.atleast_2d(category.frequencies).mean(axis=0)
     return float(frequencies @ ((steps - frequencies @ steps) ** 2).sum(axis=1))
 
 
 def _outlook(undecided: Sequence[tuple[Category, FloatArray]], left: FloatArray, rows: IntArray, n: int) -> FloatArray:
-    """The log-density, less a constant, of what is left of the sides (r, w, q) if undecided categories are Gaussian."""
+    """Compute the log-density, less a constant, of the rest of the sides (r, w, q), undecided categories Gaussian."""
     variance = np.eye(left.shape[2])
     for category, steps in undecided:
         likely = category.of(n)[rows]
@@ -214,7 +214,7 @@ def _outlook(undecided: Sequence[tuple[Category, FloatArray]], left: FloatArray,
 def _mixture(
     categories: Sequence[Category], split: _Split, rows: IntArray, choices: IntArray, weights: FloatArray
 ) -> Posterior:
-    """The posterior of the records in rows: combinations (r, w, categories) with weights (r, w)."""
+    """Find the posterior of the records in rows: combinations (r, w, categories) with weights (r, w)."""
     d = len(split.others) + sum(len(category.columns) for category in categories)
     mean, low, high, spread = (np.empty((len(rows), d)) for _ in range(4))
     for one, category in enumerate(categories):
@@ -241,14 +241,14 @@ def _mixture(
 
 
 def interval(values: FloatArray, marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The 5 % and 95 % quantiles, (n,) each, of values (k,) with probabilities (n, k)."""
+    """Find the 5 % and 95 % quantiles, (n,) each, of values (k,) with probabilities (n, k)."""
     order = np.argsort(values)
     below = np.cumsum(marginal[:, order], axis=1)[:, :-1]
     return values[order][(below < 0.05).sum(axis=1)], values[order][(below < 0.95).sum(axis=1)]
 
 
 def _quantile(centres: FloatArray, weights: FloatArray, deviation: FloatArray, level: float) -> FloatArray:
-    """A quantile, (n, c), of mixtures of Gaussians with centres (n, w, c), weights (n, w) and deviations (c,)."""
+    """Find a quantile, (n, c), of mixtures of Gaussians with centres (n, w, c), weights (n, w) and deviations (c,)."""
     deviation = np.maximum(deviation, 1e-12)
     low, high = centres.min(axis=1) - 3 * deviation, centres.max(axis=1) + 3 * deviation
     for _ in range(_HALVINGS):

@@ -25,7 +25,7 @@ def audit(
 ) -> NotebookFindings:
     """Audit a federation of these tables: align, train, attack and judge, in processes of this machine.
 
-    It is what ``plumbline audit`` does, and leaves the same folder behind.
+    It is what ``plumbline audit`` does, and leaves the same folder behind. `plumbline` starts with an example.
 
     Args:
         active: the table of the party with the labels: a data frame, a file or a database URL. A file's name, or a
@@ -85,7 +85,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Where each party reads its table, and whose are frames, which are written into ``folder``."""
+    """Find where each party reads its table, and whose are frames, which are written into ``folder``."""
     import pandas as pd
 
     from plumbline.own_frames import named, write_frames

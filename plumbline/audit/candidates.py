@@ -67,7 +67,7 @@ class Candidate:
         return {name: value for options in self.options.values() for name, value in options.items()}
 
     def beside(self, other: "Candidate") -> "Candidate":
-        """Both together."""
+        """Put both together."""
         return Candidate(
             (*self.defences, *other.defences),
             {**self.options, **other.options},
@@ -82,7 +82,7 @@ def candidates_for(request: AuditRequest, findings: Findings) -> tuple[Candidate
 
 
 def most_trials(request: AuditRequest) -> int:
-    """How many candidates there can be, whatever will leak."""
+    """Count the candidates that there can be, whatever will leak."""
     return max(len(_candidates(request, *leaks)) for leaks in ((True, False), (False, True), (True, True)))
 
 
@@ -116,7 +116,7 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
 
 
 def _can_work(spec: DefenceSpec, request: AuditRequest) -> bool:
-    """Whether there is anything for a defence to protect."""
+    """Tell whether there is anything for a defence to protect."""
     stages = set(spec.stages)
     if request.federation.protocol == "shared" and stages & _OF_MESSAGES:  # nobody sends it
         return False
@@ -171,12 +171,12 @@ def cipher_of_trials(findings: Findings) -> str:
 
 
 def exposed_columns(findings: Findings) -> int:
-    """How many columns tell a tenth or more, beyond chance, at the headline level."""
+    """Count the columns that tell a tenth or more, beyond chance, at the headline level."""
     return sum(column.is_exposed() for column in findings.answer.columns)
 
 
 def exposed_labels(findings: Findings) -> int:
-    """How many verdicts on labels, by names and by the rarest class, tell a tenth or more, beyond chance."""
+    """Count verdicts on labels, by names and by the rarest class, that tell a tenth or more, beyond chance."""
     return sum(at(levels).is_exposed for levels in findings.answer.label_levels) + len(findings.answer.rarest)
 
 
@@ -212,12 +212,12 @@ def judged_trial(
 
 
 def training_seconds(findings: Findings) -> float:
-    """How long all epochs took together."""
+    """Tell how long all epochs took together."""
     return sum(epoch.seconds for epoch in findings.summary.epochs)
 
 
 def _unmet(before: Findings, after: Findings) -> str:
-    """What leaked before and could not be attacked any more, in words."""
+    """Say what leaked before and could not be attacked any more."""
     if exposed_columns(before) and not any(one.mse and one.sees_scores for one in after.predictions.attacks):
         return "None of the mounted attacks on predictions can be tried against it: what it stops was not measured."
     if exposed_labels(before) and len(after.answer.label_levels) < len(before.answer.label_levels):
@@ -258,7 +258,7 @@ def measured_federation(trial: AuditPlan, title: str, tables: JoinedTables, run:
 
 
 def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> AuditPlan:
-    """The plan of one trial: the audit's, with the candidate's defences after its own, under this cipher.
+    """Make the plan of one trial: the audit's, with the candidate's defences after its own, under this cipher.
 
     Raises:
         ValueError: for defences that contradict each other, or can't work with these settings.
@@ -292,7 +292,7 @@ def train_beside(
 
 
 def read_beside(run: AuditFolder, findings: Findings) -> tuple[VariantResult, ...]:
-    """The run as it is judged now, and the variants beside it; empty without any. Raises RunFolderError."""
+    """Read the run as it is judged now, and the variants beside it; empty without any. Raises RunFolderError."""
     file = _variants(run)
     if not os.path.lexists(file):
         return ()

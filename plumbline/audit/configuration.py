@@ -71,13 +71,13 @@ class AuditOptions:
     said: frozenset[str] = frozenset()
 
     def over(self, below: "AuditOptions") -> "AuditOptions":
-        """What both ask; where they contradict each other, this one."""
+        """Take what both ask; where they contradict each other, this one."""
         loudness = {"quiet", "verbose"}
         kept = below.said - loudness if self.said & loudness else below.said
         return AuditOptions({**below.fields, **self.fields}, {**below.settings, **self.settings}, self.said | kept)
 
     def request(self) -> AuditRequest:
-        """The request; raises ValueError for one that can't be."""
+        """Make the request; raises ValueError for one that can't be."""
         if {"quiet", "verbose"} <= self.said:
             raise ValueError("--quiet contradicts --verbose: give one of them.")
         made = {
@@ -163,7 +163,7 @@ def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[s
 
 
 def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that make this request, without passwords and what has its default; paths are absolute."""
+    """Write options that make this request, without passwords and what has its default; paths are absolute."""
     every = {**request.options(), **vars(request.tables.without_passwords())}
     # Where all runs go by default is a place that another folder doesn't have.
     asked = {name: every[name] for name in _OF_REQUEST if every[name] not in (DEFAULTS[name], None) or name == "runs"}
@@ -207,7 +207,7 @@ class _Place:
         return ConfigurationError(f"{self.path}, line {self._line_of(key, table)}: {words}")
 
     def _line_of(self, key: str, table: str) -> int:
-        """The first line that gives this key in this table, or begins a table of this name; 1 where none shows."""
+        """Find the first line that gives this key in this table, or begins a table of this name; 1 where none shows."""
         spelled = re.escape(key).replace("\\-", "[-_]").replace("_", "[-_]")
         within = ""
         for number, line in enumerate(self.text.splitlines(), start=1):
@@ -231,7 +231,7 @@ def _fields_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
 
 
 def _checked(key: str, value: Any, kind: Any, place: _Place, table: str = "") -> Any:
-    """A value of the kind that a field has; names may be a list, or a text with commas as on the command line."""
+    """Check a value of the kind that a field has; names may be a list, or a text with commas as on the command line."""
     if key in ("passive", "passive-columns") and isinstance(value, str):
         value = [value]
     elif kind == tuple[str, ...] and isinstance(value, str):
@@ -268,7 +268,7 @@ def _rooted(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _from(folder: Path, value: Any) -> Any:
-    """A path, or several, begun at a folder. A database's URL, and what isn't given, stay as they are."""
+    """Begin a path, or several, at a folder. A database's URL, and what isn't given, stay as they are."""
     if isinstance(value, tuple):
         return tuple(_from(folder, one) for one in value)
     if value in ("", None) or "://" in str(value):
@@ -277,7 +277,7 @@ def _from(folder: Path, value: Any) -> Any:
 
 
 def _as_toml(value: Any) -> Any:
-    """A value as TOML has it: no tuples and no paths."""
+    """Write a value as TOML has it: no tuples and no paths."""
     if isinstance(value, Mapping):
         return {str(name): _as_toml(one) for name, one in value.items() if one is not None}
     if isinstance(value, list | tuple):

@@ -114,7 +114,7 @@ def print_verdict(console: Console, findings: Findings) -> None:
 
 
 def _print_ranked(console: Console, answer: Answer) -> None:
-    """The columns, the most exposed first: how far a guess and the best attack are off, and the federation's part."""
+    """Print the columns, the most exposed first: how far off a guess and the best attack are, the federation's part."""
     several = len({one.party for one in answer.columns}) > 1
     # What one session alone tells, where the lights are for more.
     has_one = any(one.one_session for one in answer.columns)
@@ -139,7 +139,7 @@ def _print_ranked(console: Console, answer: Answer) -> None:
 
 
 def _print_variants(console: Console, results: Sequence[VariantResult]) -> None:
-    """What each variant gave away and cost, side by side."""
+    """Print what each variant gave away and cost, side by side."""
     caption = "The same tables, split and seeds. Attacks: what they have right; estimates: off a guess's error."
     table = _table("Side by side", caption)
     _folded(table, "what", 32)
@@ -151,14 +151,14 @@ def _print_variants(console: Console, results: Sequence[VariantResult]) -> None:
 
 
 def _print_some(console: Console, table: Table, columns: int) -> None:
-    """A table of the first columns, and where the others are."""
+    """Print a table of the first columns, and where the others are."""
     console.print(table)
     if (more := columns - _MOST_COLUMNS) > 0:
         console.print(f"The report has {more} more columns.", highlight=False)
 
 
 def _print_labels(console: Console, findings: Findings) -> None:
-    """What attacks on training told, labels first."""
+    """Print what attacks on training told, labels first."""
     judged = sorted((one for one in findings.training if one.is_scored), key=lambda one: not one.levels)
     if not judged:
         return
@@ -178,7 +178,7 @@ def _print_labels(console: Console, findings: Findings) -> None:
 
 
 def _attack(name: str) -> Text:
-    """An attack's name, which breaks before its options where it must."""
+    """Write an attack's name, which breaks before its options where it must."""
     return shown_text(name.replace("(", " (", 1).replace(",", ", ").replace("  ", " "))
 
 
@@ -187,7 +187,7 @@ def _share(share: float) -> str:
 
 
 def _table(title: str, caption: str) -> Table:
-    """A table that fits a terminal of 80 columns: long names take a second line, numbers never."""
+    """Make a table that fits a terminal of 80 columns: long names take a second line, numbers never."""
     return Table(
         title=title,
         title_justify="left",
@@ -201,7 +201,7 @@ def _table(title: str, caption: str) -> Table:
 
 
 def _folded(table: Table, heading: str, most: int) -> None:
-    """A column of words as wide as it must be and no wider than this: nothing of them is lost."""
+    """Make a column of words as wide as it must be and no wider than this: nothing of them is lost."""
     table.add_column(heading, overflow="fold", max_width=most, min_width=min(most, len(heading)))
 
 
@@ -211,7 +211,7 @@ def _numbers(table: Table, *headings: str) -> None:
 
 
 def not_applicable(findings: Findings) -> list[str]:
-    """What could not be carried out, one line for attacks that share a reason."""
+    """Say what could not be carried out, one line for attacks that share a reason."""
     reasons: dict[str, list[str]] = {}
     for one in findings.predictions.attacks:
         if one.mse is None and one.status == NOT_APPLICABLE:
@@ -223,7 +223,7 @@ def not_applicable(findings: Findings) -> list[str]:
 
 
 def _reason(attack: str, reason: str) -> str:
-    """A reason without the attack's name, which most begin with."""
+    """Give a reason without the attack's name, which most begin with."""
     return reason.removeprefix(f"{attack.partition('(')[0]} ")
 
 
@@ -304,7 +304,7 @@ def print_prediction_findings(console: Console, findings: PredictionFindings) ->
 
 
 def _wide_table(title: str, caption: str, name: str, *numbers: str) -> Table:
-    """A table of the verbose console: names, which may take several lines, and beside them numbers, which may not."""
+    """Make a table of the verbose console: names, which may take several lines, beside numbers, which may not."""
     table = Table(title=title, caption=caption)
     table.add_column(name, overflow="fold")
     for heading in numbers:

@@ -55,7 +55,7 @@ def run_federation(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, prog
 
 
 def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[str, Settings]:
-    """The settings of every process, with the files that some of them name."""
+    """Make the settings of every process, with the files that some of them name."""
     federation, adversary = plan.request.federation, plan.request.adversary
     settings = plan.recipe.settings(run.parties.path.resolve())
     if federation.hidden is not None:
@@ -211,7 +211,7 @@ def _passive(joined: JoinedTables, rows: IntArray) -> FloatArray:
 
 
 def _one_hot(joined: JoinedTables) -> list[IntArray]:
-    """The passive features that are categories of one column, a gap among them: groups of indices."""
+    """Find passive features that are categories of one column, a gap among them: groups of indices."""
     groups: dict[tuple[str, str], list[int]] = {}
     columns = [(name, one) for name in joined.passive_names for one in joined.columns(name)]
     for index, (name, one) in enumerate(columns):

@@ -99,7 +99,7 @@ def run_at_work(folder: Path) -> Iterator[None]:
 
 
 def read_status(folder: Path) -> RunStatus | None:
-    """What became of the run in this folder; None where no run has said so. One whose process is gone has stopped.
+    """Read what became of the run in this folder; None where no run says so. One whose process is gone has stopped.
 
     Raises RunFolderError for a broken file.
     """
@@ -167,7 +167,7 @@ class AuditFolder:
         return RunFolder(self.path / "parties")
 
     def owner(self, party: str) -> Path:
-        """What is for this party's eyes alone: an auditor hands it to nobody else."""
+        """Name what is for this party's eyes alone: an auditor hands it to nobody else."""
         return self.path / "owners" / party
 
     @property
@@ -287,7 +287,7 @@ def read_what_if(run: AuditFolder) -> WhatIf | None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what ran, by name."""
+    """List the versions of what ran, by name."""
     return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}}
 
 

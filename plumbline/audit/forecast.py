@@ -117,7 +117,7 @@ class Span:
 
     @classmethod
     def about(cls, seconds: float) -> "Span":
-        """The range of what is foretold to take so many seconds."""
+        """Give the range of what is foretold to take so many seconds."""
         return cls(_LEAST * seconds, _MOST * seconds)
 
     def __str__(self) -> str:
@@ -250,7 +250,7 @@ def alignment_seconds(ids: Sequence[int], calibration: Calibration) -> float:
 
 
 def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> float:
-    """Seconds of all steps and epochs, keys included."""
+    """Foretell the seconds of all steps and epochs, keys included."""
     speed = calibration.blinded_id / _BLINDED_ID
     peers = len(work.agreement.parties) - 1
     messages = work.steps * peers * _STEP_MESSAGES + work.agreement.plan.epochs * _EPOCH_MESSAGES
@@ -266,7 +266,7 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
 
 
 def prediction_seconds(records: int, calibration: Calibration) -> float:
-    """Seconds of scores for so many records, asked for in bulk."""
+    """Foretell the seconds of scores for so many records, asked for in bulk."""
     return calibration.blinded_id / _BLINDED_ID * records * _PREDICTED_RECORD
 
 
@@ -295,7 +295,7 @@ def _shared_out(busy: Sequence[float], cores: int, workers: int) -> float:
 
 
 def sharing_stage(agreement: Agreement, calibration: Calibration) -> StageForecast:
-    """What comes before the first step on shared weights: each party encrypts its features once, others keep them.
+    """Foretell what comes before the first step on shared weights: each party encrypts its features, others keep them.
 
     Raises:
         ValueError: where they don't fit a key or a party's memory.

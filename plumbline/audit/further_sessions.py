@@ -139,7 +139,7 @@ class ClearSessions:
         return self._kept(train_by_epoch(data, starts, descent, l2=learner.l2, unpenalised=spared))
 
     def _kept(self, epochs: Iterator[list[FloatArray]]) -> dict[str, PartyModel]:
-        """The model of the epoch that a session keeps: the last, or with patience the best before that ran out."""
+        """Find the model of the epoch that a session keeps: the last, or with patience the best before that ran out."""
         patience, validation = self.agreement.plan.patience, self._tables.split.validation
         kept, best, waited = dict[str, PartyModel](), math.inf, 0
         for weights in epochs:
@@ -167,7 +167,7 @@ class ClearSessions:
         return self.models(dict(zip(names, train_centrally(data, starts, descent), strict=True)))
 
     def scores(self, models: Mapping[str, PartyModel], rows: IntArray) -> FloatArray:
-        """The coordinator's answer for some rows, under its defences: (n, classes)."""
+        """Answer as the coordinator does for some rows, under its defences: (n, classes)."""
         asked = rows.tolist()
         logits = sum(model.partial_scores(asked) for model in models.values())
         grams = [models[name].parameter_gram() for name in self._passive]
@@ -182,7 +182,7 @@ class ClearSessions:
         scores: FloatArray | None = None,
         moments: PassiveMoments | None = None,
     ) -> PredictionView:
-        """What the active party sees of a session.
+        """Collect what the active party sees of a session.
 
         Args:
             models: the parties' parts of it.
@@ -197,7 +197,7 @@ class ClearSessions:
     def knowledge(
         self, models: Mapping[str, PartyModel], known: IntArray | None, moments: PassiveMoments | None
     ) -> Knowledge:
-        """What the active party knows of a session besides its scores; arguments as of ``seen``."""
+        """Collect what the active party knows of a session besides its scores; arguments as of ``seen``."""
         discloses = all(self._settings[name].disclose for name in self._passive)
         return Knowledge(
             models[Role.ACTIVE],
@@ -208,7 +208,7 @@ class ClearSessions:
         )
 
     def _trained_on(self, name: str) -> FloatArray:
-        """A passive party's features as its defences leave them."""
+        """Change a passive party's features as its defences do."""
         defences, aligned = self._defences[name], self._tables.aligned[name]
         if not defences.changes_features:
             return aligned.features
@@ -241,12 +241,12 @@ class ClearSessions:
 
 
 def _step_size(features: FloatArray, scheme: ResidualScheme) -> float:
-    """A large step size with which gradient descent can't diverge on these (n, d) records."""
+    """Find a large step size with which gradient descent can't diverge on these (n, d) records."""
     return 1 / (scheme.gradient_scale(1) * max(float((features**2).sum(axis=1).max()), 1.0))
 
 
 def _secrets_of(settings: Settings) -> NoiseSource:
-    """The secrets that this process draws in every session: an audit's repeat."""
+    """Draw the secrets that this process draws in every session: an audit's repeat."""
     return NoiseSource(settings.private_seed)
 
 
@@ -303,7 +303,7 @@ def logged_to(path: Path) -> Iterator[None]:
 def _seen_of_all(
     sessions: ClearSessions, run: AuditFolder, limit: SessionLimit, progress: RunProgress
 ) -> attacks.PredictionView:
-    """What the active party sees of the audited session, the last one, behind all others."""
+    """Collect what the active party sees of the audited session, the last one, behind all others."""
     folder, estimates = run.parties, run.parties.estimates(0)
     rows, known = estimates.rows, estimates.auxiliary_rows
     # One passive party at a time, for sums of several parties' forms tell less.
@@ -328,7 +328,7 @@ def _seen_of_all(
 
 
 def _delivered(folder: RunFolder, agreement: Agreement, rows: IntArray) -> FloatArray:
-    """The audited session's scores of these rows, as the active party got them."""
+    """Read the audited session's scores of these rows, as the active party got them."""
     tested = folder.delivered_scores(agreement)
     place = {row: number for number, row in enumerate(tested.rows.tolist())}
     return tested.scores[[place[row] for row in rows.tolist()]]
@@ -337,7 +337,7 @@ def _delivered(folder: RunFolder, agreement: Agreement, rows: IntArray) -> Float
 def _attacked(
     view: attacks.PredictionView, mounted: Mapping[str, tuple[str, Mapping[str, Any]]], limit: SessionLimit
 ) -> AttackedBatch:
-    """What each attack finds at each level, in the words of a hosted one."""
+    """Say what each attack finds at each level, in the words of a hosted one."""
     batch = AttackedBatch(0, view.n)
     is_wide, seen = view.d > _MOST_SAMPLED, view
     if is_wide and (known := view.moments) is not None:

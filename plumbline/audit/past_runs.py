@@ -68,7 +68,7 @@ def past_runs(folder: Path) -> tuple[PastRun, ...]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is one of a run, whatever its files hold."""
+    """Tell whether a folder is one of a run, whatever its files hold."""
     return os.path.isfile(folder / FILE) or os.path.isfile(folder / "config.json")  # noqa: PTH113 - never raises
 
 
@@ -128,12 +128,12 @@ class Results(TypedDict, total=False):
 
 
 def asked_in(folder: Path) -> dict[str, Any]:
-    """What a run was asked, as options; empty where nothing says so. Raises ValueError for a broken file."""
+    """Read what a run was asked, as options; empty where nothing says so. Raises ValueError for a broken file."""
     return read_options(folder / FILE)[1] if os.path.lexists(folder / FILE) else {}
 
 
 def results_in(folder: Path) -> Results:
-    """Every number of a run's report; empty before there are any. Raises RunFolderError for a broken file."""
+    """Read every number of a run's report; empty before there are any. Raises RunFolderError for a broken file."""
     file = AuditFolder(folder).results
     return parsed(Results, read_json(file, _REPEAT, _REPEAT), file, _REPEAT) if os.path.lexists(file) else {}
 
@@ -164,12 +164,12 @@ def read_run(folder: Path) -> PastRun:
 
 
 def _measured(value: float | None) -> float | None:
-    """A share, or None where a run that measured none says NaN, or a file says what no share is."""
+    """Read a share, or None where a run that measured none says NaN, or a file says what no share is."""
     return value if value is not None and 0 <= value <= 1 else None
 
 
 def _summary_in(folder: Path) -> RunVerdict | None:
-    """A run's verdict in short; of the results themselves where they are newer, as older releases wrote them alone."""
+    """Read a run's verdict in short; from the results where they are newer, as older releases wrote them alone."""
     run = AuditFolder(folder)
     if not os.path.lexists(run.results):
         return None
@@ -195,7 +195,7 @@ def _verdict_of_results(folder: Path, _written: int, _size: int) -> RunVerdict:
 
 
 def began(folder: Path) -> str:
-    """When a run began, by its folder's name: ISO 8601 without a time zone; empty where that doesn't say."""
+    """Tell when a run began, by its folder's name: ISO 8601 without a time zone; empty where that doesn't say."""
     try:
         return datetime.strptime(folder.name[:_TIME_LENGTH], _TIME).isoformat()
     except ValueError:
@@ -203,7 +203,7 @@ def began(folder: Path) -> str:
 
 
 def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
-    """What is read; None for a broken file, of which the faults say more: other runs are listed all the same."""
+    """Read; None for a broken file, of which the faults say more: other runs are listed all the same."""
     try:
         return read()
     except ValueError as error:
@@ -216,7 +216,7 @@ def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
 
 
 def unreadable(error: OSError) -> str:
-    """What a person is told of a file or folder that can't be read."""
+    """Say what a person is told of a file or folder that can't be read."""
     return f"{error.filename} can't be read ({error.strerror}): check its rights, or a link to it."
 
 
@@ -225,7 +225,7 @@ def _verdict(results: Mapping[str, Any]) -> str:
 
 
 def what_was_asked(asked: Mapping[str, Any]) -> str:
-    """A request in a few words: its tables, its attacks and its defences."""
+    """Describe a request in a few words: its tables, its attacks and its defences."""
     tables = [asked["data"]] if "data" in asked else [asked.get("active", ""), *asked.get("passive", [])]
     # Of a database's URL the part before the password, if that.
     words = [
@@ -305,7 +305,7 @@ def _flat(options: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _parts(results: Mapping[str, Any]) -> dict[str, float | None]:
-    """The federation's part of each column, the most exposed first."""
+    """List the federation's part of each column, the most exposed first."""
     found = {}
     for column in results.get("answer", {}).get("columns", []):
         parts = [level["part"] for level in column["levels"] if level["level"] == HEADLINE]

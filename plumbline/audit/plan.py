@@ -51,7 +51,7 @@ class LeftOut:
 
 
 def installed(options: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the attacks that this installation can load; other packages' are tried once in a child process.
+    """List the attacks that this installation can load; other packages' are tried once in a child process.
 
     Args:
         options: names of the attacks that were given options: one that has no default for its own needs them.
@@ -89,7 +89,7 @@ def not_measured(scenario: Scenario, left_out: tuple[LeftOut, ...]) -> tuple[str
 
 
 def few_enough(test_records: int, passive_features: int) -> int:
-    """How many test records every attack can reconstruct without taking minutes, where these are too many; else 0.
+    """Count test records that no attack takes minutes for, where these are too many; else 0.
 
     It follows the tables' size alone, so that another machine finds the same.
     """
@@ -112,7 +112,7 @@ def attack_seconds(label: str, extent: Extent) -> float:
 
 
 def _unloaded(name: str, options: Collection[str]) -> str:
-    """Why an attack can't be made here, with the options that it was given or without any; empty where it can."""
+    """Say why an attack can't be made here, with the options that it was given or without any; empty where it can."""
     try:
         attacks.spec_of(name)
     except ImportError:
@@ -140,7 +140,7 @@ def _needs_ciphertexts(name: str) -> bool:
 
 
 def _obstacles(name: str, scenario: Scenario) -> Iterator[LeftOut]:
-    """Why an attack can't apply: the first is said."""
+    """Say why an attack can't apply, by the first reason."""
     if unloaded := _unloaded(name, scenario.options):
         yield LeftOut(name, unloaded, is_safe=False)
         return
@@ -232,7 +232,7 @@ def limit_of(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement)
 def labels_of(
     attacks: Sequence[str], levels: Sequence[Level], limit: SessionLimit | None
 ) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """The attacks on all sessions, at each level of what is known beforehand: labels, and each one's name and options.
+    """List the attacks on all sessions, at each level of knowledge: labels, and each one's name and options.
 
     Nothing where there is one session only, or further ones tell no more.
     """
@@ -271,7 +271,7 @@ class CipherChoice:
 
 
 def asked_cipher(cipher: str, given: Collection[str], *, shares_weights: bool = False) -> CipherChoice | None:
-    """What the request itself decides; None where it leaves the choice open.
+    """Choose the cipher that the request itself decides; None where it leaves the choice open.
 
     Args:
         cipher: of the settings.
@@ -362,13 +362,13 @@ class ClearPlan:
     limit: SessionLimit | None = None
 
     def on(self, tables: JoinedTables) -> "ClearPlan":
-        """The plan over some of the columns."""
+        """Make the plan over some of the columns."""
         agreement = expected_agreement(self.recipe, tables, is_trained=True)
         return replace(self, limit=limit_of(self.request, self.recipe, agreement))
 
 
 def candidates(request: AuditRequest) -> AuditRequest:
-    """The request with every attack that could apply, where it asks for all: what its tables decide is open yet."""
+    """Ask for every attack that could apply, where the request asks for all: what its tables decide is open yet."""
     if not request.adversary.mounts_all:
         return request
     return request.changed(attacks=installed(_with_options(request.federation)))
@@ -442,7 +442,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
 
 
 def _shares_weights(federation: FederationOptions) -> bool:
-    """Whether weights are shared, of the audit's own variant or of one that stands beside it."""
+    """Tell whether weights are shared, of the audit's own variant or of one that stands beside it."""
     return "shared" in (federation.protocol, *(one.settings.get("protocol") for one in federation.variants))
 
 
@@ -453,7 +453,7 @@ def _plan_beside(
     own_tables: Mapping[str, Mapping[str, Any]],
     tables: JoinedTables,
 ) -> AuditPlan:
-    """The plan of a variant of the request; raises ValueError for one that can't work, before anything is run."""
+    """Plan a variant of the request; raises ValueError for one that can't work, before anything is run."""
     asked = request.changed(
         settings=dict(variant.settings),
         cipher="auto" if variant.sets_cipher else cipher,
@@ -465,7 +465,7 @@ def _plan_beside(
 
 
 def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_trained: bool) -> Agreement:
-    """The terms that the parties of these tables will agree on, as far as they decide how much there is to do."""
+    """Make the terms that the parties of these tables will agree on, as far as they decide how much there is to do."""
     parties = tuple(
         _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
     )
@@ -487,7 +487,7 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
 
 
 def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool) -> Scenario:
-    """What decides which attacks can apply to a session of these terms, without records or options of attacks.
+    """Describe what decides which attacks can apply to a session of these terms, without records or attacks' options.
 
     Whatever answers with sums of features is a linear model to attacks on predictions.
     """
@@ -508,7 +508,7 @@ def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool)
 
 
 def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, float]:
-    """How long each mounted attack is thought to take, by its label, over all parties."""
+    """Foretell how long each mounted attack takes, by its label, over all parties."""
     seconds: dict[str, float] = {}
     for name, settings in recipe.parties.items():
         role = role_of(name)
@@ -520,7 +520,7 @@ def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, f
 
 
 def plan_facts(plan: AuditPlan) -> dict[str, Any]:
-    """What a run's folder keeps of its plan."""
+    """List what a run's folder keeps of its plan."""
     return {
         "cipher": plan.cipher.cipher,
         "why": plan.cipher.why,

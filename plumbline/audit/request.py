@@ -131,7 +131,7 @@ class TableOptions:
         return own_tables(self.files, label=self.label, id_column=self.id_column)
 
     def without_passwords(self) -> Self:
-        """The same as a run records it: with no password in a database's URL."""
+        """Take the same as a run records it: with no password in a database's URL."""
         return replace(
             self, data=recorded(self.data), active=recorded(self.active), passive=tuple(map(recorded, self.passive))
         )
@@ -195,7 +195,7 @@ class FederationOptions:
         return self.said("protocol", "learner", "learner_options", "backward").plan()
 
     def said(self, *names: str) -> Settings:
-        """What the PLUMBLINE_* variables, and above them ``settings``, say of some settings; others are not checked."""
+        """Read what PLUMBLINE_* variables, and above them ``settings``, say of some settings; others aren't checked."""
         said = {**environment_values(), **self.settings}
         return settings_of({name: said[name] for name in names if name in said})
 
@@ -309,7 +309,7 @@ class AuditRequest:
 
     @classmethod
     def of(cls, **options: Any) -> Self:
-        """A request of options by their names, whichever part they are of.
+        """Make a request of options by their names, whichever part they are of.
 
         Attacks may have their options behind their names, as in reports.
 
@@ -330,12 +330,12 @@ class AuditRequest:
         return cls(*(kind(**own) for kind, own in zip(_PARTS, chosen, strict=True)))
 
     def options(self) -> dict[str, Any]:
-        """Every option by its name."""
+        """List every option by its name."""
         parts = (self.tables, self.federation, self.adversary, self.output)
         return {one.name: getattr(part, one.name) for part in parts for one in fields(part)}
 
     def changed(self, **options: Any) -> Self:
-        """The same request but for some options; raises what ``of`` does."""
+        """Change some options of the request; raises what ``of`` does."""
         return self.of(**{**self.options(), **options})
 
     @property
@@ -344,7 +344,7 @@ class AuditRequest:
         return self.output.name or Path(self.tables.data).stem or "audit"
 
     def recipe(self, tables: Mapping[str, Mapping[str, Any]]) -> Recipe:
-        """The federation that this request asks for; ``tables``: settings of each party's own data, by its name."""
+        """Make the federation that this request asks for; ``tables``: settings of each party's own data, by name."""
         adversary, federation = self.adversary, self.federation
         own_cipher = {} if federation.cipher == "auto" else {"cipher": federation.cipher}
         return Recipe(
@@ -369,7 +369,7 @@ DEFAULTS: Mapping[str, Any] = {one.name: one.default for part in _PARTS for one 
 
 
 def attacks_to_mount(asked: Sequence[str] | None) -> tuple[str, ...]:
-    """The attacks that are meant by names, ``none`` or nothing at all, which is every one that can apply."""
+    """List the attacks that are meant by names, ``none`` or nothing at all, which is every one that can apply."""
     if asked is None:
         return (ALL,)
     return () if tuple(asked) == (NO_ATTACKS,) else tuple(asked)

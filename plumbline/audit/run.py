@@ -290,7 +290,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
 
 
 def is_agreed(console: Console, plan: AuditPlan) -> bool:
-    """Whether a run may begin: a long one is asked about where somebody can answer, unless the request says yes."""
+    """Tell whether a run may begin: somebody who can answer is asked about a long one, unless the request says yes."""
     if plan.forecast.seconds <= LONG_SECONDS or plan.request.output.assume_yes or not console.is_interactive:
         return True
     question = f"This takes {Span.about(plan.forecast.seconds)}. Begin?"

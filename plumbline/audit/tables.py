@@ -131,7 +131,7 @@ class _ColumnChoices:
         return select
 
     def settings(self, party: str) -> dict[str, Any]:
-        """The settings of a party that repeat the selection in its own process."""
+        """Write the settings of a party that repeat the selection in its own process."""
         selection = self.chosen[party]
         said: dict[str, Any] = {
             "columns": tuple(selection.columns or ()),
@@ -191,7 +191,7 @@ class _ColumnChoices:
         return Selection(asked.id_column, label, columns, tuple(drop), encode)
 
     def _columns(self, party: str) -> tuple[str, ...] | None:
-        """The features of a party, as far as the request chooses them."""
+        """List the features of a party, as far as the request chooses them."""
         named = self._matching(self.asked.columns, party)
         if not self.asked.splits:
             return tuple(named) or None
@@ -199,7 +199,7 @@ class _ColumnChoices:
         return tuple(name for name in own if name in named or not named)
 
     def _share(self, party: str) -> list[str]:
-        """A party's columns of a table that is split: those named for it, or what is left."""
+        """List a party's columns of a table that is split: those named for it, or what is left."""
         asked, present = self.asked, self.present[party]
         features = [name for name in present if name not in (asked.id_column, asked.label)]
         named = [asked.active_columns, *map(_names, asked.passive_columns)]
@@ -220,7 +220,7 @@ class _ColumnChoices:
         return [name for name in dict.fromkeys(found) if name not in reserved]
 
     def _split(self, pattern: str) -> tuple[str, str]:
-        """The party that a pattern is for, if it names one, and the rest."""
+        """Split a pattern into the party that it is for, if it names one, and the rest."""
         party, colon, name = pattern.partition(":")
         return (party, name) if colon and party in self.parties else ("", pattern)
 
@@ -234,7 +234,7 @@ def _shared(tables: Mapping[str, TypedTable]) -> set[str]:
 
 
 def _no_overlap(tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence when no record is in all tables, with what would make them meet."""
+    """Say that no record is in all tables, and what would make them meet."""
     if _shared(tables):
         return []
     rows = ", ".join(
@@ -301,7 +301,7 @@ def _table_of(party: str, source: str, table: TypedTable, digits: Mapping[str, s
 
 
 def _most_telling(plans: tuple[ColumnPlan, ...]) -> list[ColumnPlan]:
-    """All plans in the table's order, or, of many, those that say most: plain numbers last."""
+    """List all plans in the table's order, or, of many, those that say most: plain numbers last."""
     if len(plans) <= _MOST_COLUMNS:
         return list(plans)
     plain = [at for at, plan in enumerate(plans) if plan.encoding == "number" and plan.becomes == "1 feature"]
@@ -314,7 +314,7 @@ def _is_out(plan: ColumnPlan) -> bool:
 
 
 def _check_roles(settings: Mapping[str, Settings], columns: Sequence[str]) -> None:
-    """Raises ValueError for a role of a column that no party has; of a data set that is dealt out no party can tell."""
+    """Raise ValueError for a role of a column that no party has; of a data set that is dealt out no party can tell."""
     for role in ("public", "sensitive"):
         for pattern in dict.fromkeys(pattern for one in settings.values() for pattern in getattr(one, role)):
             if not matches(pattern, columns):
@@ -362,7 +362,7 @@ class JoinedTables:
         self.labels = indices[own_rows[Role.ACTIVE]]
 
     def changed(self, asked: Mapping[str, Mapping[str, str]]) -> JoinedTables:
-        """The same records and split with columns left out or coarser: what is asked of each, by party.
+        """Leave columns out or make them coarser, in records and split: what is asked of each, by party.
 
         Raises:
             ValueError: where a party would have no column, and for categories that are to become coarser.
@@ -379,13 +379,13 @@ class JoinedTables:
         return [name for name in self.settings if name != Role.ACTIVE]
 
     def ids_of(self, rows: IntArray) -> list[str]:
-        """Ids of rows of the common order."""
+        """List the ids of rows of the common order."""
         return [self.ids[row] for row in rows]
 
     def features(self, name: str, rows: IntArray) -> FloatArray:
-        """A party's encoded features of rows of the common order."""
+        """Encode a party's features of rows of the common order."""
         return self.aligned[name].features[rows]
 
     def columns(self, name: str) -> tuple[EncodedColumn, ...]:
-        """What a party's features are of."""
+        """Say what a party's features are of."""
         return self.aligned[name].columns

@@ -43,7 +43,7 @@ class Variant:
 
 
 def variants_of(settings: Mapping[str, Any]) -> tuple[Variant, ...]:
-    """What settings with lists ask for, the audit's own variant first; nothing where there is no list.
+    """List the variants that settings with lists ask for, the audit's own first; nothing where there is no list.
 
     Raises:
         ValueError: for a value that is listed twice, an unknown one, and a list that no listed learner has a use for.
@@ -93,7 +93,7 @@ def _check(lists: Mapping[str, list[str]]) -> None:
 def _settings(
     given: Mapping[str, Any], options: Mapping[str, Any], follows: Mapping[str, str], terms: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Of the settings those that go with these terms and with what follows from them."""
+    """Keep the settings that go with these terms and with what follows from them."""
     dropped = {"learner_options", *(name for name in (*LISTS, *follows) if name not in terms)}
     if "learner" not in given:  # the shell's, or the default
         dropped.add("learner")

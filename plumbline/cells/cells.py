@@ -16,7 +16,7 @@ Trainer = Literal["lbfgs", "adam"]
 
 
 def frozen_options(options: Mapping[str, Any]) -> Options:
-    """Options sorted by name, their lists as tuples."""
+    """Sort options by name, their lists as tuples."""
     return tuple(sorted((name, _frozen(value)) for name, value in options.items()))
 
 
@@ -38,7 +38,7 @@ class Choice:
 
     @classmethod
     def of(cls, name: str, /, **options: Any) -> "Choice":
-        """A choice from keyword arguments: ``Choice.of("gia", init="half")``."""
+        """Make a choice from keyword arguments: ``Choice.of("gia", init="half")``."""
         return cls(name, frozen_options(options))
 
     @property
@@ -165,7 +165,7 @@ class TaskCell:
 
     @classmethod
     def of(cls, function: str, on: ModelChoice | DataChoice | None = None, /, **options: Any) -> "TaskCell":
-        """A task from keyword arguments."""
+        """Make a task from keyword arguments."""
         return cls(function, on, frozen_options(options))
 
 
@@ -187,7 +187,7 @@ def windows(columns: int, size: int, count: int | None = None) -> list[tuple[int
 
 
 def plain(value: Any) -> Any:
-    """A description as JSON: objects, lists and plain values; what is left at its default is there as well."""
+    """Write a description as JSON: objects, lists and plain values; what is left at its default is there as well."""
     if isinstance(value, AttackCell | TaskCell | ModelChoice | DataChoice | Choice):
         return {"is": type(value).__name__} | {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Sequence) and not isinstance(value, str):

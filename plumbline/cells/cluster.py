@@ -33,7 +33,7 @@ class WorkerDiffers(SweepStopped):
 
 @contextmanager
 def cluster_crew(address: str) -> Iterator[Crew]:
-    """Connects to a cluster.
+    """Connect to a cluster.
 
     Raises:
         SweepStopped: when the extra isn't installed, for what is no address, when nobody answers in time, or when there

@@ -83,7 +83,7 @@ class Crew:
             return Parallel(return_as="generator_unordered", batch_size=1)
 
     def _calls(self, jobs: Iterator[Job], flying: dict[int, Job]) -> Iterator[Any]:
-        """Calls for joblib, which asks for them when a worker is free; those it has are in ``flying``."""
+        """Make calls for joblib, which asks for them when a worker is free; those it has are in ``flying``."""
         for number, job in enumerate(jobs):
             flying[number] = job
             contents = [parcel and parcel.content for parcel in (job.table, job.parameters)]
@@ -92,7 +92,7 @@ class Crew:
 
 @contextmanager
 def _abandoned_quietly(results: Any) -> Iterator[Any]:
-    """Closes joblib's results without its warning of work in flight: who stops a sweep says why in a sentence."""
+    """Close joblib's results without its warning of work in flight: who stops a sweep says why in a sentence."""
     try:
         yield results
     finally:

@@ -139,7 +139,7 @@ def _row(key: str, cell: Cell, outcome: Outcome) -> dict[str, object]:
 
 
 def description(cell: Cell) -> dict[str, Any]:
-    """The columns that describe a cell in a table of results.
+    """Give the columns that describe a cell in a table of results.
 
     Of an attack: dataset, data_options, model, trainer, model_options, seed, d, start (its first column), attack (with
     options), defence (all of them, "none" without), access, records, auxiliary, moments, delivered, undo. Of a task:

@@ -36,19 +36,19 @@ class Pace:
             self._planned.update(kinds)
 
     def knows(self, kind: Hashable, seconds: float) -> None:
-        """A piece of work that took so long in an earlier sweep."""
+        """Note a piece of work that took so long in an earlier sweep."""
         with self._lock:
             self._known[kind] += 1
             self._seconds[kind] = self._seconds.get(kind, 0.0) + seconds
 
     def took(self, kind: Hashable, seconds: float) -> None:
-        """A planned piece of work is done."""
+        """Note that a planned piece of work is done."""
         self.knows(kind, seconds)
         with self._lock:
             self._done[kind] += 1
 
     def expected(self, kind: Hashable) -> float | None:
-        """Seconds that a piece of this kind takes on average; None while none was done."""
+        """Foretell the seconds that a piece of this kind takes on average; None while none was done."""
         with self._lock:
             return self._expected(kind)
 
@@ -70,7 +70,7 @@ class Pace:
 
 
 def kind_of(cell: Cell) -> Hashable:
-    """What cells that take about as long have in common: attack or function, data set, access, records."""
+    """Name what cells have in common that take about as long: attack or function, data set, access, records."""
     data = data_of(cell)
     name = data.name if data else ""
     if isinstance(cell, AttackCell):
@@ -112,7 +112,7 @@ class Job:
         ]
 
     def lost(self, reason: str) -> Result:
-        """What came of it where no worker survived it."""
+        """Say what came of it where no worker survived it."""
         return Result((Outcome("failed", reason),) * len(self.keys))
 
 
@@ -164,7 +164,7 @@ class JobQueue:
 
 
 def _order(cells: Mapping[str, Cell]) -> "Callable[[tuple[str, Cell]], tuple[int, int]]":
-    """By what they share, then by window, both as they first appear."""
+    """Sort by what they share, then by window, both as they first appear."""
     shares: dict[str, int] = {}
     windows: dict[tuple[int, ...], int] = {}
     places = {}

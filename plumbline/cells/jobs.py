@@ -185,7 +185,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def quieted(names: Sequence[str], level: int = logging.CRITICAL) -> Iterator[None]:
-    """Has loggers say nothing below a level for a while."""
+    """Have loggers say nothing below a level for a while."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -82,7 +82,7 @@ def _aside(name: str) -> bool:
 
 @cache
 def _named_aside(package: str) -> tuple[str, ...]:
-    """What a package says of itself that it only shows."""
+    """List what a package says of itself that it only shows."""
     try:
         return tuple(getattr(import_module(package), "ASIDE", ()))
     except Exception:
@@ -91,7 +91,7 @@ def _named_aside(package: str) -> tuple[str, ...]:
 
 @cache
 def _imports(module: str) -> tuple[str, ...]:
-    """The modules that a module names in imports and in texts, those that are files."""
+    """List the modules that a module names in imports and in texts, those that are files."""
     path = _file_of(module)
     if path is None:
         return ()
@@ -116,7 +116,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def _file_of(module: str) -> Path | None:
-    """The source file of a module, found without importing it; None for what isn't one."""
+    """Find the source file of a module without importing it; None for what isn't one."""
     package, _, _ = module.partition(".")
     try:
         folder = _folder_of(package)
@@ -129,7 +129,7 @@ def _file_of(module: str) -> Path | None:
 
 @cache
 def _folder_of(package: str) -> Path:
-    """The folder of a top package, that of a single file included; raises LookupError."""
+    """Find the folder of a top package, that of a single file included; raises LookupError."""
     try:
         found = find_spec(package)
     except (ValueError, ImportError):
@@ -172,13 +172,13 @@ def canonical(value: Any) -> str:
 
 
 def data_of(cell: Cell) -> DataChoice | None:
-    """The data set that a cell is measured on; None for a task without."""
+    """Find the data set that a cell is measured on; None for a task without."""
     on = shared_of(cell)
     return on.data if isinstance(on, ModelChoice) else on
 
 
 def shared_of(cell: Cell) -> ModelChoice | DataChoice | None:
-    """The model or data set that a cell is measured on; None for a task without."""
+    """Find the model or data set that a cell is measured on; None for a task without."""
     return cell.model if isinstance(cell, AttackCell) else cell.on
 
 
@@ -252,7 +252,7 @@ def _torch() -> dict[str, str]:
 
 
 def _versions_of_plugin(kind: str, name: str) -> tuple[dict[str, str], bool]:
-    """The versions of a plugin, and whether it may use torch.
+    """List the versions of a plugin, and whether it may use torch.
 
     One that can't be found has none: measuring its cell says what is wrong. That isn't kept, as it may come to be.
     """

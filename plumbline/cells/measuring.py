@@ -131,14 +131,14 @@ def measure(cell: Cell, on: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=_SITUATIONS)
 def _situation(model: LabModel, setting: Setting, chosen: tuple[Choice, ...], seed: int) -> Situation:
-    """What is seen of a model; of several cells in sequence, once. Raises DefenceError."""
+    """Make what is seen of a model; of several cells in sequence, once. Raises DefenceError."""
     options = {choice.name: dict(choice.options) for choice in chosen}
     mounted = defences.load_all([choice.name for choice in chosen], options)
     return situation_of(model, setting, mounted, seed=seed)
 
 
 def _setting(cell: AttackCell, model: LabModel) -> Setting:
-    """Which held-out rows are attacked, known and delivered. Raises NotApplicable where there are too few."""
+    """Choose which held-out rows are attacked, known and delivered. Raises NotApplicable where there are too few."""
     held_out, wanted = len(model.features), cell.auxiliary or cell.delivered
     if cell.records + wanted > held_out and wanted:
         raise NotApplicable(
@@ -160,7 +160,7 @@ def _setting(cell: AttackCell, model: LabModel) -> Setting:
 def _seen_by(
     attack: attacks.PredictionAttack, situation: Situation, *, undone: bool
 ) -> tuple[attacks.PredictionView, attacks.Level]:
-    """An attack's own view, and what it takes to know beforehand."""
+    """Make an attack's own view, and what it takes to know beforehand."""
     view, level = replace(situation.view), attacks.level_of(attack)
     if undone:
         taken_off = undo(view)
@@ -210,7 +210,7 @@ def _errors(truth: FloatArray, found: attacks.Reconstruction) -> Mapping[str, An
 def _against_guesses(
     situation: Situation, level: attacks.Level, own: FloatArray | None, mse: float
 ) -> Mapping[str, Any]:
-    """What guesses without scores reach at an attack's level, ``own`` among them: (n, d) without scores, if it says."""
+    """Measure what guesses reach without scores at an attack's level, ``own``, (n, d), among them if it says one."""
     truth, view = situation.truth, situation.view
     guesses: list[Any] = list(_CONSTANTS)
     if level != "nothing" and view.moments is not None:
@@ -227,7 +227,7 @@ def _against_guesses(
 
 
 def _worth(situation: Situation) -> Mapping[str, float]:
-    """What the active party still has of its model."""
+    """Measure what the active party still has of its model."""
     plain = situation.plain_scores
     return {
         **score_utility(situation.scores, plain, situation.model.labels),

@@ -64,11 +64,11 @@ class SharedThings:
             write_model(self._store, job.task.model, result.parameters)
 
     def failure(self, on: Shared | None) -> Outcome | None:
-        """What became of cells whose model couldn't be trained."""
+        """Say what became of cells whose model couldn't be trained."""
         return None if on is None else self._failures.get(share_key(on))
 
     def job(self, on: Shared | None) -> Job:
-        """An empty job for cells that share this."""
+        """Make an empty job for cells that share this."""
         if on is None:
             return Job((), Task(None, ()))
         share = share_key(on)

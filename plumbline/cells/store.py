@@ -130,7 +130,7 @@ class ResultStore:
 
 
 def _best_of_each(table: pa.Table) -> pa.Table:
-    """One row per key, sorted by key, so that a reader of few keys skips most of the file."""
+    """Keep one row per key, sorted by key, so that a reader of few keys skips most of the file."""
     rank = pa.compute.index_in(table["status"], pa.array(RANKED, pa.string()))
     ordered = table.append_column("rank", rank).sort_by([("key", "ascending"), ("rank", "descending")])
     keys = ordered["key"].combine_chunks()
@@ -140,7 +140,7 @@ def _best_of_each(table: pa.Table) -> pa.Table:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[ResultStore]:
-    """Opens a folder of finished cells, and makes it when it isn't there.
+    """Open a folder of finished cells, and make it when it isn't there.
 
     Raises:
         SweepStopped: when it can't be made or written.
@@ -162,7 +162,7 @@ def open_store(folder: Path) -> Iterator[ResultStore]:
 
 
 def unwritable(folder: Path, error: OSError) -> SweepStopped:
-    """What a person reads when the folder of finished cells can't be written."""
+    """Say what a person reads when the folder of finished cells can't be written."""
     return SweepStopped(
         f"Finished cells can't be kept in {folder} ({error.strerror or error}). Those that were kept stay: free the "
         "disk or choose another folder, and start again; none of them is computed twice."

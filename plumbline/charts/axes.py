@@ -34,7 +34,7 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The place of a value, kept within the axis."""
+        """Find the place of a value, kept within the axis."""
         share = (value - self.low) / (self.high - self.low)
         return self.start + (self.end - self.start) * min(1.0, max(0.0, share))
 
@@ -62,7 +62,7 @@ def ticks(low: float, high: float, most: int = 5, *, whole: bool = False) -> lis
 
 
 def padded(values: Sequence[float]) -> tuple[float, float]:
-    """The range of finite values, half a unit to both sides where it is a single one; (0, 1) without any."""
+    """Pad the range of finite values, half a unit to both sides where it is a single one; (0, 1) without any."""
     finite = np.asarray(values, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
     if not len(finite):
@@ -73,7 +73,7 @@ def padded(values: Sequence[float]) -> tuple[float, float]:
 
 
 def number_words(value: float, step: float = 0.0) -> str:
-    """A number for an axis or a sentence; ``step``: between neighbours, which then differ. By default three digits."""
+    """Write a number for an axis or a sentence; ``step``: between neighbours, which then differ; else three digits."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "-"
     if abs(value) >= _LARGE or abs(value) < _SMALL:
@@ -104,7 +104,7 @@ class Values:
 
 
 def power_words(exponent: float, _step: float = 0.0) -> str:
-    """The number whose logarithm to the base 10 an axis shows."""
+    """Write the number whose logarithm to the base 10 an axis shows."""
     return number_words(10.0**exponent)
 
 
@@ -161,7 +161,7 @@ class Axis:
     most: int = 4
 
     def labelled(self) -> list[tuple[float, str]]:
-        """Its ticks and their words."""
+        """List its ticks and their words."""
         found = self.values.ticks(self.low, self.high, self.most)
         step = found[1] - found[0] if len(found) > 1 else 0.0
         return [(value, self.values.words(value, step)) for value in found]
@@ -189,6 +189,6 @@ def frame(width: float, height: float, across: Axis, upward: Axis) -> Frame:
 
 
 def _inside(place: float, text: str, width: float) -> float:
-    """Where a centred text may stand without leaving the chart."""
+    """Find where a centred text may stand without leaving the chart."""
     half = LETTER * len(text) / 2 + 1
     return min(max(place, half), width - half)

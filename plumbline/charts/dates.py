@@ -12,7 +12,7 @@ _MONTHS = (1, 2, 3, 6)
 
 
 def day_words(days: float, step: float = 0.0) -> str:
-    """The date of a number of days since 1970; by year or month where the step between ticks is one at least."""
+    """Write the date of a number of days since 1970; by year or month where the step between ticks is that long."""
     if not _FIRST <= round(days) <= _LAST:
         return "-"
     written = (_EPOCH + timedelta(days=round(days))).isoformat()
@@ -20,7 +20,7 @@ def day_words(days: float, step: float = 0.0) -> str:
 
 
 def day_ticks(low: float, high: float, most: int) -> list[float]:
-    """Starts of years, else of months, else whole days from ``low`` to ``high``, ``most`` intervals or fewer."""
+    """List starts of years, else of months, else whole days from ``low`` to ``high``, ``most`` intervals or fewer."""
     if low < _FIRST or high > _LAST:
         return ticks(low, high, most)
     first, last = (_EPOCH + timedelta(days=round(end)) for end in (low, high))
@@ -34,7 +34,7 @@ def day_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def _month_ticks(first: date, last: date, most: int) -> list[float]:
-    """Starts of months; none where there are fewer than two or too many."""
+    """List starts of months; none where there are fewer than two or too many."""
     months = range(12 * first.year + first.month - 1, 12 * last.year + last.month)
     for step in _MONTHS:
         starts = [date(month // 12, month % 12 + 1, 1) for month in months if month % step == 0]

@@ -47,7 +47,7 @@ class Share:
 
 
 def percent_words(value: float, step: float = 0.0) -> str:
-    """A share in percent."""
+    """Write a share in percent."""
     return f"{100 * value:.0f} %" if not step or step >= 0.01 else f"{100 * value:.1f} %"
 
 
@@ -230,7 +230,7 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
 
 
 def _beside(x: float, y: float, name: str, *, to_left: bool) -> Word:
-    """A point's name, on the side where there is room for it."""
+    """Put a point's name on the side where there is room for it."""
     anchor: Anchor = "end" if to_left else "start"
     return Word(x - 8 if to_left else x + 8, y, name, anchor)
 

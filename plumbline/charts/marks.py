@@ -137,5 +137,5 @@ class Chart:
 
 
 def _short(value: float) -> str:
-    """A coordinate to a tenth: what a screen shows, and a page of fifty charts stays small."""
+    """Write a coordinate to a tenth: what a screen shows, and a page of fifty charts stays small."""
     return f"{value:.1f}".removesuffix(".0")

@@ -81,7 +81,7 @@ _CLICK_ERROR = typer.BadParameter.__mro__[2]
 
 
 def usage_error(error: Exception) -> str | None:
-    """What is wrong with a command line, in a sentence; None for an error of another kind.
+    """Say what is wrong with a command line; None for an error of another kind.
 
     Empty for a command that shows its help when nothing is asked of it.
     """

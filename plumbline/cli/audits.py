@@ -198,13 +198,13 @@ def audit(
 
 
 def _is_given(context: typer.Context, option: str) -> bool:
-    """Whether an option stands on the command line, rather than having its default."""
+    """Tell whether an option stands on the command line, rather than having its default."""
     source = context.get_parameter_source(option)
     return source is not None and not source.name.startswith("DEFAULT")
 
 
 def _on_the_command_line(given: Mapping[str, Any]) -> AuditOptions:
-    """The options of the command line as a file would have them."""
+    """List the options of the command line as a file would have them."""
     from plumbline.audit.configuration import asked_of
 
     options = {name: _READ.get(name, lambda value: value)(value) for name, value in given.items()}

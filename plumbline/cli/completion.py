@@ -10,40 +10,40 @@ from typer import Context
 
 
 def attack_names(incomplete: str) -> list[str]:
-    """The attacks whose names begin so."""
+    """List the attacks whose names begin so."""
     from attacks.registry import names
 
     return _starting(names(), incomplete)
 
 
 def defence_names(incomplete: str) -> list[str]:
-    """The defences whose names begin so."""
+    """List the defences whose names begin so."""
     from defences.registry import names
 
     return _starting(names(), incomplete)
 
 
 def plugin_names(incomplete: str) -> list[str]:
-    """The attacks and defences whose names begin so."""
+    """List the attacks and defences whose names begin so."""
     return [*attack_names(incomplete), *defence_names(incomplete)]
 
 
 def listed_attacks(incomplete: str) -> list[str]:
-    """The lists of attacks that go on so: ``half,rc`` becomes ``half,rcc1`` or ``half,rcc2``."""
+    """List the lists of attacks that go on so: ``half,rc`` becomes ``half,rcc1`` or ``half,rcc2``."""
     from attacks.registry import names
 
     return _listed(["all", *names()], incomplete)
 
 
 def listed_defences(incomplete: str) -> list[str]:
-    """The lists of defences that go on so."""
+    """List the lists of defences that go on so."""
     from defences.registry import names
 
     return _listed(names(), incomplete)
 
 
 def dataset_names(incomplete: str) -> list[str]:
-    """The registered data sets whose names begin so."""
+    """List the registered data sets whose names begin so."""
     from vfl.data.catalogue import dataset_names
 
     return _starting(dataset_names(), incomplete)
@@ -57,7 +57,7 @@ def setting_names(incomplete: str) -> list[str]:
 
 
 def run_names(context: Context, incomplete: str) -> list[str]:
-    """The folders of runs whose names begin so, newest first, and ``latest``."""
+    """List the folders of runs whose names begin so, newest first, and ``latest``."""
     folder = Path(context.params.get("runs") or "runs")
     try:
         names = sorted((one.name for one in folder.iterdir() if one.is_dir()), reverse=True)
@@ -71,7 +71,7 @@ def _starting(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _listed(names: Sequence[str], incomplete: str) -> list[str]:
-    """What the last name of a comma-separated list may become; no name twice."""
+    """List what the last name of a comma-separated list may become; no name twice."""
     before, comma, last = incomplete.rpartition(",")
     chosen = before.split(",") if comma else []
     return [f"{before}{comma}{name}" for name in _starting(names, last) if name not in chosen]

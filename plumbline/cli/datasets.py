@@ -69,7 +69,7 @@ def list_datasets(
 
 
 def _readers(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """Who reads each data set, by verb; a package that can't tell is left out, and said to be."""
+    """Find who reads each data set, by verb; a package that can't tell is left out, and said to be."""
     found = {}
     for verb, (point, *_) in sorted(installed_plugins(_READERS).points.items()):
         try:
@@ -81,7 +81,7 @@ def _readers(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 
 
 def _facts(dataset: Dataset, folder: Path, readers: dict[str, dict[str, list[str]]]) -> dict[str, Any]:
-    """What the list says of a data set; ``missing`` names the raw files that have to be fetched.
+    """List the facts on a data set; ``missing`` names the raw files that have to be fetched.
 
     ``sample`` is how many rows there are where only a published sample is there; ``readers`` are named by verb.
     """

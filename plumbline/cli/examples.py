@@ -26,7 +26,7 @@ def lay_out_examples(app: typer.Typer) -> None:
 
 
 def laid_out(docstring: str) -> str:
-    """A docstring with its lines ``Example: ...``, which may go on on the next, as a block."""
+    """Lay out a docstring with its lines ``Example: ...``, which may go on on the next, as a block."""
     text, *examples = re.split(r"\bExample: ", inspect.cleandoc(docstring))
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n")).rstrip()
     if not examples:
@@ -36,13 +36,13 @@ def laid_out(docstring: str) -> str:
 
 
 def split(help_text: str) -> tuple[str, str]:
-    """The words of a command's help, and the lines of its examples; empty without any."""
+    """Split a command's help into words and the lines of its examples; empty without any."""
     text, _, block = help_text.partition(f"{_BLOCK}{_HEADING}\n")
     return " ".join(text.split()), "\n".join(line[2:] for line in block.splitlines())
 
 
 def _broken(command: str) -> Iterator[str]:
-    """A command on as many lines as it needs, each broken before a setting, the command or an option."""
+    """Break a command into as many lines as it needs, each before a setting, the command or an option."""
     line = ""
     for piece in re.split(r" (?=--|PLUMBLINE_|plumbline )", " ".join(command.split())):
         if line and len(line) + 1 + len(piece) > _WIDEST:

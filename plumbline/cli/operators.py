@@ -100,7 +100,7 @@ def predict(
 
 
 def _scores_of(scores: DataFrame) -> list[dict[str, Any]]:
-    """A record a line of the table: its id, its score of every class, or why it has none."""
+    """Write a line for each record of the table: its id, its score of every class, or why it has none."""
     classes = [name for name in scores.columns if name != "error"]
     return [
         {

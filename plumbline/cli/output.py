@@ -31,7 +31,7 @@ class EndedEarly(RuntimeError):
 
 @contextmanager
 def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
-    """Ends the command with one sentence for errors that the user can mend, and status 2.
+    """End the command with one sentence for errors that the user can mend, and status 2.
 
     ``say`` tells the sentence; by default standard error has it.
 
@@ -60,7 +60,7 @@ def _say(words: str) -> None:
 
 
 def _system_words(error: OSError) -> str:
-    """What the operating system says, and what to do about it."""
+    """Say what the operating system says, and what to do about it."""
     if error.filename is None or error.strerror is None:
         return str(error)
     return f"Cannot use {error.filename} ({error.strerror}): check the path, or choose a place that you can write to."

@@ -85,7 +85,7 @@ def defences(
 
 
 def _listed(registry: PluginRegistry, facts_of: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a list says of each plugin. Other packages' aren't imported for it: their code may do anything."""
+    """Say what a list says of each plugin. Other packages' aren't imported for it: their code may do anything."""
     for words in registry.left_out():
         typer.echo(f"Left out: {words}", err=True)
     origins = registry.origins()
@@ -98,7 +98,7 @@ def _listed(registry: PluginRegistry, facts_of: Callable[[str], dict[str, Any]])
 
 
 def _attack_facts(name: str) -> dict[str, Any]:
-    """What a list says of an attack; without a phase where its library isn't installed."""
+    """Say what a list says of an attack; without a phase where its library isn't installed."""
     try:
         spec = spec_of(name)
     except ImportError:
@@ -110,7 +110,7 @@ def _attack_facts(name: str) -> dict[str, Any]:
 
 
 def _defence_facts(name: str) -> dict[str, Any]:
-    """What a list says of a defence; not where it sits where its library isn't installed."""
+    """Say what a list says of a defence; not where it sits where its library isn't installed."""
     try:
         chosen = DEFENCES.class_of(name)
     except ImportError:
@@ -122,7 +122,7 @@ def _defence_facts(name: str) -> dict[str, Any]:
 
 
 def _print_table(title: str, found: Sequence[dict[str, Any]]) -> None:
-    """A row for each, of two lines: what it does, and below what it takes."""
+    """Print a row for each, of two lines: what it does, and below what it takes."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
@@ -133,7 +133,7 @@ def _print_table(title: str, found: Sequence[dict[str, Any]]) -> None:
 
 
 def _terms(one: dict[str, Any]) -> Iterator[str]:
-    """What an attack needs, or where a defence sits and what it keeps, and what each costs."""
+    """Say what an attack needs, or where a defence sits and what it keeps, and what each costs."""
     if "adversary" in one:
         yield f"needs {', '.join(one['needs']) or 'nothing'}"
         yield "by either party" if one["adversary"] == "either" else f"by the {one['adversary']} party"
@@ -144,7 +144,7 @@ def _terms(one: dict[str, Any]) -> Iterator[str]:
 
 
 def _print_untold(found: Iterable[dict[str, Any]], fact: str) -> None:
-    """A line for each of which a list doesn't know a fact: what isn't imported, or can't be."""
+    """Print a line for each of which a list doesn't know a fact: what isn't imported, or can't be."""
     for one in found:
         if fact not in one:
             typer.echo(f"{one['name']}: {one['summary']}")

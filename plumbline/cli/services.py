@@ -105,7 +105,7 @@ def settings_help() -> str:
 
 
 def _default_words(field: FieldInfo) -> str:
-    """A setting's default as one would write it into the environment."""
+    """Write a setting's default as one would write it into the environment."""
     default = field.get_default(call_default_factory=True)
     if isinstance(default, bool):
         return str(default).lower()

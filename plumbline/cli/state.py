@@ -113,7 +113,7 @@ def _given(folder: Path | None) -> Path:
 
 
 def _model_lines(models: dict[str, Any]) -> Iterator[str]:
-    """A party's models, a line each."""
+    """Write a party's models, a line each."""
     for what, model in models.items():
         defences = f", scores under {' and '.join(model['score_defences'])}" if model["score_defences"] else ""
         yield (
@@ -124,7 +124,7 @@ def _model_lines(models: dict[str, Any]) -> Iterator[str]:
 
 
 def _session_lines(sessions: list[dict[str, Any]]) -> Iterator[str]:
-    """A coordinator's sessions, a line each."""
+    """Write a coordinator's sessions, a line each."""
     for kept in sessions:
         answers = (
             f"; scores under {' and '.join(kept['score_defences'])}: {kept['submissions']} shares counted, "
@@ -140,7 +140,7 @@ def _session_lines(sessions: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _answered_lines(answered: list[dict[str, Any]]) -> Iterator[str]:
-    """What each active party was answered about a passive party's records, a line each."""
+    """Write what each active party was answered about a passive party's records, a line each."""
     for one in answered:
         yield (
             f"{one['active']} was answered about {one['records']} records, most about row {one['row'] + 1}: "

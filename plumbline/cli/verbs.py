@@ -57,11 +57,11 @@ class Verbs(TyperGroup):
             self._say_left_out(name)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names, in the order of the help."""
+        """List all names, in the order of the help."""
         return [*super().list_commands(ctx), *(name for name in self._brought if name not in self.commands)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A verb as the list shows it; None for a name that there isn't."""
+        """Find a verb as the list shows it; None for a name that there isn't."""
         if cmd_name in self.commands or cmd_name not in self._brought:
             return super().get_command(ctx, cmd_name)
         points = self._brought[cmd_name]
@@ -85,7 +85,7 @@ def _is_ours(point: EntryPoint) -> bool:
 
 
 def _loaded(name: str, points: tuple[EntryPoint, ...]) -> Any:
-    """A verb's command; one that says what is wrong with it where it can't be had."""
+    """Load a verb's command; one that says what is wrong with it where it can't be had."""
     if len(points) > 1:
         return _refusing(name, f"It is brought by {' and by '.join(map(origin, points))}: uninstall one of them.")
     try:
@@ -105,7 +105,7 @@ def _loaded(name: str, points: tuple[EntryPoint, ...]) -> Any:
 
 
 def _missing(point: EntryPoint, error: ModuleNotFoundError) -> str:
-    """What to install where a library isn't here; an entry point may name the extra that has it."""
+    """Say what to install where a library isn't here; an entry point may name the extra that has it."""
     package = point.dist.name if point.dist is not None else ""
     extras = f"[{','.join(point.extras)}]" if point.extras else ""
     cure = f": pip install '{package}{extras}'" if package else ""
@@ -113,7 +113,7 @@ def _missing(point: EntryPoint, error: ModuleNotFoundError) -> str:
 
 
 def _refusing(name: str, words: str) -> Any:
-    """A command that takes anything, and ends with a sentence."""
+    """Make a command that takes anything, and ends with a sentence."""
 
     def refuse() -> None:
         console_errors.print(f"plumbline: {name} can't be used. {words}", style="red")

@@ -46,7 +46,7 @@ def status(
 
 
 def _show(status: FederationStatus, *, as_json: bool) -> None:
-    """What is, on standard output; what is wrong, on standard error."""
+    """Show what is, on standard output; what is wrong, on standard error."""
     from plumbline.federation_status import status_lines, trouble_lines
 
     if as_json:
@@ -76,7 +76,7 @@ def _watch(federation: Federation, *, as_json: bool) -> None:
 
 
 def _teller(*, as_json: bool) -> tuple[AbstractContextManager[object], Callable[[FederationStatus | str], None]]:
-    """How to tell what was found: redrawn on a terminal, what is new elsewhere."""
+    """Choose how to tell what was found: redrawn on a terminal, what is new elsewhere."""
     from plumbline.federation_status import StatusNews, status_lines, trouble_lines
 
     if console_out.is_terminal and not as_json:

@@ -77,7 +77,7 @@ class Answer:
         return " ".join(self.sentences)
 
     def called(self, party: str) -> str:
-        """What a person calls a party beside others: its table's name; its own where nobody gave a title."""
+        """Name a party as a person does beside others: its table's name; its own where nobody gave a title."""
         title = next((one.title for one in self.parties if one.party == party), "")
         return title if title and title != f"the {party} party" else party
 
@@ -103,24 +103,24 @@ ONCE_IT_KNOWS: dict[Level, str] = {
 
 
 def short(name: str) -> str:
-    """A name as one printable word group of bounded length, whoever chose it."""
+    """Write a name as one printable word group of bounded length, whoever chose it."""
     return escaped(name, _MOST_LETTERS)
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """Names in one line: all of a few, else the first and how many more there are."""
+    """Write names in one line: all of a few, else the first and how many more there are."""
     shown = [short(name) for name in names[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def together(names: Sequence[str]) -> str:
-    """Names of all, the last after "and"."""
+    """Write the names of all, the last after "and"."""
     *first, last = [short(name) for name in names]
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def percent(share: float) -> str:
-    """A share in whole percent, which says 0 and 100 of nothing and everything only: ``74 %``, ``over 99 %``."""
+    """Write a share in whole percent, which says 0 and 100 of nothing and everything only: ``74 %``, ``over 99 %``."""
     rounded = round(share * 100)
     if rounded == 100 and share < 1:
         return "over 99 %"
@@ -128,12 +128,12 @@ def percent(share: float) -> str:
 
 
 def share_words(interval: Interval) -> str:
-    """A share with its interval: ``43 % (38 to 48)``."""
+    """Write a share with its interval: ``43 % (38 to 48)``."""
     return f"{interval.mean * 100:.0f} % ({interval.low * 100:.0f} to {interval.high * 100:.0f})"
 
 
 def once_it_knows(column: ColumnLevels) -> str:
-    """What an adversary must know beyond the headline's level to be given anything; empty if it needn't, or isn't."""
+    """Say what an adversary must know beyond the headline's level to be given something; empty where it needn't."""
     if column.is_exposed():
         return ""
     return next((ONCE_IT_KNOWS[level] for level in KNOWING_MORE if column.is_exposed(level)), "")
@@ -144,7 +144,7 @@ _NEARLY_ALL = 0.9
 
 
 def error_words(column: ColumnLevels, loss: float) -> str:
-    """A mean loss as a person reads it: ``± 43`` in the table's units, ``± 12 days``, or ``39 % right`` of names."""
+    """Write a mean loss as a person reads it: ``± 43`` in the table's units, ``± 12 days``, ``39 % right`` of names."""
     if column.kind in ("category", "code"):
         return f"{percent(1 - loss)} right"
     off = math.sqrt(max(0.0, loss))
@@ -154,13 +154,13 @@ def error_words(column: ColumnLevels, loss: float) -> str:
 
 
 def errors_words(column: ColumnLevels, level: Level = HEADLINE) -> tuple[str, str]:
-    """What the best guess and the best attack are off by; of the attack nothing where none was judged."""
+    """Say what the best guess and the best attack are off by; of the attack nothing where none was judged."""
     verdict = at(column.levels, level)
     return error_words(column, verdict.e0), "" if verdict.error is None else error_words(column, verdict.error)
 
 
 def hits_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
-    """How many records are known, by the attack that is made for that; empty where a guess knows as many or nearly all.
+    """Say how many records are known, by the attack made for that; empty where a guess knows as many or nearly all.
 
     Of what is named, the error itself says it.
     """
@@ -173,7 +173,7 @@ def hits_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
 
 
 def read_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
-    """How many records are read nearly exactly, where that is a leak beyond what a guess reads; else empty."""
+    """Say how many records are read nearly exactly, where that is a leak beyond what a guess reads; else empty."""
     read = at(column.read, level) if column.read else None
     if read is None or not read.is_exposed or read.error is None:
         return ""
@@ -259,7 +259,7 @@ LABEL_LEVEL_WORDS: dict[Level, str] = {
 
 
 def own(levels: Sequence[LevelVerdict]) -> LevelVerdict:
-    """One attack's verdict at the headline level, or at its own where that is higher."""
+    """Find one attack's verdict at the headline level, or at its own where that is higher."""
     return next((one for one in levels if one.level == HEADLINE), levels[0])
 
 
@@ -277,7 +277,7 @@ def exposed(findings: PredictionFindings, level: Level = HEADLINE) -> list[Colum
 
 
 def ranked(findings: PredictionFindings) -> list[ColumnVerdict]:
-    """All columns, the most exposed first; where that is the same, by the levels that know more."""
+    """Rank all columns, the most exposed first; where that is the same, by the levels that know more."""
 
     def parts(column: ColumnVerdict) -> tuple[float, float]:
         return _mean(at(column.squared).part), max(_mean(at(column.squared, level).part) for level in KNOWING_MORE)
@@ -290,19 +290,19 @@ def _mean(part: Interval | None) -> float:
 
 
 def part_words(verdict: LevelVerdict) -> str:
-    """The federation's part with its interval, why there is none, or a dash where no attack ran."""
+    """Write the federation's part with its interval, why there is none, or a dash where no attack ran."""
     if verdict.part is not None:
         return share_words(verdict.part)
     return "n/a" if verdict.attack else "-"
 
 
 def bare_part_words(verdict: LevelVerdict) -> str:
-    """The same without the interval."""
+    """Write the same without the interval."""
     return part_words(verdict).partition(" (")[0]
 
 
 def more_words(verdict: LevelVerdict) -> str:
-    """How much more often an attack is right, in points with the interval: ``12 (8 to 16)``; none if it is not."""
+    """Say how much more often an attack is right, in points with the interval: ``12 (8 to 16)``; none if it is not."""
     if verdict.removed is None:
         return "-"
     one = verdict.removed
@@ -310,13 +310,13 @@ def more_words(verdict: LevelVerdict) -> str:
 
 
 def column_name(column: ColumnVerdict, findings: PredictionFindings) -> str:
-    """A column's name, with its owner's where there are several."""
+    """Name a column, with its owner where there are several."""
     several = len({one.party for one in findings.columns}) > 1
     return f"{column.column} of {column.party}" if several else column.column
 
 
 def category_name(category: CategoryVerdict) -> str:
-    """A category's name: its column's, or the first and last of its group."""
+    """Name a category: its column, or the first and last of its group."""
     if len(category.columns) == 1:
         return category.columns[0]
     return f"{category.columns[0]} ... {category.columns[-1]}"
@@ -349,7 +349,7 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
 
 
 def _given_only_at(level: Level, findings: PredictionFindings) -> str:
-    """What a level that knows more is given of columns that aren't exposed at the headline's; empty for nothing."""
+    """Say what a level that knows more is given of columns that aren't exposed at the headline's; empty for nothing."""
     found = [column for column in exposed(findings, level) if not at(column.squared).is_exposed]
     if not found:
         return ""

@@ -21,14 +21,14 @@ _ENDS = np.array([0.025, 0.975])
 
 
 def mean_ends(values: FloatArray) -> FloatArray:
-    """Ends of the 95 % interval of the mean of (n, ...) values over n records, (2, ...); one record has no width."""
+    """Find the ends of the 95 % interval of the mean of (n, ...) values over n records, (2, ...); no width of one."""
     reach = np.multiply.outer(_quantiles(len(values)), _standard_error(values))
     ends: FloatArray = values.mean(axis=0) + reach
     return ends
 
 
 def part_ends(guess: FloatArray, attack: FloatArray) -> FloatArray:
-    """Ends of the 95 % interval of 1 - attack / guess, of the means of (n, m) losses: (2, m), within [0, 1].
+    """Find the ends of the 95 % interval of 1 - attack / guess, of the means of (n, m) losses: (2, m), in [0, 1].
 
     The lower end is 0 wherever a test can't tell the attack from the guess, and the upper one 1 where nothing
     is known: of one record, or of a guess that is always right.
@@ -45,7 +45,7 @@ def part_ends(guess: FloatArray, attack: FloatArray) -> FloatArray:
 
 
 def p_values(guess: FloatArray, attack: FloatArray) -> FloatArray:
-    """How likely chance makes attacks that lose as much as guesses look as good as this, (m,).
+    """Compute how likely chance makes attacks that lose as much as guesses look as good as this, (m,).
 
     Were nothing given away, which of the two lost less would be a coin's choice in each record: Fisher's sign test of
     the differences' sum, its tail by a saddlepoint (Lugannani and Rice 1980) and never above Chernoff's bound. Unlike
@@ -91,7 +91,7 @@ def holm(p_values: FloatArray) -> FloatArray:
 
 
 def _standard_error(values: FloatArray) -> FloatArray:
-    """Of the mean over the first axis; 0 of one record."""
+    """Compute that of the mean over the first axis; 0 of one record."""
     error: FloatArray = values.std(axis=0, ddof=min(1, len(values) - 1)) / np.sqrt(len(values))
     return error
 

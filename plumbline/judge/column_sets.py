@@ -31,7 +31,7 @@ class Change:
 
 
 def by_party(changes: Iterable[Change]) -> dict[str, dict[str, str]]:
-    """The same as what is asked of each column, by party."""
+    """List what is asked of each column, by party."""
     found: dict[str, dict[str, str]] = {}
     for one in changes:
         found.setdefault(one.party, {})[one.column] = one.kind
@@ -157,12 +157,12 @@ class WhatIf:
         return tuple((title, rows) for title, rows in groups if rows)
 
     def beside(self, measured: ColumnSet) -> ColumnSet | None:
-        """The simulation of a set whose federation was run; None where nobody simulated it."""
+        """Find the simulation of a set whose federation was run; None where nobody simulated it."""
         return next((one for one in self.simulated if one.changes == measured.changes), None)
 
 
 def least_leaking(sets: Sequence[ColumnSet]) -> ColumnSet:
-    """The set that gives away least; of several that give away as little, the one of the highest AUC."""
+    """Find the set that gives away least; of several that give away as little, the one of the highest AUC."""
     least = min(one.part for one in sets)
     return max((one for one in sets if one.part <= least + WITHIN_PART), key=lambda one: one.auc)
 
@@ -184,23 +184,23 @@ def change_words(before: ColumnSet, after: ColumnSet) -> str:
 
 
 def part_words(columns: ColumnSet) -> str:
-    """The largest part, and of which column it is."""
+    """Write the largest part, and of which column it is."""
     largest = columns.largest
     return "not measured" if largest is None else f"{percent(largest.part or 0.0)} ({listed([largest.column])})"
 
 
 def row_of(columns: ColumnSet) -> Row:
-    """A set as a row of a table under ``HEADINGS``."""
+    """Write a set as a row of a table under ``HEADINGS``."""
     return columns.title, part_words(columns), f"{len(columns.exposed)} of {len(columns.columns)}", f"{columns.auc:.4f}"
 
 
 def decimals(share: float) -> str:
-    """An AUC as a person compares it: .792."""
+    """Write an AUC as a person compares it: .792."""
     return f"{share:.3f}".removeprefix("0")
 
 
 def sentences(found: WhatIf) -> list[str]:
-    """What follows for who chooses columns, in sentences."""
+    """Say in sentences what follows for who chooses columns."""
     told = []
     if off := differs(found.whole, found.run):
         told.append(f"The simulation of all columns isn't the audit: {off}. Trust differences, not levels.")
@@ -220,7 +220,7 @@ def sentences(found: WhatIf) -> list[str]:
 
 
 def differs(simulated: ColumnSet, measured: ColumnSet) -> str:
-    """In which numbers a simulation is further from a federation than it may be, in words; empty where it is near."""
+    """Say in which numbers a simulation is further from a federation than it may be; empty where it is near."""
     own: Mapping[tuple[str, str], float | None] = {(one.party, one.column): one.part for one in simulated.columns}
     far = [
         f"{listed([one.column])} {percent(part)} in place of {percent(one.part)}"

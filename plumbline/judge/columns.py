@@ -34,7 +34,7 @@ class Category:
         return int(max(self.values.shape)) + self.is_open - self.has_nameless
 
     def can_be_named(self, symbols: IntArray) -> BoolArray:
-        """Which of these numbers of values mean one value, (n,)."""
+        """Tell which of these numbers of values mean one value, (n,)."""
         return symbols > 0 if self.has_nameless else np.ones(len(symbols), dtype=bool)
 
     def is_wrong(self, named: IntArray | int, symbols: IntArray) -> FloatArray:
@@ -42,7 +42,7 @@ class Category:
         return ((named != symbols) | ~self.can_be_named(symbols)).astype(np.float64)
 
     def symbols(self, cells: FloatArray) -> IntArray:
-        """Number of the nearest value for each of (n, d) cells' records, (n,); of a group, the largest column's."""
+        """Find the nearest value's number for each of (n, d) cells' records, (n,); of a group, the largest column's."""
         if len(self.columns) == 1:
             return _nearest(self.values[:, 0], cells[:, self.columns[0]])
         indicators = cells[:, self.columns] / self.values[0]  # each 1 as large as the others
@@ -53,12 +53,12 @@ class Category:
 
 
 def values_of(features: FloatArray, column: int, *, has_nameless: bool = False) -> Category:
-    """The category of the values that one of (n, d) columns takes."""
+    """Find the category of the values that one of (n, d) columns takes."""
     return Category(np.array([column]), np.unique(features[:, column])[:, None], has_nameless=has_nameless)
 
 
 def indicators_of(features: FloatArray, columns: IntArray) -> Category:
-    """The category whose one-hot features are these of (n, d) columns, in whatever unit a 1 is encoded; 0 is none."""
+    """Find the category whose one-hot features are these of (n, d) columns, in whatever unit a 1 is; 0 is none."""
     there = features[:, columns] > 0
     total, count = features[:, columns].sum(axis=0, where=there), there.sum(axis=0)
     # A category that no record has is as large as any.
@@ -88,7 +88,7 @@ def few_valued(features: FloatArray, whole: Sequence[Category]) -> list[Category
 
 
 def _nearest(values: FloatArray, cells: FloatArray) -> IntArray:
-    """Number of the nearest of values in rising order; the lower of two as near."""
+    """Find the number of the nearest of values in rising order; the lower of two as near."""
     middles = (values[1:] + values[:-1]) / 2
     return np.searchsorted(middles, cells, side="left")
 
@@ -219,7 +219,7 @@ def _role(text: str) -> ColumnRole:
 def _source(
     name: tuple[str, str], kinds: list[str], columns: IntArray, features: FloatArray, unit: tuple[float, float]
 ) -> Source:
-    """One source; a number stands before whether it is missing. ``unit``: offset and scale of the first feature."""
+    """Describe a source; a number stands before whether it is missing. ``unit``: offset, scale of the first feature."""
     kind, column = kinds[0], int(columns[0])
     if kind not in ("number", "date", "code"):
         return Source(*name, "category", columns, np.nan, "guessed right", category=indicators_of(features, columns))
@@ -240,7 +240,7 @@ def _source(
 
 
 def usual_range(cells: FloatArray) -> float:
-    """How wide (n,) cells spread but for the few at either end; where nearly all are alike, how wide the others do."""
+    """Tell how wide (n,) cells spread but for the few at either end; where nearly all are alike, how wide others do."""
     if not len(cells):
         return 0.0
     low, high = np.quantile(cells, _USUAL)
@@ -251,7 +251,7 @@ def usual_range(cells: FloatArray) -> float:
 
 
 def _tolerance(cells: FloatArray, offset: float, scale: float, *, is_date: bool) -> tuple[float, str, float]:
-    """How far off a cell may be and count as known, on the encoded scale; the same in words; and to count as read."""
+    """Say how far off a cell may be and count as known, on the encoded scale; the same in words; and as read."""
     spread, scale = usual_range(cells), abs(scale)
     if not scale > 0 or not np.isfinite(scale) or spread <= 0:
         return TOLERANCE * spread, "within 5 % of its usual range", READ * TOLERANCE * spread
@@ -268,7 +268,7 @@ def _tolerance(cells: FloatArray, offset: float, scale: float, *, is_date: bool)
 
 
 def round_number(near: float) -> float:
-    """The nearest of 1, 2 and 5 times a power of ten, by ratio."""
+    """Round to the nearest of 1, 2 and 5 times a power of ten, by ratio."""
     power = 10.0 ** np.floor(np.log10(near))
     candidates = [float(f"{factor * power:.0e}") for factor in (1, 2, 5, 10)]
     return min(candidates, key=lambda one: abs(np.log(one / near)))

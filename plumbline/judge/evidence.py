@@ -64,7 +64,7 @@ class Predictor:
     densest: FloatArray | None = None
 
     def of_records(self, rows: IntArray) -> "Predictor":
-        """The same guess of some of the records."""
+        """Take the same guess of some of the records."""
         densest = None if self.densest is None else self.densest[rows]
         return Predictor(self.name, self.level, self.estimate[rows], densest)
 
@@ -106,7 +106,7 @@ def _from_records(
 
 
 def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[Losses]:
-    """Squared errors of predictors of (n, d) cells."""
+    """Square the errors of predictors of (n, d) cells."""
     return [Losses(one.name, one.level, squared_errors(truth, one.estimate)) for one in predictors]
 
 
@@ -134,7 +134,7 @@ def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories:
 
 
 def prior_losses(truth: FloatArray, categories: Sequence[Category], known: FloatArray | None = None) -> list[Losses]:
-    """What naming a value costs without scores: any value alike, and the most frequent one for who knows frequencies.
+    """Measure naming a value without scores: any value alike, and the most frequent one for who knows frequencies.
 
     The most frequent is that of ``known`` cells; by default of the judged (n, d) cells themselves.
     """
@@ -181,7 +181,7 @@ def densest_constants(known: FloatArray, tolerance: FloatArray, records: int | N
 
 
 def _densest(column: FloatArray, tolerance: float) -> float:
-    """The middle of the interval of width 2 tolerance that holds most of a column's values."""
+    """Find the middle of the interval of width 2 tolerance that holds most of a column's values."""
     ordered = np.sort(column)
     held = np.searchsorted(ordered, ordered + 2 * tolerance + _SAME, side="right") - np.arange(len(ordered))
     return float(ordered[held.argmax()] + tolerance)
@@ -261,7 +261,7 @@ class ColumnLevels:
         return tuple(one for one in (self.levels, self.read) if one)
 
     def is_exposed(self, level: Level = HEADLINE) -> bool:
-        """Whether the federation gave away something of it to who knows just so much beforehand."""
+        """Tell whether the federation gave away something of it to who knows just so much beforehand."""
         return any(at(one, level).is_exposed for one in self.measures)
 
 
@@ -325,7 +325,7 @@ def beside_each_other(sources: Sequence[SourceVerdict]) -> tuple[SourceVerdict, 
 
 
 def no_less_than(more: SourceVerdict, less: SourceVerdict) -> SourceVerdict:
-    """The verdict on a column by ``more`` attacks, or by ``less`` of them at levels where only that shows a leak.
+    """Choose the verdict on a column by ``more`` attacks, or by ``less`` of them where only that shows a leak.
 
     The best attack by its mean may have the wider interval, and who could mount all may mount fewer.
     """

@@ -88,7 +88,7 @@ class LevelVerdict:
 
 
 def at(levels: Sequence[LevelVerdict], level: Level = HEADLINE) -> LevelVerdict:
-    """The verdict of one level, the headline's by default."""
+    """Find the verdict of one level, the headline's by default."""
     return next(one for one in levels if one.level == level)
 
 
@@ -148,7 +148,7 @@ class Comparison:
         return _interval(float(values.mean()), mean_ends(values.mean(axis=1))), columns
 
     def at(self, level: Level) -> "LevelTable":
-        """The attacks of this level and lower ones against the best guess of these levels."""
+        """Set the attacks of this level and lower ones against the best guess of these levels."""
         if level not in self._tables:
             self._tables[level] = self._table(level)
         return self._tables[level]
@@ -202,7 +202,7 @@ class LevelTable:
     p_values: FloatArray
 
     def verdict(self, attack: str, column: int) -> LevelVerdict:
-        """One attack, by its name, on one column, by its number; without a name, what holds without any attack.
+        """Judge one attack, by its name, on one column, by its number; without a name, what holds without any attack.
 
         Raises ValueError for an attack that isn't of this level.
         """
@@ -219,7 +219,7 @@ class LevelTable:
         )
 
     def verdicts(self) -> Iterator[tuple[int, LevelVerdict]]:
-        """Every attack on every column, with the column's number."""
+        """Judge every attack on every column, with the column's number."""
         for attack in self.attacks:
             for column in range(len(self.e0)):
                 yield column, self.verdict(attack, column)
@@ -271,7 +271,7 @@ class _Fold:
     judged_guesses: Sequence[Losses]
 
     def without(self, names: Collection[str]) -> "_Fold":
-        """The fold without attacks of these names."""
+        """Take attacks of these names out of the fold."""
         attacks, judged = (
             [one for one in some if one.name not in names] for some in (self.attacks, self.judged_attacks)
         )
@@ -279,7 +279,7 @@ class _Fold:
 
 
 def _cross_fitted(folds: Sequence[_Fold]) -> list[tuple[LevelVerdict, ...]]:
-    """The verdicts on each column, level by level."""
+    """Judge each column, level by level."""
     return list(zip(*(_at_level(folds, level) for level in LEVELS), strict=True))
 
 
@@ -301,7 +301,7 @@ def _at_level(folds: Sequence[_Fold], level: Level) -> list[LevelVerdict]:
 def _chosen_elsewhere(
     folds: Sequence[tuple[Sequence[Losses], Sequence[Losses]]], level: Level
 ) -> tuple[list[str], FloatArray] | None:
-    """What costs least in each column on the records that choose: names (m,), and losses on all judged ones, (n, m).
+    """Find what costs least in each column on the records that choose: names (m,), and losses on judged ones, (n, m).
 
     Args:
         folds: the same ways to guess, on the records that choose and on those that are judged.

@@ -128,12 +128,12 @@ class Findings(Sequence[Finding]):
         return found[index]
 
     def in_short(self, variant: str) -> VariantResult:
-        """The run in short, to stand beside others; ``variant``: what it differs in from them."""
+        """Sum up the run, to stand beside others; ``variant``: what it differs in from them."""
         sessions = sessions_behind(self.predictions.limit, self.answer.columns)
         return result_of(variant, self.summary, self.answer, self.predictions.attacks, self.training, sessions)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
+        """Write everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
         return {
             **asdict(self.summary),
             "agreement": content_of(self.summary.agreement),

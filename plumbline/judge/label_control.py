@@ -124,7 +124,7 @@ def label_control(folder: RunFolder, party: str, attack: str, *, known: int = 0)
 def _session(
     agreement: Agreement, blocks: list[FloatArray], labels: IntArray, party: int, generator: np.random.Generator
 ) -> TrainingView:
-    """What a party sees of the plan's training on these records, in the clear."""
+    """Make what a party sees of the plan's training on these records, in the clear."""
     plan, family = agreement.plan, agreement.plan.family
     schedule = plan.changed(batch_size=min(plan.batch_size, len(labels))).schedule(np.arange(len(labels)))
     data = VerticalData(blocks, labels, agreement.classes)
@@ -149,7 +149,7 @@ def _session(
 
 
 def _by_columns(features: FloatArray, labels: IntArray) -> float:
-    """The share of labels that a classifier names which learned from the other folds."""
+    """Measure the share of labels that a classifier names which learned from the other folds."""
     right = np.zeros(len(labels), dtype=np.bool_)
     folds = np.random.default_rng(0).permutation(len(labels)) % _FOLDS
     for fold in range(_FOLDS):

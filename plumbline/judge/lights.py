@@ -36,12 +36,12 @@ _WORST: tuple[Light, ...] = ("red", "amber", "grey", "green")
 
 
 def worst(lights: Sequence[Light]) -> Light:
-    """The worst of several lights: what wasn't measured comes before what is safe. Grey for none."""
+    """Find the worst of several lights: what wasn't measured comes before what is safe. Grey for none."""
     return next((light for light in _WORST if light in lights), "grey")
 
 
 def light_of(levels: Sequence[LevelVerdict]) -> Light:
-    """The light of one column or of labels, by one measure."""
+    """Choose the light of one column or of labels, by one measure."""
     headline, more = at(levels), [at(levels, level) for level in KNOWING_MORE]
     if are_too_few(levels):
         return "grey"
@@ -53,37 +53,37 @@ def light_of(levels: Sequence[LevelVerdict]) -> Light:
 
 
 def telling(levels: Sequence[LevelVerdict]) -> LevelVerdict:
-    """The headline's verdict; where it exposes nothing, that of the first level which knows more and does."""
+    """Find the headline's verdict; where it exposes nothing, that of the first level which knows more and does."""
     headline, more = at(levels), (at(levels, level) for level in KNOWING_MORE)
     return headline if headline.is_exposed else next((one for one in more if one.is_exposed), headline)
 
 
 def are_too_few(levels: Sequence[LevelVerdict]) -> bool:
-    """Whether so few records judge that nothing can be said."""
+    """Tell whether so few records judge that nothing can be said."""
     records = at(levels).records
     return records is not None and records < LEAST_RECORDS
 
 
 def is_open(levels: Sequence[LevelVerdict]) -> bool:
-    """Whether what an attack did at the headline's level is shown neither to be a leak nor to be none."""
+    """Tell whether what an attack did at the headline's level is shown neither to be a leak nor to be none."""
     headline = at(levels)
     return headline.part is not None and (are_too_few(levels) or not (headline.is_exposed or headline.is_small))
 
 
 def light_of_column(verdict: SourceVerdict) -> Light:
-    """The worse one of means and persons; amber instead of anything better where it leaks whether a value is there."""
+    """Choose the worse of means and persons; amber, if not worse, where it leaks whether a value is there."""
     light = worst([light_of(levels) for levels in verdict.measures])
     light = "grey" if light == "green" and verdict.kind == "code" else light
     return "amber" if light in ("green", "grey") and leaks_whether_there(verdict) else light
 
 
 def leaks_whether_there(verdict: SourceVerdict) -> bool:
-    """Whether it is given away which records have a value at all."""
+    """Tell whether it is given away which records have a value at all."""
     return bool(verdict.missing) and light_of(verdict.missing) in ("red", "amber")
 
 
 def light_of_training(finding: TrainingFinding) -> Light:
-    """What an attack on training gave away: labels by the federation's part, anything else by the share it got right.
+    """Judge what an attack on training gave away: labels by the federation's part, else by the share it got right.
 
     Labels of the rarest class are told by the order that an attack puts records into, too. Products are sums over a
     party's columns, so they are amber at most.

@@ -42,7 +42,7 @@ class LoneMean(Interval):
 
 
 def exact_share(hits: int, of: int, tail: float = 0.025) -> Interval:
-    """A share with its exact interval, which misses it by either end so often at most (Clopper and Pearson 1934)."""
+    """Give a share with its exact interval, which misses it by either end so often at most (Clopper, Pearson 1934)."""
     ends = betaincinv([max(hits, 1), hits + 1], [of - hits + 1, max(of - hits, 1)], [tail, 1 - tail])
     low, high = (0.0 if hits == 0 else float(ends[0])), (1.0 if hits == of else float(ends[1]))
     return Interval(hits / of if of else 0.0, low, high)
@@ -54,7 +54,7 @@ def mse_per_feature(truth: FloatArray, estimate: FloatArray) -> float:
 
 
 def squared_errors(truth: FloatArray, estimate: FloatArray) -> FloatArray:
-    """Squared error of every cell of (n, d) reconstructions."""
+    """Square the error of every cell of (n, d) reconstructions."""
     errors: FloatArray = (truth - estimate) ** 2
     return errors
 
@@ -137,7 +137,7 @@ def is_discrete(column: FloatArray) -> bool:
 
 
 def entropy(column: FloatArray) -> float:
-    """Entropy of the empirical distribution of a discrete (n,) column, in bits."""
+    """Compute the entropy of the empirical distribution of a discrete (n,) column, in bits."""
     return _entropy(np.unique(column, return_counts=True)[1])
 
 

@@ -190,7 +190,7 @@ def own_log_odds(logits: FloatArray, labels: IntArray) -> FloatArray:
 
 
 def likelihood_ratios(own: FloatArray, references: FloatArray, is_member: BoolArray) -> FloatArray:
-    """How much likelier each record's log odds are of a model that was trained on it (Carlini et al., algorithm 1).
+    """Compute how much likelier each record's log odds are of a model trained on it (Carlini et al., algorithm 1).
 
     With few reference models all records share a spread (their section V), of models that had them and of others.
 
@@ -252,7 +252,7 @@ class _Ranking:
         self._hits = self._above(self._allowed)
 
     def _above(self, rank: int) -> int:
-        """How many trained records are above the other one of this rank, from 0 for the largest."""
+        """Count the trained records that are above the other one of this rank, from 0 for the largest."""
         return len(self._trained) - int(np.searchsorted(self._trained, self._others[-1 - rank], side="right"))
 
     @property

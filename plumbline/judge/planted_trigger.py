@@ -71,6 +71,6 @@ def judged_trigger(folder: RunFolder, party: str, attack: str) -> dict[str, Any]
 
 
 def _of_class(parts: Sequence[NetworkPart], blocks: Sequence[FloatArray], chosen: int) -> float:
-    """The share of records that a network takes for the class."""
+    """Measure the share of records that a network takes for the class."""
     joined = sum(part.shares(block) for part, block in zip(parts, blocks, strict=True))
     return float((parts[0].scores(np.asarray(joined)).argmax(axis=1) == chosen).mean())

@@ -90,7 +90,7 @@ class Truth:
         self.cells = self._passive[self._rows]
 
     def of_others(self, rows: IntArray) -> "Truth":
-        """The same tables, with other records attacked."""
+        """Take the same tables, with other records attacked."""
         others = copy(self)
         others._rows, others.cells = rows, self._passive[rows]
         return others
@@ -162,7 +162,7 @@ class Truth:
         return np.concatenate(public) if public else np.empty(0, dtype=np.int64)
 
     def published(self) -> list[Predictor]:
-        """What anybody knows: the values of public columns; of others, the middle of their range."""
+        """Guess what anybody knows: the values of public columns; of others, the middle of their range."""
         if not len(self._public):
             return []
         known = np.full(self.cells.shape, 0.5)
@@ -170,7 +170,7 @@ class Truth:
         return [Predictor("published", "nothing", known)]
 
     def imputations(self) -> list[Predictor]:
-        """What the declared complete records tell of the judged ones, by what the active party knows of all of them.
+        """Impute the judged records by the declared complete ones and what the active party knows of all of them.
 
         That is its own columns, the public ones and labels.
         """
@@ -352,7 +352,7 @@ def read_prediction_findings(
 
 
 def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, FloatArray]) -> PredictionAttackOutcome:
-    """The outcome of an attack, failed where its estimates hold what is no number."""
+    """Fail an attack's outcome where its estimates hold what is no number."""
     # The square of what is larger is no number either.
     usable = np.abs(arrays[outcome.attack]) <= LARGEST_SHARE if outcome.is_done else np.True_
     if usable.all():
@@ -363,7 +363,7 @@ def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, Flo
 
 
 def _unscored(outcome: PredictionAttackOutcome) -> AttackFinding:
-    """What is known of an attack without its score."""
+    """Say what is known of an attack without its score."""
     return AttackFinding(
         attack=outcome.attack,
         status=outcome.status,
@@ -378,12 +378,12 @@ def _unscored(outcome: PredictionAttackOutcome) -> AttackFinding:
 
 
 def level_of(outcome: PredictionAttackOutcome) -> Level:
-    """What the adversary of an attack knew beforehand; older runs say it by the attack's name only."""
+    """Say what the adversary of an attack knew beforehand; older runs say it by the attack's name only."""
     return outcome.level or _spec_of(outcome).level
 
 
 def sees_scores(outcome: PredictionAttackOutcome) -> bool:
-    """Whether scores entered an attack; older runs say it by the attack's name only."""
+    """Tell whether scores entered an attack; older runs say it by the attack's name only."""
     return _spec_of(outcome).sees_scores if outcome.sees_scores is None else outcome.sees_scores
 
 
@@ -397,7 +397,7 @@ def _spec_of(outcome: PredictionAttackOutcome) -> attacks.AttackSpec:
 def predictors(
     done: Sequence[PredictionAttackOutcome], arrays: Mapping[str, FloatArray]
 ) -> tuple[list[Predictor], list[Predictor]]:
-    """What attacks that were done take every cell for: where scores entered, and without, scores withheld among them.
+    """Say what attacks that were done take every cell for: where scores entered, and without, scores withheld too.
 
     Args:
         done: how they went.
@@ -448,7 +448,7 @@ class _Judge:
         self._progress(what, done, len(_JUDGED) + len(self._outcomes))
 
     def findings(self) -> PredictionFindings:
-        """Everything that a run tells of its predictions."""
+        """Find everything that a run tells of its predictions."""
         truth = self._truth
         self._tell(_JUDGED[1], 1)
         comparison = self._evidence.compared()
@@ -467,7 +467,7 @@ class _Judge:
         return self._with_verdicts(found)
 
     def _with_verdicts(self, found: PredictionFindings) -> PredictionFindings:
-        """Findings with the verdict on each feature, each category and each column of a passive table."""
+        """Add the verdict on each feature, each category and each column of a passive table."""
         truth, evidence = self._truth, self._evidence
         self._tell(_JUDGED[2], 2 + len(self._outcomes))
         columns = evidence.column_verdicts(truth.names, truth.owners)
@@ -554,7 +554,7 @@ class _Judge:
         )
 
     def _levels(self, finding: AttackFinding, comparison: Comparison) -> list[tuple[LevelVerdict, ...]]:
-        """What the attack adds at its level and at those above, column by column; nothing for a baseline."""
+        """Say what the attack adds at its level and at those above, column by column; nothing for a baseline."""
         columns = range(self._truth.cells.shape[1])
         if not finding.sees_scores:
             return [() for _ in columns]

@@ -128,7 +128,7 @@ def _share(risk: FloatArray, told: IntArray, bound: float | None) -> Interval:
 def _weighed(
     truth: Truth, judged: FloatArray, guesses: Sequence[Predictor], verdicts: Sequence[SourceVerdict]
 ) -> dict[str, tuple[FloatArray, IntArray]]:
-    """The risk of each record, (n,), and how many of its values are told, (n,), by the columns' party.
+    """Weigh the risk of each record, (n,), and count its values that are told, (n,), by the columns' party.
 
     Means, frequencies and densest places that anybody guesses are those of the judged cells: of others, too. Where no
     attack is shown to tell anything of a column, its adversary guesses like any other.

@@ -61,7 +61,7 @@ class _Case:
     titles: Mapping[str, str]
 
     def title(self, party: str) -> str:
-        """What a person calls a party."""
+        """Name a party as a person does."""
         return short(self.titles.get(party) or _ROLES.get(party, party))
 
     @property
@@ -128,7 +128,7 @@ def answer_of(
 
 
 def _at_start(title: str) -> str:
-    """A title as a sentence begins with it: a role is a word, any other is a name and stays as it is."""
+    """Begin a sentence with a title: a role is a word, any other is a name and stays as it is."""
     return title[0].upper() + title[1:] if title in _ROLES.values() else title
 
 
@@ -136,7 +136,7 @@ def _at_start(title: str) -> str:
 
 
 def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
-    """Every column, the most exposed first: by its light, its part at the headline's level, then at higher ones.
+    """Rank columns, the most exposed first: by its light, its part at the headline's level, then at higher ones.
 
     Of one light, sensitive columns come before the others.
     """
@@ -160,12 +160,12 @@ def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
 
 
 def _is_measured(columns: Sequence[ColumnAnswer]) -> bool:
-    """Whether any column was attacked by who knows no more than means and frequencies, on enough records."""
+    """Tell whether any column was attacked by who knows no more than means and frequencies, on enough records."""
     return any(one.light != "grey" or (at(one.levels).attack and not are_too_few(one.levels)) for one in columns)
 
 
 def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
-    """What the active party can reconstruct of all passive columns."""
+    """Say what the active party can reconstruct of all passive columns."""
     passive = together([case.title(name) for name in case.passive])
     if not _is_measured(columns):
         return [f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}."]
@@ -186,7 +186,7 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
 
 
 def _of_sensitive(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
-    """What becomes of the columns that their owners call sensitive."""
+    """Say what becomes of the columns that their owners call sensitive."""
     sensitive = [one for one in columns if one.role == "sensitive"]
     if not sensitive:
         return []
@@ -200,7 +200,7 @@ def _of_sensitive(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
 
 
 def _if_kept(case: _Case, sessions: int) -> list[str]:
-    """What is left where the passive parties keep the parameters that they disclosed in so many sessions here."""
+    """Say what is left where passive parties keep the parameters that they disclosed in so many sessions here."""
     if not case.predictions.kept:
         return []
     columns = tuple(map(_column_answer, case.predictions.kept))
@@ -231,7 +231,7 @@ def _too_few(case: _Case) -> str:
 
 
 def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is_kept: bool = False) -> list[str]:
-    """Which columns are told, each in the sentence that its light rests on; ``who`` begins the first."""
+    """Say which columns are told, each in the sentence that its light rests on; ``who`` begins the first."""
     red = [one for one in columns if one.light == "red"]
     amber = [one for one in columns if one.light == "amber" and _is_told(one)]
     told = (
@@ -269,18 +269,18 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is
 
 
 def _is_known_anyway(column: ColumnAnswer) -> bool:
-    """Whether guesses know a column, so that an attack on it has nothing to tell."""
+    """Tell whether guesses know a column, so that an attack on it has nothing to tell."""
     headline = at(column.levels)
     return bool(headline.attack) and headline.part is None and not any(map(is_open, column.measures))
 
 
 def _is_told(column: ColumnAnswer) -> bool:
-    """Whether who knows no more than means and frequencies is told something of a column."""
+    """Tell whether who knows no more than means and frequencies is told something of a column."""
     return column.light in ("red", "amber") and column.is_exposed()
 
 
 def _is_gap(column: ColumnAnswer) -> bool:
-    """Whether nothing of a column is told but whether it is there."""
+    """Tell whether nothing of a column is told but whether it is there."""
     return column.light == "amber" and not column.is_exposed() and not once_it_knows(column)
 
 
@@ -301,7 +301,7 @@ def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
 
 
 def _told(case: _Case) -> str:
-    """How many labels the best attack on them tells; empty where none does better than guessing."""
+    """Say how many labels the best attack on them tells; empty where none does better than guessing."""
     found = [(one, telling(one.levels)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
     shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who, one) for who, one in found]
     if not shares:
@@ -313,7 +313,7 @@ def _told(case: _Case) -> str:
 
 
 def _told_of_rarest(case: _Case) -> str:
-    """How well records of the rarest class are found where names tell nothing; empty where they aren't."""
+    """Say how well records of the rarest class are found where names tell nothing; empty where they aren't."""
     told = [one for one in case.labels if one.rarest is not None and light_of_training(one) in ("red", "amber")]
     found = [(one.rarest.precision, one.rarest.share, one) for one in told if one.rarest is not None]
     if not found:
@@ -326,7 +326,7 @@ def _told_of_rarest(case: _Case) -> str:
 
 
 def _labels_not_told(case: _Case) -> str:
-    """What is known where no attack on labels told any."""
+    """Say what is known where no attack on labels told any."""
     if all(are_too_few(one.levels) for one in case.labels):
         return f"What can be told of labels was not measured: fewer than {LEAST_RECORDS} were trained on."
     if all(light_of(one.levels) == "green" for one in case.labels):
@@ -335,7 +335,7 @@ def _labels_not_told(case: _Case) -> str:
 
 
 def _training_sentences(case: _Case) -> list[str]:
-    """The worst of what training gave away besides labels."""
+    """Say the worst of what training gave away besides labels."""
     leaks = sorted(filter(_is_leak, case.training), key=lambda one: -one.success)
     return [
         f"{_at_start(case.title(one.party))} can {_leak_words(one)} "
@@ -346,7 +346,7 @@ def _training_sentences(case: _Case) -> list[str]:
 
 
 def _is_leak(finding: TrainingFinding) -> bool:
-    """Whether an attack on training found something else than labels, more of it than luck would; none that plants."""
+    """Tell whether an attack on training found something else than labels, beyond luck; none that plants."""
     return (
         finding.is_scored
         and not finding.levels
@@ -356,7 +356,7 @@ def _is_leak(finding: TrainingFinding) -> bool:
 
 
 def _leak_words(finding: TrainingFinding) -> str:
-    """What it found, up to whose that is."""
+    """Say what it found, up to whose that is."""
     if finding.kind == "products":
         return f"follow {percent(finding.success)} of the differences between training records' scores that come from"
     if finding.kind == "estimates":
@@ -366,7 +366,7 @@ def _leak_words(finding: TrainingFinding) -> str:
 
 
 def _knows_records(attack: str) -> bool:
-    """Whether an attack is given complete records; no where it isn't installed here."""
+    """Tell whether an attack is given complete records; no where it isn't installed here."""
     try:
         return "known_records" in spec_of(attack.partition("(")[0]).needs
     except (ImportError, ValueError):
@@ -433,7 +433,7 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
 def _party_answer(
     case: _Case, party: str, lights: Sequence[Light], words: Sequence[str], untried: Sequence[str]
 ) -> PartyAnswer:
-    """The party's light and words, with what training gave away of its columns, and what keeps it from green."""
+    """Judge the party: its light and words, with what training gave away of its columns, and why it isn't green."""
     leaks = [one for one in case.training if _is_leak(one) and party in one.peers]
     also = [f"{_at_start(case.title(one.party))} can {_leak_words(one)} this party, by {one.attack}." for one in leaks]
     light = worst([*lights, *map(light_of_training, leaks)])
@@ -443,7 +443,7 @@ def _party_answer(
 
 
 def _untried_on_labels(case: _Case) -> list[str]:
-    """What might have told labels, and was not tried or failed."""
+    """Say what might have told labels, and was not tried or failed."""
     judged = {one.party for one in case.labels}
     silent = [case.title(name) for name in case.passive if name not in judged]
     without = [f"What {together(silent)} can tell of them was not measured."] if silent else []
@@ -452,7 +452,7 @@ def _untried_on_labels(case: _Case) -> list[str]:
 
 
 def _untried_on_columns(case: _Case) -> list[str]:
-    """What might have told columns, and was not tried or failed."""
+    """Say what might have told columns, and was not tried or failed."""
     active = case.summary.agreement.active.name
     failed = [one.attack for one in case.predictions.attacks if one.sees_scores and one.status == FAILED]
     failed += [one.attack for one in case.training if one.party == active and one.status == FAILED]
@@ -526,13 +526,13 @@ def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer],
 
 
 def is_untried(limit: SessionLimit | None, columns: Sequence[ColumnAnswer]) -> bool:
-    """Whether what further sessions tell is unknown, though an owner allows them."""
+    """Tell whether what further sessions tell is unknown, though an owner allows them."""
     is_open = limit is not None and limit.reason is None and limit.sessions > 1
     return is_open and sessions_behind(limit, columns) == 1
 
 
 def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
-    """How many columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
+    """Count the columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
     headlines = [at(one.one_session) for one in columns if not are_too_few(one.one_session)]
     parts = [one.part.mean for one in headlines if one.is_exposed and one.part is not None]
     far = sum(part >= RED_PART for part in parts)
@@ -571,7 +571,7 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
 
 
 def _forms(limit: SessionLimit) -> str:
-    """How many forms of a record each passive party's owner lets be answered."""
+    """Count the forms of a record that each passive party's owner lets be answered."""
     several = len(limit.parties) > 1
     words = [f"{one.forms} of a record's {counted(one.features, 'form')}" for one in limit.parties]
     named = [f"{word} at {short(one.name)}" for word, one in zip(words, limit.parties, strict=True)]

@@ -144,7 +144,7 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
 
 
 def expectations(prediction: DefencePrediction) -> list[tuple[str, str]]:
-    """The numbers of a defence's prediction in words, one level deep: (what, value)."""
+    """Put the numbers of a defence's prediction in words, one level deep: (what, value)."""
     numbers = []
     for key, value in prediction.facts.items():
         inner = value if isinstance(value, dict) else {key: value}
@@ -158,14 +158,14 @@ def expectations(prediction: DefencePrediction) -> list[tuple[str, str]]:
 
 
 def assumptions(prediction: DefencePrediction) -> list[str]:
-    """The sentences that a prediction rests on, wherever in it they stand; first, what doesn't hold in this session."""
+    """List sentences that a prediction rests on, wherever in it; first, what doesn't hold in this session."""
     inner = [value for value in prediction.facts.values() if isinstance(value, dict)]
     notes = [prediction.facts["note"]] if prediction.facts.get("note") else []
     return [*notes, *(text for part in (prediction.facts, *inner) for text in part.get("assumptions", ()))]
 
 
 def _defences(agreement: Agreement, records: dict[str, PartyRecord]) -> dict[str, tuple[str, ...]]:
-    """What each service applied, where it applied anything."""
+    """List what each service applied, where it applied anything."""
     applied = {str(Role.COORDINATOR): agreement.score_defences}
     applied |= {name: record.defences or () for name, record in records.items()}
     return {name: names for name, names in applied.items() if names}

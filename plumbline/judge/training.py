@@ -199,7 +199,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
 def _told_likely(
     folder: RunFolder, party: str, attack: str, probabilities: FloatArray, rows: IntArray, known: int
 ) -> dict[str, Any]:
-    """What an attack that says how likely each class is can be asked besides."""
+    """Judge what an attack that says how likely each class is can be asked besides."""
     return {
         "rarest": rarest_label(probabilities[rows], folder.labels()[rows]),
         "control": label_control(folder, party, attack, known=known),
@@ -227,7 +227,7 @@ def rarest_label(probabilities: FloatArray, truth: IntArray) -> RarestLabel | No
 
 
 def _so_far(found: FoundLabels, is_counted: BoolArray, rows: IntArray) -> tuple[float, ...]:
-    """Which share of ``rows`` was told by the end of each epoch and counts; what no step answered comes with the last.
+    """Tell which share of ``rows`` was told by the end of each epoch and counts; what no step answered comes last.
 
     Where answers that are right count, that is the share that was told rightly.
     """
@@ -241,7 +241,7 @@ def _so_far(found: FoundLabels, is_counted: BoolArray, rows: IntArray) -> tuple[
 
 
 def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
-    """A peer's single feature follows up to sign; the constant bias of the active party isn't one."""
+    """Judge a peer's single feature, up to sign; the constant bias of the active party isn't one."""
     right, resolved, total = 0, 0, 0
     for peer, found in folder.found_values(party, attack).items():
         truth, values = folder.features(peer).features, found.values
@@ -270,7 +270,7 @@ def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
 
 
 def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray | None) -> BoolArray:
-    """Which of the (m, d) values that were read, columns as they travel, are the features of these rows.
+    """Tell which of the (m, d) values that were read, columns as they travel, are the features of these rows.
 
     A narrow column travels without its step: its numbers count where one factor makes them the features, for they tell
     all that differs between records.
@@ -287,7 +287,7 @@ def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray | None)
 
 
 def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
-    """Which part of the variance of the peers' logits, about their mean, was told."""
+    """Tell which part of the variance of the peers' logits, about their mean, was told."""
     left, whole, resolved, total = 0.0, 0.0, 0, 0
     for peer, found in folder.found_values(party, attack).items():
         known = np.isfinite(found.values).all(axis=1).reshape(-1)
@@ -302,7 +302,7 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
 
 
 def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
-    """Which part of a guess's squared error about the peers' features estimates take away, columns alike."""
+    """Tell which part of a guess's squared error about the peers' features estimates take away, columns alike."""
     left, guessed = [], []
     for peer, found in folder.found_values(party, attack).items():
         truth = folder.features(peer).features[found.rows]
@@ -378,7 +378,7 @@ def label_verdicts(
 def _completed(
     plain: Losses, truth: IntArray, rows: IntArray, features: FloatArray, probabilities: FloatArray
 ) -> Losses | None:
-    """What an attack gets wrong once known labels, as many as there are, complete it; None where all are of a kind."""
+    """Measure what an attack gets wrong once known labels, as many as there are, complete it; None if all are alike."""
     others = _not_trained_on(truth, rows)
     counts = [count for count in LABELLED_RECORDS if _teaches(truth, others[:count], count)]
     if not counts:
@@ -390,7 +390,7 @@ def _completed(
 
 
 def _named(plain: Losses, truth: IntArray, rows: IntArray, probabilities: FloatArray) -> Losses | None:
-    """What an attack gets wrong once labels of a few of its records say which group is which class.
+    """Measure what an attack gets wrong once labels of a few of its records say which group is which class.
 
     As few as name them; what was known beforehand counts as not found. None where no number of labels names them, or
     where it has no groups.
@@ -409,7 +409,7 @@ def _named(plain: Losses, truth: IntArray, rows: IntArray, probabilities: FloatA
 
 
 def _not_trained_on(truth: IntArray, rows: IntArray) -> IntArray:
-    """Records that training didn't tell of, in an order that is always the same."""
+    """List records that training didn't tell of, in an order that is always the same."""
     others: IntArray = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(truth)), rows))
     return others
 
@@ -433,7 +433,7 @@ def _priors(truth: IntArray, rows: IntArray) -> list[Losses]:
 
 
 def _guesses(truth: IntArray, rows: IntArray, features: FloatArray, others: IntArray) -> list[Losses]:
-    """The priors, and classifiers that learned from records which training didn't tell of, as many as there are."""
+    """Make the priors, and classifiers that learned from the records of `_not_trained_on`, as many as there are."""
     learned = [
         Losses(
             f"own classifier from {count:,} labels",
@@ -453,7 +453,7 @@ def _classified(features: FloatArray, truth: IntArray, known: IntArray, rows: In
 
 
 def _blind(truth: IntArray) -> FloatArray:
-    """The expected loss of naming any class at random."""
+    """Compute the expected loss of naming any class at random."""
     return np.full(len(truth), 1 - 1 / max(2, len(np.unique(truth))))
 
 

@@ -76,7 +76,7 @@ class VariantResult:
         return max(judged, key=lambda one: one.right or 0.0, default=None)
 
     def told(self, attack: str, party: str) -> AttackTold | None:
-        """What an attack of a party's told; None where it wasn't mounted."""
+        """Say what an attack of a party's told; None where it wasn't mounted."""
         return next((one for one in self.training if (one.attack, one.party) == (attack, party)), None)
 
 
@@ -119,14 +119,14 @@ def result_of(
 
 
 def headings_of(results: Sequence[VariantResult]) -> list[str]:
-    """What stands above each result's column: with more than two, values alone, for there is little room."""
+    """Name what stands above each result's column: with more than two, values alone, for there is little room."""
     if len(results) < 3:
         return [one.variant for one in results]
     return [" ".join(term.partition("=")[2] for term in one.variant.split()) for one in results]
 
 
 def rows_of(results: Sequence[VariantResult]) -> list[tuple[str, ...]]:
-    """A table of results side by side: what a row is of, and a cell for each result.
+    """Make a table of results side by side: what a row is of, and a cell for each result.
 
     An attack has a row where it told something of any of them, or failed.
     """
@@ -157,7 +157,7 @@ def rows_of(results: Sequence[VariantResult]) -> list[tuple[str, ...]]:
 
 
 def then_how(results: Sequence[VariantResult]) -> str:
-    """What another variant leaves of what the first gave away, and what it costs; empty for a single one."""
+    """Say what another variant leaves of what the first gave away, and what it costs; empty for a single one."""
     if len(results) < 2:
         return ""
     first, *others = results
@@ -216,5 +216,5 @@ def _told_words(told: AttackTold | None) -> str:
 
 
 def share_of(share: float | None) -> str:
-    """A share in percent, a dash for none."""
+    """Write a share in percent, a dash for none."""
     return "-" if share is None else f"{100 * share:.0f} %"

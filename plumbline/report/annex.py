@@ -152,7 +152,7 @@ def _said(words: str) -> str:
 
 
 def _some(sentences: Sequence[str], most: int) -> tuple[str, ...]:
-    """As many sentences as may be, and how many more there are."""
+    """Give as many sentences as may be, and how many more there are."""
     more = len(sentences) - most
     last = (f"{counted(more, 'more sentence')} of this kind {'is' if more == 1 else 'are'} in the report.",)
     return (*map(_said, sentences[:most]), *(last if more > 0 else ()))
@@ -186,7 +186,7 @@ def _parties(findings: Findings, folder: RunFolder, most: int) -> Grid:
 
 
 def _own_columns(folder: RunFolder, party: str) -> str:
-    """The label party's columns, which nobody attacks; of features alone nothing: their names may hold categories."""
+    """List the label party's columns, which nobody attacks; of features alone nothing: names may hold categories."""
     features = folder.features(party)
     if features.sources is None or features.kinds is None:
         return ""
@@ -257,7 +257,7 @@ def _columns(columns: Sequence[ColumnAnswer], most: int) -> Grid:
 
 
 def _known(column: ColumnAnswer) -> tuple[str, str]:
-    """How far the best guess and the best attack are off, at the level on which the light rests."""
+    """Say how far off the best guess and the best attack are, at the level on which the light rests."""
     verdict = telling(column.levels)
     guess, attack = errors_words(column, verdict.level)
     beyond = "" if verdict == at(column.levels) else f", knowing {verdict.level}"
@@ -288,7 +288,7 @@ def _risk(findings: Findings, most: int) -> Section:
 
 
 def _measures(findings: Findings) -> tuple[str, ...]:
-    """What can be done about what was found, and lines for a person's own choice."""
+    """Say what can be done about what was found, with lines for a person's own choice."""
     plan, columns = findings.summary.agreement.plan, findings.answer.columns
     measures = []
     if told := [one.column for one in columns if one.light == "red"]:

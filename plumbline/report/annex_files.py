@@ -34,7 +34,7 @@ class AnnexLacks(ValueError):
 
 
 def check_installed() -> None:
-    """Raises AnnexLacks where a library that writes an annex can't be had, so that nothing is judged in vain."""
+    """Raise AnnexLacks where a library that writes an annex can't be had, so that nothing is judged in vain."""
     for module, name in (("docx", "python-docx"), ("weasyprint", "WeasyPrint")):
         try:
             import_module(module)
@@ -66,7 +66,7 @@ def annex_files(annex: Callable[[int], Annex]) -> tuple[bytes, bytes]:
 
 
 def _pdf(annex: Annex, size: float) -> bytes | None:
-    """The PDF, tagged for screen readers; None where it has other than two pages."""
+    """Make the PDF, tagged for screen readers; None where it has other than two pages."""
     from weasyprint import HTML
 
     page = template("annex.html").render(annex=annex, size=size, colours=_COLOURS)
@@ -126,7 +126,7 @@ def _add_section(document: "Document", section: Section, *, starts_page: bool) -
 
 
 def _add_grid(document: "Document", grid: Grid | None, headings: tuple[str, ...], firsts: tuple[str, ...] = ()) -> None:
-    """A table; without rows of its own, one to write into, a line for each of ``firsts``."""
+    """Add a table; without rows of its own, one to write into, a line for each of ``firsts``."""
     rows = [one.cells for one in grid.rows] if grid else [(first, *[""] * (len(headings) - 1)) for first in firsts]
     table = document.add_table(1, len(headings), "Table Grid")
     for cell, words in zip(table.rows[0].cells, headings, strict=True):

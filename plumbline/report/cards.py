@@ -55,13 +55,13 @@ class ColumnEvidence:
         return self.answer.kind == "date" and self.unit == ""
 
     def error(self, estimate: FloatArray) -> float:
-        """How far (n,) estimates are off: root mean square in the column's units, or the share that is named wrong."""
+        """Measure how far off (n,) estimates are: root mean square in the column's units, or the share named wrong."""
         if self.is_category:
             return float((estimate != self.truth).mean()) if len(self.truth) else float("nan")
         return float(np.sqrt(((estimate - self.truth) ** 2).mean())) if len(self.truth) else float("nan")
 
     def loss_in_units(self, loss: float) -> float:
-        """A verdict's mean loss as an error: of categories it is the share named wrong already."""
+        """Write a verdict's mean loss as an error: of categories it is the share named wrong already."""
         return loss if self.is_category else float(np.sqrt(max(0.0, loss))) * self.per_feature
 
     def sample(self, most: int) -> IntArray:
@@ -145,14 +145,14 @@ class _Reader:
         )
 
     def _is_there(self, source: Source) -> BoolArray:
-        """Which records have a value of their own in the column: others were filled in by the owner."""
+        """Tell which records have a value of their own in the column: others were filled in by the owner."""
         if source.missing is None:
             return np.ones(len(self.truth.cells), dtype=bool)
         there: BoolArray = source.missing.symbols(self.truth.cells) == 0
         return there
 
     def _value_names(self, source: Source, category: Category) -> tuple[str, ...]:
-        """What a category's values are called by who knows the column."""
+        """Name a category's values as who knows the column does."""
         named = [self.truth.names[feature].removeprefix(f"{source.name}=") for feature in category.columns]
         if len(named) > 1:
             return (*named, "none of these") if category.is_open else tuple(named)
@@ -251,13 +251,13 @@ def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, do
 
 
 def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
-    """The verdict whose attack a card shows: the headline level's, or that of the first level above with an attack."""
+    """Choose the verdict whose attack a card shows: the headline level's, or that of the first with an attack."""
     at_least = [one for one in column.levels if LEVELS.index(one.level) >= LEVELS.index(HEADLINE)]
     return next((one for one in at_least if one.attack), at_least[0])
 
 
 def _by_attack(column: ColumnAnswer, done: Sequence[AttackFinding]) -> tuple[tuple[str, ColumnLeakage], ...]:
-    """What each attack measured of the feature of a number or a date; categories have no single one."""
+    """List what each attack measured of the feature of a number or a date; categories have no single one."""
     if column.kind in ("category", "code"):
         return ()
     feature = column.features[0]
@@ -328,7 +328,7 @@ def _confusion(evidence: ColumnEvidence, estimate: FloatArray) -> Confusion | No
 
 
 def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Chart | None, str]:
-    """One bar per attack, the least error first; the line is the best guess without a score. And a note on them."""
+    """Draw one bar per attack, the least error first, with a note; the line is the best guess without a score."""
     shown = sorted(
         ((evidence.error(evidence.estimates[one.attack]), one) for one in done if one.attack in evidence.estimates),
         key=lambda pair: pair[0],
@@ -355,12 +355,12 @@ def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Ch
 
 
 def error_words(evidence: ColumnEvidence, error: float) -> str:
-    """An error as a person reads it: of categories a share, of dates days."""
+    """Write an error as a person reads it: of categories a share, of dates days."""
     if evidence.is_category:
         return percent_words(error, 0.001)
     return f"± {number_words(error)}{' days' if evidence.is_date else ''}"
 
 
 def knows_more(finding: AttackFinding) -> bool:
-    """Whether an attack needs to know more beforehand than the headline's level allows."""
+    """Tell whether an attack needs to know more beforehand than the headline's level allows."""
     return LEVELS.index(finding.level) > LEVELS.index(HEADLINE)

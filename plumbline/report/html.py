@@ -36,7 +36,7 @@ _MOST_SHOWN = 20_000
 
 
 def environment(*packages: str) -> Environment:
-    """Where pages are made of the templates of these packages, and of the product's, on which they may build.
+    """Make what makes pages of the templates of these packages, and of the product's, on which they may build.
 
     ``asset(name)`` within a template reads a style sheet or script that stands beside them.
     """
@@ -63,5 +63,5 @@ _ENVIRONMENT = environment()
 
 
 def template(name: str) -> Template:
-    """One of the pages in ``plumbline/templates``."""
+    """Load one of the pages in ``plumbline/templates``."""
     return _ENVIRONMENT.get_template(name)

@@ -85,7 +85,7 @@ def _of_opening(agreement: Agreement) -> Iterator[LedgerRow]:
 
 
 def _of_forwarding(agreement: Agreement) -> Iterator[LedgerRow]:
-    """Where a first layer is forwarded: its sums to the label party, and what comes back to each other."""
+    """Say, where a first layer is forwarded, what its sums tell the label party, and what comes back to each other."""
     plan, active, units = agreement.plan, agreement.active.name, agreement.outputs
     features = sum(party.feature_count for party in agreement.parties[1:])
     enough = -(-features // units)

@@ -117,14 +117,14 @@ def _row(column: ColumnAnswer, number: int, level: Level) -> RankedRow:
 
 
 def share_words(verdict: LevelVerdict) -> str:
-    """The federation's part in percent; why there is none where there isn't."""
+    """Write the federation's part in percent; why there is none where there isn't."""
     if verdict.part is None:
         return "known anyway" if verdict.attack else "not measured"
     return percent_words(verdict.part.mean)
 
 
 def _anyway(column: ColumnAnswer, level: Level) -> str:
-    """How far a guess and the best attack are off in the column's units, and how many records are known more often."""
+    """Say how far off a guess and the best attack are, in the column's units, and how many records are known more."""
     guess, attack = errors_words(column, level)
     one = column.one_session
     alone = f"after one session alone the share is {share_words(at(one, level))}" if one else ""
@@ -207,7 +207,7 @@ def by_strength(
 
 
 def _part(finding: AttackFinding, column: ColumnAnswer, evidence: ColumnEvidence | None) -> float | None:
-    """The part of one column by one attack, at the headline's level or at its own where that is higher."""
+    """Find the part of one column by one attack, at the headline's level or at its own where that is higher."""
     if evidence is not None and evidence.is_category and finding.attack in evidence.estimates:
         level = max(finding.level, HEADLINE, key=LEVELS.index)
         e0 = at(column.levels, level).e0

@@ -92,7 +92,7 @@ class PartyView:
         return _active_words(self) if self.is_active else _passive_words(self)
 
     def content(self) -> dict[str, Any]:
-        """What the page says beyond the record, as JSON stores it."""
+        """Write what the page says beyond the record, as JSON stores it."""
         return {
             "party": self.party,
             "is_active": self.is_active,
@@ -168,7 +168,7 @@ def _active_view(folder: RunFolder, party: str, record: PartyRecord, agreement: 
 
 
 def _claims(folder: RunFolder) -> list[Claim]:
-    """What attacks claim of the first batch, the test records."""
+    """List what attacks claim of the first batch, the test records."""
     outcomes = [one for one in folder.prediction_outcomes() if one.batch == 0]
     if not any(one.is_done for one in outcomes):
         return [Claim(one, None, None) for one in outcomes]

@@ -70,12 +70,12 @@ class TrainedModel:
         return view, rows[:, list(passive)]
 
     def own_pieces(self, passive: Sequence[int]) -> dict[str, Any]:
-        """The pieces of a view that an active party has in black box as well: its own parameters."""
+        """Take the pieces of a view that an active party has in black box as well: its own parameters."""
         active = np.setdiff1d(np.arange(self.weights.shape[1]), passive)
         return {"weights_active": self.weights[:, active], "bias": self.bias, "passive_features": len(passive)}
 
     def disclosed_pieces(self, passive: Sequence[int]) -> dict[str, Any]:
-        """The pieces of a view that the passive party discloses in white box."""
+        """Take the pieces of a view that the passive party discloses in white box."""
         return {"weights_passive": self.weights[:, list(passive)]}
 
     def retrained(

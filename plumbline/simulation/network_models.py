@@ -66,12 +66,12 @@ class TrainedNetwork:
         return attacks.PredictionView(features_active=own, scores=scores, **pieces), others
 
     def own_pieces(self, passive: Sequence[int]) -> dict[str, Any]:
-        """The pieces of a view that an active party has in black box as well: its own part."""
+        """Take the pieces of a view that an active party has in black box as well: its own part."""
         self._check(passive)
         return {"network_active": self.network.active, "passive_features": len(self.passive)}
 
     def disclosed_pieces(self, passive: Sequence[int]) -> dict[str, Any]:
-        """The pieces of a view that the passive party discloses in white box."""
+        """Take the pieces of a view that the passive party discloses in white box."""
         self._check(passive)
         return {"network": self.network}
 
@@ -103,6 +103,6 @@ def train_network(
 
 
 def _divided(features: FloatArray, passive: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """The active party's columns and the passive one's."""
+    """Divide columns into the active party's and the passive one's."""
     active = np.setdiff1d(np.arange(features.shape[1]), passive)
     return features[:, active], features[:, list(passive)]

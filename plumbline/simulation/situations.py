@@ -160,7 +160,7 @@ def _refuse_elsewhere(defence: Defence, model: LabModel, setting: Setting) -> No
 
 
 def _trained_again(model: LabModel, setting: Setting, chosen: Sequence[Defence], seed: int) -> _Acting:
-    """The model after defences of features and of training."""
+    """Train the model again, after defences of features and of training."""
     trainers, transforms = _of_stage(chosen, "training"), _of_stage(chosen, "features")
     if len(trainers) > 1:
         raise DefenceError(f"{' and '.join(one.name for one in trainers)} both train the model: choose one of them.")
@@ -192,7 +192,7 @@ def _trained_again(model: LabModel, setting: Setting, chosen: Sequence[Defence],
 
 @lru_cache(maxsize=2)
 def _trained_by(model: Any, recipe: Any) -> Any:
-    """The same for every split of the columns."""
+    """Train it for every split of the columns."""
     return model.retrained(model.features_train, model.features, recipe)
 
 
@@ -200,7 +200,7 @@ def _trained_by(model: Any, recipe: Any) -> Any:
 
 
 def _disclosing(acting: _Acting, setting: Setting, chosen: Sequence[Defence], seed: int) -> _Acting:
-    """What is disclosed of the parameters, and how that is to be read."""
+    """Say what is disclosed of the parameters, and how that is to be read."""
     disclosed = acting.disclosed
     for defence in _of_stage(chosen, "parameters"):
         features = acting.model.features_train[:, list(setting.passive)]
@@ -210,7 +210,7 @@ def _disclosing(acting: _Acting, setting: Setting, chosen: Sequence[Defence], se
 
 
 def _told(acting: _Acting, setting: Setting) -> dict[str, Any]:
-    """The pieces of the model that the active party has."""
+    """Take the pieces of the model that the active party has."""
     pieces = acting.model.own_pieces(setting.passive)
     if setting.white_box:
         pieces |= acting.model.disclosed_pieces(setting.passive)
@@ -225,7 +225,7 @@ def _told(acting: _Acting, setting: Setting) -> dict[str, Any]:
 def _protection(
     acting: LabModel, setting: Setting, chosen: Sequence[Defence], seed: int
 ) -> Callable[[FloatArray], FloatArray]:
-    """What the coordinator makes of scores."""
+    """Say what the coordinator makes of scores."""
     gram: FloatArray | None = None
     if isinstance(acting, TrainedModel):
         own = acting.weights[:, list(setting.passive)]
@@ -248,7 +248,7 @@ def _channels(chosen: Sequence[Defence], classes: int) -> tuple[ScoreChannel, ..
 
 
 def _owned(model: LabModel, acting: LabModel, setting: Setting) -> Mapping[str, Any]:
-    """Its own columns and labels, and what it knows of the passive columns beforehand."""
+    """Take its own columns and labels, and what it knows of the passive columns beforehand."""
     passive = list(setting.passive)
     active = np.setdiff1d(np.arange(model.features.shape[1]), passive)
     return {

@@ -88,7 +88,7 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
 
 
 def named_changes(run: AuditedRun, texts: Sequence[str]) -> tuple[Change, ...]:
-    """What becomes of the passive parties' columns that names and patterns mean.
+    """Say what becomes of the passive parties' columns that names and patterns mean.
 
     Raises:
         ValueError: for a name that no passive party's column has, and where one would have none left.
@@ -131,7 +131,7 @@ def _coarser(run: AuditedRun, whole: ColumnSet) -> list[tuple[Change, ...]]:
 
 
 def _attacks_that_matter(findings: Findings) -> tuple[str, ...]:
-    """The attacks on one session's predictions that found most to who knows no more than the headline's level.
+    """Find the attacks on a session's predictions that found most to who knows no more than the headline's level.
 
     Where those on several sessions did, the quickest one: they are mounted beside it by themselves.
     """
@@ -194,7 +194,7 @@ def confirmed(run: AuditedRun, changes: Sequence[Change]) -> ColumnSet:
 
 
 def _with_own_tables(run: AuditedRun, folder: Path) -> AuditRequest:
-    """The run's request, over files in place of a registered data set, which is dealt out whole."""
+    """Take the run's request, over files in place of a registered data set, which is dealt out whole."""
     request = run.plan.request
     if request.tables.has_tables:
         return request

@@ -42,7 +42,7 @@ def frontier(
 
 
 def _removals(columns: ColumnSet) -> dict[tuple[str, str], Change]:
-    """What leaves a column out, by party and column, of every column whose party has others."""
+    """List what leaves a column out, by party and column, of every column whose party has others."""
     owners = [one.party for one in columns.columns]
     return {
         (one.party, one.column): Change(one.party, one.column, DROP)

@@ -86,7 +86,7 @@ def audited_run(path: Path) -> AuditedRun:
 
 
 def _check_made_from(run: AuditFolder, tables: JoinedTables) -> None:
-    """Raises ValueError where the run has other records or columns than its tables have now."""
+    """Raise ValueError where the run has other records or columns than its tables have now."""
     alike = np.array_equal(run.parties.labels(), tables.labels)
     for name in tables.passive_names:
         written = run.parties.features(name)

@@ -52,7 +52,7 @@ class _Waiting(Generic[T]):
 
 
 def stays(_: Callable[[], None]) -> bool:
-    """Of a caller that waits to the end."""
+    """Stay for a caller that waits to the end."""
     return True
 
 
@@ -81,7 +81,7 @@ class Coalescing(Generic[T]):
         self._took = deque([0.0] * _LAST_REQUESTS, maxlen=_LAST_REQUESTS)
 
     def __call__(self, record: str, on_end: OnEnd = stays) -> T:
-        """The answer to a request with this record in it, or about it alone.
+        """Answer a request with this record in it, or about it alone.
 
         Args:
             record: its id.
@@ -185,7 +185,7 @@ class Coalescing(Generic[T]):
         return answer
 
     def _next_group(self) -> list[_Waiting[T]]:
-        """Those who are asked about next, without who has left; empty where nobody waits any more."""
+        """Take those who are asked about next, without who has left; empty where nobody waits any more."""
         with self._lock:
             group = list[_Waiting[T]]()
             while self._waiting and len(group) < self._most:
@@ -218,7 +218,7 @@ class SharedCall(Generic[T]):
         self._call: Future[T] | None = None
 
     def __call__(self) -> T:
-        """The result.
+        """Give the result.
 
         Raises:
             OutOfOrder: when another's call takes longer than anybody should wait.

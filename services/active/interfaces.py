@@ -57,7 +57,7 @@ class PassiveParty(Protocol):
         """Have the party answer with a session's model from now on, in place of the one before."""
 
     def holds_model(self, session_id: str) -> bool:
-        """Whether the party would answer for a session's model; raises PeerVanished when it doesn't say so soon."""
+        """Tell whether the party would answer for a session's model; raises PeerVanished when it says nothing soon."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ class JobObserver(Protocol):
     """Watches a job: stages as they begin, steps and epochs as they end."""
 
     def stage(self, name: str) -> None:
-        """A stage begins."""
+        """Begin a stage."""
 
     def step(self, done: int, planned: int, what: str = "") -> None:
         """``done`` of ``planned`` ids, steps or attacks of the stage are over; ``what``: the attack at work."""
 
     def epoch(self, outcome: EpochOutcome) -> None:
-        """An epoch is over."""
+        """Note that an epoch is over."""

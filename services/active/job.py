@@ -142,7 +142,7 @@ class Job:
 
     @classmethod
     def interrupted(cls, job: "Job", session: PartySession, order: IntArray) -> "Job":
-        """A job that a process before this one was at work in; ``go_on`` does the rest of it."""
+        """Take up a job that a process before this one was at work in; ``go_on`` does the rest of it."""
         job.session_id, job.session, job.order = session.agreement.session_id, session, order
         job._outcomes = _kept_outcomes(job._context.state, job.session_id)
         job.waiting = Waiting((), time.time())
@@ -169,7 +169,7 @@ class Job:
         self._ending.end(error)
 
     def commit(self) -> None:
-        """The point of no return: its model is about to be served. Raises why it was interrupted, if it was."""
+        """Pass the point of no return: its model is about to be served. Raises why it was interrupted, if it was."""
         self._ending.finish()
 
     @property
@@ -178,7 +178,7 @@ class Job:
         return self._ending.is_finished
 
     def _interrupt_after(self, call: Future[None], at: Ending | None = None) -> None:
-        """A passive party that stops ends the job in its own words: nobody waits for its next message."""
+        """End the job in the words of a passive party that stops: nobody waits for its next message."""
         if call.cancelled() or (error := call.exception()) is None:
             return
         if not is_expected(error):
@@ -186,7 +186,7 @@ class Job:
         self._lose(error if isinstance(error, Exception) else RuntimeError(type(error).__name__), at)
 
     def _lose(self, error: Exception, at: Ending | None) -> None:
-        """A party is lost: the job ends, unless it can wait for it; then only what goes on until then does."""
+        """Note a party as lost: the job ends, unless it can wait for it; then only what goes on until then does."""
         if at is not None and is_interruption(error):
             at.end(error)
         else:
@@ -325,7 +325,7 @@ class Job:
             _log.warning("Could not end the session everywhere: %s", described(unreachable))
 
     def finish(self) -> None:
-        """The job is over: its peers may come and go, and ``await_finish`` returns."""
+        """End the job: its peers may come and go, and ``await_finish`` returns."""
         self._watch.stop()
         self._finished.set()
 
@@ -347,7 +347,7 @@ class Job:
         return self.order
 
     def _common_with(self, name: str, ids: IdArray, progress: AlignmentProgress) -> IntArray:
-        """Which of these ids a passive party has too: their places."""
+        """Find which of these ids a passive party has too: their places."""
         party = self._passive_parties[name]
         client = PsiClient(ids, alignment_context(self.session_id, name), self._context.cores)
         with closing(client):
@@ -359,7 +359,7 @@ class Job:
 
     @contextmanager
     def _open(self, stream: BlindedIds) -> Iterator[BlindedIds]:
-        """A stream of blinded ids that ends with the job, whether the other side goes on with it or not."""
+        """Open a stream of blinded ids that ends with the job, whether the other side goes on with it or not."""
         with stream, self._ending.cancelling(stream.close):
             yield replace(stream, chunks=self._ending.guarded(stream.chunks))
 
@@ -495,7 +495,7 @@ class Job:
         self._record.finish(training.model.part, DeliveredScores(rows, scores, labels))
 
     def _asked(self, training: PartyTraining, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """What this party is told of some rows, and their confidence scores."""
+        """Ask what this party is told of some rows, and their confidence scores."""
         asked = rows.tolist()
         model = training.model_for(asked) if asked else training.model
         answers = self._scoring.answers(model, asked)
@@ -519,7 +519,7 @@ class Job:
 
 
 def _kept_outcomes(state: State, session_id: str) -> list[EpochOutcome]:
-    """What the epochs of a session came to so far; raises StateError for a broken file."""
+    """Read what the epochs of a session came to so far; raises StateError for a broken file."""
     if (content := state.read(OUTCOMES)) is None:
         return []
     try:

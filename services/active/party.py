@@ -212,7 +212,7 @@ class ActiveParty:
         return at_work or self._trained
 
     def obstacle(self) -> str:
-        """Why a prediction would be refused now, and what to do. Asks every party; empty when it would be answered."""
+        """Say why a prediction would be refused now, and what to do. Asks every party; empty when it would be given."""
         return self._serving.obstacle(self.stage)
 
     # -- the job ---------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class ActiveParty:
             )
 
     def _attacked(self, job: Job) -> TrainedModel:
-        """The job's model, and what attacks on its test scores found on the way."""
+        """Make the job's model, and what attacks on its test scores found on the way."""
         session = job.session
         assert session is not None  # noqa: S101 - a job that has run has it
         warnings = (*session.terms_warnings, *session.guard_warnings)
@@ -388,7 +388,7 @@ class ActiveParty:
         self._job.forget_training()
 
     def holds_session(self, session_id: str) -> bool:
-        """Whether this is the session at work, or the served one: what peers ask who watch this party."""
+        """Tell whether this is the session at work, or the served one: what peers ask who watch this party."""
         job = self._job
         return session_id != "" and session_id in (job.session_id if job else "", self.session_id)
 
@@ -407,11 +407,11 @@ class ActiveParty:
     # -- Protocol 1 and prediction ---------------------------------------------------------------------------------
 
     def exchange_of(self, session_id: str) -> GradientExchange:
-        """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
+        """Find the session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
         return self._peers_training(session_id).exchange_as(GradientExchange)
 
     def share_exchange_of(self, session_id: str) -> ShareMailbox:
-        """The same where weights are shared."""
+        """Find the same where weights are shared."""
         return self._peers_training(session_id).exchange_as(ShareMailbox)
 
     def _peers_training(self, session_id: str) -> PartyTraining:
@@ -421,7 +421,7 @@ class ActiveParty:
         return session.training
 
     def predict(self, ids: Sequence[str]) -> Predictions:
-        """Confidence scores of those ids that are among the aligned records; raises FederationError."""
+        """Score those ids that are among the aligned records; raises FederationError."""
         model = self._serving.current()
         if model is None:
             raise self._serving.refusal(self.stage)
@@ -447,7 +447,7 @@ class ActiveParty:
         return Predictions(known, model.model.scores_of(answers, len(rows)))
 
     def predict_one(self, record: str, on_end: OnEnd = stays) -> FloatArray:
-        """Confidence scores of one record, asked about with others that come meanwhile (``Coalescing``).
+        """Score one record, asked about with others that come meanwhile (``Coalescing``).
 
         Raises UnknownRecord for one that isn't aligned.
         """

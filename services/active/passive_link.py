@@ -46,7 +46,7 @@ class PassiveLink:
         self._timeout = timeout
 
     def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
-        """The party's blinded ids as they arrive. The first call of a job: it waits for a party that is starting.
+        """Get the party's blinded ids as they arrive. The first call of a job: it waits for a party that is starting.
 
         Raises:
             InvalidMessage: where it aligns by another version.
@@ -67,7 +67,7 @@ class PassiveLink:
         return BlindedIds(header.count, self._data_of(replies), replies.cancel)
 
     def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
-        """The ids that were asked about, blinded by the party as well, as they arrive."""
+        """Get the ids that were asked about, blinded by the party as well, as they arrive."""
 
         def parts() -> Iterator[passive_pb2.AlignmentPart]:
             # A thread of gRPC's draws these, and would log a traceback where an alignment has ended: it is cut short.
@@ -135,7 +135,7 @@ class PassiveLink:
         self._stub.ResumeTraining(request, timeout=self._timeout)
 
     def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0) -> None:
-        """Returns when the epoch is done. No deadline: every step has one, and a lost connection ends the call.
+        """Return when the epoch is done. No deadline: every step has one, and a lost connection ends the call.
 
         Raises:
             InvalidMessage: for a report of anything but the epoch's next step.
@@ -165,7 +165,7 @@ class PassiveLink:
         return self._health.insisting(lambda: self._stub.ContributeScores(request, timeout=timeout)).masked
 
     def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
-        """The arrays of the party's part of the model, None when it discloses nothing (black box).
+        """Get the arrays of the party's part of the model, None when it discloses nothing (black box).
 
         Raises:
             InvalidMessage: for numbers that no model has.
@@ -191,7 +191,7 @@ class PassiveLink:
         self._stub.ServeModel(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
 
     def holds_model(self, session_id: str) -> bool:
-        """Whether the party would answer for a session's model; raises PeerVanished when it doesn't say so soon."""
+        """Tell whether the party would answer for a session's model; raises PeerVanished when it says nothing soon."""
         return holds_model(self._channel, session_id)
 
 

@@ -41,14 +41,14 @@ class AlignmentProgress:
         self._log = LoggedProgress("Aligning: %s of %s blinded ids.")
 
     def setup_of(self, setup: BlindedIds, remaining: int) -> BlindedIds:
-        """The next party's ids as they arrive. ``remaining``: how many ids this party still asks about."""
+        """Count the next party's ids as they arrive. ``remaining``: how many ids this party still asks about."""
         self._remaining = remaining
         self._left_parties -= 1
         self._begun += setup.count + 2 * self._remaining
         return replace(setup, chunks=self.counted(setup.chunks))
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same chunks, each counted once the next is asked for: it has been worked on by then, or is at work."""
+        """Count each chunk once the next is asked for: it has been worked on by then, or is at work."""
         for chunk in chunks:
             yield chunk
             self._count(len(chunk) // COORDINATE_BYTES)
@@ -127,7 +127,7 @@ class LogObserver:
         self._stage, self._twentieths = "", 0
 
     def stage(self, name: str) -> None:
-        """A stage begins."""
+        """Begin a stage."""
         self._stage, self._twentieths = name, 0
 
     def step(self, done: int, planned: int, what: str = "") -> None:
@@ -154,7 +154,7 @@ class ProgressMeter:
         self._began = self._stepped = clock()
 
     def stage(self, name: str) -> None:
-        """A stage begins: no step of it is done."""
+        """Begin a stage: no step of it is done."""
         with self._lock:
             self._progress = replace(self._progress, steps_done=0, steps_planned=0, at_work="")
             self._began = self._stepped = self._clock()
@@ -166,14 +166,14 @@ class ProgressMeter:
             self._stepped = self._clock()
 
     def epoch(self, outcome: EpochOutcome) -> None:
-        """An epoch is over."""
+        """Note that an epoch is over."""
         with self._lock:
             self._progress = replace(self._progress, epochs_done=outcome.epoch + 1)
             if not math.isnan(outcome.validation_loss):
                 self._progress = replace(self._progress, validation_loss=outcome.validation_loss)
 
     def now(self) -> JobProgress:
-        """How far the job is now."""
+        """Tell how far the job is now."""
         with self._lock:
             return replace(self._progress, seconds_left=self._seconds_left())
 

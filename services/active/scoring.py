@@ -44,7 +44,7 @@ class Predictions(Mapping[str, FloatArray]):
     scores: FloatArray
 
     def places(self, asked: Sequence[str]) -> IntArray:
-        """The row of ``scores`` of each id that was asked for, (len(asked),); -1 where there is none."""
+        """Find the row of ``scores`` of each id that was asked for, (len(asked),); -1 where there is none."""
         return np.fromiter(map(self._place_of.get, asked, repeat(-1)), dtype=np.int64, count=len(asked))
 
     def __getitem__(self, record: str) -> FloatArray:
@@ -88,11 +88,11 @@ class Scoring:
         self._engine = engine
 
     def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
-        """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
+        """Score rows of the common order, (len(rows), classes); raises FederationError."""
         return own.scores_of(self.answers(own, rows), len(rows))
 
     def answers(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
-        """What this party is told: confidence scores, or sums of a forwarded layer, (len(rows), outputs).
+        """Give what this party is told: confidence scores, or sums of a forwarded layer, (len(rows), outputs).
 
         Raises:
             FederationError: where there is none, or one that can't be.
@@ -133,7 +133,7 @@ class Scoring:
         return answer
 
     def _on_shares(self, own: PartyModel, part: _Part) -> Products:
-        """This party's residues of a part, with those that the others' masked products leave it with."""
+        """Compute this party's residues of a part, with those that the others' masked products leave it with."""
         assert part.asked is not None  # noqa: S101 - who calls has asked
         server, total = own.on_shares(self._engine), part.asked.residues
         for name, sent in part.sending.items():
@@ -142,7 +142,7 @@ class Scoring:
 
 
 def _one_ahead(parts: Iterator[_Part]) -> Iterator[_Part]:
-    """The parts, each when the one after it has begun."""
+    """Give the parts, each when the one after it has begun."""
     before: _Part | None = None
     for part in parts:
         if before is not None:

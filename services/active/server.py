@@ -47,7 +47,7 @@ def _unasked(work: Callable[[], object]) -> None:
 
 
 def known_beforehand(settings: Settings) -> PriorKnowledge:
-    """What the settings let this party's adversary know before any session; raises ValueError for a broken file."""
+    """Read what the settings let this party's adversary know beforehand; raises ValueError for a broken file."""
     table, moments = settings.auxiliary, settings.prior_knowledge
     return PriorKnowledge(
         load_table(table, id_column=settings.id_column, label_column=None, limits=settings.table_limits)

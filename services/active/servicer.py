@@ -128,7 +128,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
 
 
 def _block(found: Predictions, ids: Sequence[str]) -> active_pb2.ScoreBlock:
-    """The scores of all ids that have some, one after the other, without a message for each."""
+    """Put the scores of all ids that have some one after the other, without a message for each."""
     places = found.places(ids)
     missing = np.flatnonzero(places < 0)
     return active_pb2.ScoreBlock(
@@ -154,7 +154,7 @@ def _check_lengths(ids: Sequence[str]) -> None:
 
 
 def _parties(party: ActiveParty, present: Mapping[str, bool]) -> Iterator[active_pb2.PartyStatus]:
-    """This party first, then the passive ones, then the coordinator, which has no features."""
+    """List this party first, then the passive ones, then the coordinator, which has no features."""
     agreement = party.agreement
     described = {one.name: one for one in agreement.parties} if agreement else {}
     for name in (party.name, *party.passive_names, str(Role.COORDINATOR)):
@@ -167,7 +167,7 @@ def _parties(party: ActiveParty, present: Mapping[str, bool]) -> Iterator[active
 
 
 def _job(party: ActiveParty) -> active_pb2.JobStatus | None:
-    """How far the job at work is; None without one."""
+    """Tell how far the job at work is; None without one."""
     progress, agreement = party.progress, party.agreement
     if progress is None:
         return None
@@ -175,7 +175,7 @@ def _job(party: ActiveParty) -> active_pb2.JobStatus | None:
 
 
 def _protocol(agreement: Agreement | None) -> dict[str, str]:
-    """The protocol of the session at work or of the model, and what becomes of the weights; nothing without either."""
+    """Name the protocol of the session at work or of the model, and what becomes of weights; nothing without either."""
     if agreement is None:
         return {}
     return {"protocol": agreement.plan.protocol, "serving": SHARED if stays_shared(agreement) else OPENED}

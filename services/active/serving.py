@@ -50,11 +50,11 @@ class TrainedModel:
 
     @classmethod
     def of(cls, kept: KeptModel, ids: Sequence[str]) -> "TrainedModel":
-        """A model with the records of this party's own table, whose ids these are."""
+        """Make a model with the records of this party's own table, whose ids these are."""
         return cls(kept, IdIndex(IdArray.of(ids).take(kept.order)))
 
     def knowing(self, knowledge: Knowledge) -> "TrainedModel":
-        """The same, for attacks that know this besides."""
+        """Take the same, for attacks that know this besides."""
         return replace(self, knowledge=knowledge)
 
     @property
@@ -134,7 +134,7 @@ class Serving:
         return pending.model if pending else self._served
 
     def current(self) -> TrainedModel | None:
-        """The model that answers now. A switch that has begun is completed first.
+        """Find the model that answers now. A switch that has begun is completed first.
 
         Raises:
             FederationError: when that can't be done, which names who is missing.
@@ -191,7 +191,7 @@ class Serving:
             self._remind_of(self._served.session_id)
 
     def refusal(self, stage: str) -> FederationError:
-        """Why there is no model to ask, in a party that is at ``stage``."""
+        """Say why there is no model to ask, in a party that is at ``stage``."""
         changed = next(iter(self._models.refusals.values()), None)
         return changed or OutOfOrder(f"There is no trained model to ask (stage: {stage}). Train first.")
 
@@ -215,7 +215,7 @@ class Serving:
             self._complete(switch)
 
     def _complete(self, switch: _Switch) -> None:
-        """Steps 3 to 5, from wherever they stood."""
+        """Do steps 3 to 5, from wherever they stood."""
         try:
             self._coordinator.serve_model(switch.session_id)
         except FederationError as error:
@@ -233,7 +233,7 @@ class Serving:
         self._probe.forget()
 
     def _is_refused(self, switch: _Switch, error: FederationError) -> bool:
-        """Whether the coordinator will never serve this model, and everybody still has the one before."""
+        """Tell whether the coordinator will never serve this model, and everybody still has the one before."""
         if isinstance(error, PeerVanished):
             return False
         try:
@@ -278,7 +278,7 @@ class Serving:
             _log.info("Not everybody could be told which model is served: %s", error)
 
     def _lacks(self, name: str) -> bool:
-        """Whether a party says that it lacks the model that is to be served; one that says nothing may have it."""
+        """Tell whether a party says that it lacks the model that is to be served; one that says nothing may have it."""
         switch = self._pending
         try:
             return switch is not None and not self._others[name].holds_model(switch.session_id)
@@ -288,7 +288,7 @@ class Serving:
     # -- what stands against a prediction --------------------------------------------------------------------------
 
     def obstacle(self, stage: str) -> str:
-        """Why a prediction would be refused now, and what to do. Asks every party; empty when it would be answered.
+        """Say why a prediction would be refused now, and what to do. Asks every party; empty when it would be answered.
 
         Who asks while another does gets the same answer.
         """
@@ -311,7 +311,7 @@ class Serving:
 
 
 def _obstacle_at(name: str, answer: Future[bool]) -> str:
-    """What stands against a prediction at one party; empty where nothing does."""
+    """Say what stands against a prediction at one party; empty where nothing does."""
     try:
         if answer.result():
             return ""

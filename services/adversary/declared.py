@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def score_channels(agreement: Agreement) -> tuple[ScoreChannel, ...]:
-    """What the coordinator lets pass of scores, one channel per defence, in their order."""
+    """List what the coordinator lets pass of scores, one channel per defence, in their order."""
     told: Sequence[AnnouncedDefence | None] = agreement.announced or [None] * len(agreement.score_defences)
     return tuple(
         _said(name, one, lambda defence: defences.channel_of(defence, agreement.classes))
@@ -29,7 +29,7 @@ def score_channels(agreement: Agreement) -> tuple[ScoreChannel, ...]:
 
 
 def disclosure(agreement: Agreement) -> ParameterChannel | None:
-    """How the class rows that all passive parties disclose, side by side, differ from those that scores follow from."""
+    """Say how class rows that all passive parties disclose, side by side, differ from those that scores follow from."""
     return _side_by_side([_of_party(party.disclosure_defences) for party in agreement.parties[1:]])
 
 
@@ -39,14 +39,14 @@ def _of_party(announced: Sequence[AnnouncedDefence]) -> ParameterChannel | None:
 
 
 def least_known(found: Sequence[ParameterChannel]) -> ParameterChannel | None:
-    """What several defences of one party's parameters are worth one after the other: the least known of them."""
+    """Say what several defences of one party's parameters are worth one after the other: the least known of them."""
     if len(found) < 2:
         return found[0] if found else None
     return next((one for one in found if isinstance(one, Undeclared)), _any(found))
 
 
 def _side_by_side(parts: Sequence[ParameterChannel | None]) -> ParameterChannel | None:
-    """A block of rows per party: turned blocks make a turned whole where all are turned about the same point."""
+    """Put blocks of rows side by side: turned blocks make a turned whole where all are turned about the same point."""
     if len(set(parts)) == 1:
         return parts[0]
     if undeclared := [part for part in parts if isinstance(part, Undeclared)]:
@@ -63,7 +63,7 @@ def _any(found: Sequence[ParameterChannel | None]) -> Distorted:
 
 
 def _said(name: str, announced: AnnouncedDefence | None, say: Callable[[Defence], T]) -> T | Undeclared:
-    """What a defence says of itself."""
+    """Ask what a defence says of itself."""
     if announced is None or announced.withheld:
         _log.info("What %s lets pass is not told.", name)
         return Undeclared(name)

@@ -77,26 +77,26 @@ class Knowledge:
         return bool(self.channel) or self.disclosure is not None
 
     def undone_names(self, undone: UndistortedView) -> list[str]:
-        """Names of the defences that were taken off a view of this session."""
+        """Name the defences that were taken off a view of this session."""
         agreement = self.model.agreement
         of_scores = agreement.score_defences[len(agreement.score_defences) - undone.channels :]
         of_parties = [one.name for party in agreement.parties[1:] for one in party.disclosure_defences]
         return list(dict.fromkeys([*of_scores, *(of_parties if undone.disclosure else [])]))
 
     def unknown_of(self, rows: Sequence[int], scores: FloatArray) -> tuple[list[int], FloatArray]:
-        """Of predicted rows and their (n, classes) scores those that it doesn't hold in full anyway."""
+        """Keep of predicted rows and their (n, classes) scores those that it doesn't hold in full anyway."""
         if self.auxiliary_rows is None:
             return list(rows), scores
         is_unknown = ~np.isin(np.asarray(rows, dtype=np.int64), self.auxiliary_rows)
         return [row for row, kept in zip(rows, is_unknown, strict=True) if kept], scores[is_unknown]
 
     def own_features(self, rows: IntArray) -> FloatArray:
-        """This party's features of these rows, without the bias that training adds."""
+        """Give this party's features of these rows, without the bias that training adds."""
         features = self.model.features_of(rows)
         return features[:, :-1] if self.model.agreement.plan.family.spec.trains else features
 
     def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
-        """The view of predictions of ``rows``: (n, classes) scores, or sums of a forwarded layer, (n, units).
+        """Make the view of predictions of ``rows``: (n, classes) scores, or sums of a forwarded layer, (n, units).
 
         Such sums are what is delivered. They stand as logits of a linear model with a class for each unit and one more,
         whose logit is 0: differences of its log scores are the sums. Labels are of other classes, and left out.
@@ -133,7 +133,7 @@ class Knowledge:
         return replace(known, scores=unit_scores(known.scores))
 
     def _parameters(self) -> dict[str, Any]:
-        """The parts of the model that this party knows, as a view has them."""
+        """Give the parts of the model that this party knows, as a view has them."""
         pieces: dict[str, Any] = {}
         own, others = self.model.part, self.disclosed
         if isinstance(own, SharedPart) and own.own is not None:
@@ -195,7 +195,7 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
 def disclosed_parts(
     shown: Mapping[str, Mapping[str, NDArray[Any]] | None], agreement: Agreement
 ) -> tuple[Part, ...] | None:
-    """What all passive parties disclose, as the session's learner reads it; None where one discloses nothing.
+    """Read what all passive parties disclose, as the session's learner does; None where one discloses nothing.
 
     Raises:
         InvalidMessage: for arrays that are no part.
@@ -214,7 +214,7 @@ def disclosed_parts(
 
 
 def _check_fits(part: Part, agreement: Agreement, party: str) -> None:
-    """Raises ValueError for a part of other columns than the party has described, or of other outputs."""
+    """Raise ValueError for a part of other columns than the party has described, or of other outputs."""
     columns = agreement.party(party).feature_count
 
     def shape() -> tuple[int, ...] | None:

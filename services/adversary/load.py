@@ -19,7 +19,7 @@ _FILE_NAME = re.compile(r"[\w(),.=+ -]{1,120}")
 def load_attacks(
     names: Sequence[str], options: Mapping[str, AttackOptions], role: Role
 ) -> tuple[dict[str, attacks.PredictionAttack], dict[str, attacks.TrainingAttack]]:
-    """The named attacks that a party of this role can mount, on predictions and in training, by their labels.
+    """Load the named attacks that a party of this role can mount, on predictions and in training, by their labels.
 
     Others are ignored, with a line in the log.
 
@@ -51,7 +51,7 @@ def load_attacks(
 
 
 def instances(name: str, options: AttackOptions) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The label and the options of each time that an attack is mounted: once for an object, or for each of a list."""
+    """List the label and the options of each mounting of an attack: one for an object, or for each of a list."""
     if isinstance(options, Mapping):
         yield name, options
         return
@@ -60,7 +60,7 @@ def instances(name: str, options: AttackOptions) -> Iterator[tuple[str, Mapping[
 
 
 def labelled(label: str, **options: Any) -> str:
-    """A label with options in parentheses, behind those that it has: ``gia(init=half, distance=kld)``."""
+    """Write a label with options in parentheses, behind those that it has: ``gia(init=half, distance=kld)``."""
     if not options:
         return label
     words = ", ".join(
@@ -70,7 +70,7 @@ def labelled(label: str, **options: Any) -> str:
 
 
 def _is_played(name: str, spec: attacks.AttackSpec, role: Role) -> bool:
-    """Whether a party of this role can mount an attack. The log says why it can't."""
+    """Tell whether a party of this role can mount an attack. The log says why it can't."""
     if spec.adversary not in (role, "either"):
         _log.warning("%s is an attack of the %s party: ignored here.", name, spec.adversary)
         return False

@@ -129,12 +129,12 @@ class AttackHost:
 
 
 def _can_do_without_parameters(spec: attacks.AttackSpec) -> bool:
-    """Whether an attack takes parameters where any are disclosed, and may find them itself where none are."""
+    """Tell whether an attack takes parameters where any are disclosed, and may find them itself where none are."""
     return spec.sees_scores and spec.knowledge == "white_box" and "weights_passive" not in spec.needs
 
 
 def _kept(view: attacks.PredictionView) -> attacks.PredictionView:
-    """The view of who isn't told parameters. Raises ViewError where nobody told any."""
+    """Make the view of who isn't told parameters. Raises ViewError where nobody told any."""
     if view.weights_passive is None and view.network is None:
         raise attacks.ViewError("No parameters were disclosed that could have been kept.")
     hidden: dict[str, Any] = {"weights_passive": None, "bias": None, "network": None}
@@ -142,7 +142,7 @@ def _kept(view: attacks.PredictionView) -> attacks.PredictionView:
 
 
 def _knowing(knowledge: Knowledge, view: Callable[[], attacks.PredictionView]) -> tuple[str, UndistortedView] | None:
-    """The view with all taken off that the session's defences added, and their names; None where nothing is."""
+    """Take off the view all that the session's defences added, and name them; None where nothing is."""
     if not knowledge.is_defended:
         return None
     try:
@@ -269,7 +269,7 @@ class EarlierSessions:
         self._current: _Session | None = None
 
     def begin(self) -> None:
-        """What is seen from now on belongs to another session."""
+        """Begin another session: what is seen from now on belongs to it."""
         if self._current is not None:
             self._ended.append(self._current)
         self._current = None
@@ -283,7 +283,7 @@ class EarlierSessions:
             self._ended.popleft()
 
     def of(self, records: IntArray, passive_features: int) -> tuple[attacks.PredictionView, ...]:
-        """Views of these records in earlier sessions of as many passive columns that saw all of them, oldest first."""
+        """List views of these records in earlier sessions of as many passive columns that saw them, oldest first."""
         found = (session.view_of(records) for session in self._ended if session.d == passive_features)
         return tuple(view for view in found if view is not None)
 
@@ -315,7 +315,7 @@ class _Session:
             self.numbers += sum(piece.size for piece in pieces)
 
     def view_of(self, records: IntArray) -> attacks.PredictionView | None:
-        """The view of these records; None unless all were seen."""
+        """Make the view of these records; None unless all were seen."""
         known = np.concatenate(self._records)
         order = np.argsort(known, kind="stable")
         places = order[np.minimum(np.searchsorted(known, records, sorter=order), len(known) - 1)]

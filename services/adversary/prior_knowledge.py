@@ -64,7 +64,7 @@ def read_moments(path: Path) -> PassiveMoments:
 
 
 def _check(moments: PassiveMoments) -> None:
-    """Raises ValueError for the first thing that contradicts another."""
+    """Raise ValueError for the first thing that contradicts another."""
     d = len(moments.mean)
     _expect(d > 0 and moments.variance.shape == (d,), "mean and variance are one number per column")
     _expect((moments.variance >= 0).all(), "no variance is negative")

@@ -108,7 +108,7 @@ class TrainingAdversary:
         self._others: dict[str, OtherFeatures | ChosenShares | Exception | SystemExit] = {}
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
-        """The cipher that this party trains with in one session."""
+        """Make the cipher that this party trains with in one session."""
         self._begin(agreement)
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
@@ -148,7 +148,7 @@ class TrainingAdversary:
             self._transcript.kept[step] = share
 
     def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
-        """What this party encrypts in place of its features in a session on shared weights; None for these."""
+        """Make what this party encrypts in place of its features in a session on shared weights; None for these."""
         self._begin(agreement)
         chosen: OtherFeatures | None = None
         for one, attack in self._mounted.items():
@@ -161,7 +161,7 @@ class TrainingAdversary:
         return chosen
 
     def chosen_shares(self, agreement: Agreement, features: FloatArray) -> ChosenShares | None:
-        """What this party adds to its shares of others' first layers; None for nothing. It comes after features."""
+        """Make what this party adds to its shares of others' first layers, after its features; None for nothing."""
         chosen: ChosenShares | None = None
         for one, attack in self._mounted.items():
             if replaces_shares(attack) and one not in self._refused:
@@ -305,14 +305,14 @@ class TrainingAdversary:
         )
 
     def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
-        """What the label party of a learner that forwards was sent and has sent, step by step."""
+        """Collect what the label party of a learner that forwards was sent and has sent, step by step."""
         batches = _batches(agreement) if self._transcript.forwarded else ()
         for step, products in self._transcript.forwarded.items():
             if step in self._transcript.shares:  # the last one of a training that failed is not
                 yield Forwarded(step, batches[step], products, self._transcript.shares[step])
 
     def _known_labels(self, ids: IdArray) -> IntArray | None:
-        """The known classes of aligned records, -1 elsewhere; None for none."""
+        """Find the known classes of aligned records, -1 elsewhere; None for none."""
         if self._known is None:
             return None
         rows, labels = IdIndex(ids).rows(self._known.ids), np.full(len(ids), UNRESOLVED, dtype=np.int64)
@@ -320,7 +320,7 @@ class TrainingAdversary:
         return labels if (rows >= 0).any() else None
 
     def _known_records(self, ids: IdArray) -> KnownRecords | None:
-        """Those of the records that are known beforehand which are aligned; None for none."""
+        """Find those of the records that are known beforehand which are aligned; None for none."""
         if self._known is None:
             return None
         rows = IdIndex(ids).rows(self._known.ids)
@@ -347,7 +347,7 @@ class TrainingAdversary:
         return steps, equations
 
     def _of_shares(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
-        """What a training on shared weights leaves an adversary to try: as if nothing were shared.
+        """Collect what a training on shared weights leaves an adversary to try: as if nothing were shared.
 
         Of every step the own part of the score is that of the opened weights, or of the share that the party is left
         with where weights stay shared, about its mean and below 1. What the party decrypted is taken for
@@ -394,7 +394,7 @@ class _CheckedFeatures:
             return opened
 
     def result(self) -> TrainingResult:
-        """What the guest has recovered; raises what it has raised."""
+        """Give what the guest has recovered; raises what it has raised."""
         if self._failure is not None:
             raise self._failure
         return self._guest.result()
@@ -408,7 +408,7 @@ class _CheckedShares:
         self._failure: Exception | SystemExit | None = None
 
     def added(self, step: int, peer: str) -> FloatArray | None:
-        """What the guest adds; nothing once it has failed."""
+        """Give what the guest adds; nothing once it has failed."""
         try:
             return None if self._failure else self._guest.added(step, peer)
         except (Exception, SystemExit) as error:  # reported with its result
@@ -424,7 +424,7 @@ class _CheckedShares:
             return products
 
     def result(self) -> TrainingResult:
-        """What the guest has recovered; raises what it has raised."""
+        """Give what the guest has recovered; raises what it has raised."""
         if self._failure is not None:
             raise self._failure
         return self._guest.result()
@@ -461,7 +461,7 @@ def _in_own_units(equations: Equations, order: IntArray, scales: FloatArray) -> 
 def _replaced(
     name: str, attack: ReplacingAttack, agreement: Agreement, party: str, honest: HonestFactory
 ) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
-    """The cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
+    """Make the cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
     if not isinstance(agreement.plan.encryption, Paillier):
         raise ValueError(f"{name} needs ciphertexts: cipher={Paillier.name}.")
     messages = attack.messages(_terms(agreement, party), honest)
@@ -469,7 +469,7 @@ def _replaced(
 
 
 def _terms(agreement: Agreement, party: str) -> SessionTerms:
-    """A session's terms as an attack of this party knows them. Raises ValueError where packing can't work."""
+    """Describe a session's terms as an attack of this party knows them. Raises ValueError where packing can't work."""
     is_active = party == agreement.active.name
     return SessionTerms(
         party=party,
@@ -486,7 +486,7 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
 
 @lru_cache(maxsize=4)
 def _identity(rows: int) -> FloatArray:
-    """One for all steps of as many rows: together they would take more than all that was read."""
+    """Make one identity for all steps of as many rows: together they would take more than all that was read."""
     return np.eye(rows)
 
 
@@ -497,7 +497,7 @@ def _result(others: OtherFeatures | ChosenShares | Exception | SystemExit) -> Tr
 
 
 def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> SharingTerms:
-    """The same of a session on shared weights; raises ValueError for more records than an attack can hold."""
+    """Describe the terms of a session on shared weights; raises ValueError for more records than an attack can hold."""
     plan = agreement.plan
     return SharingTerms(
         features=features,

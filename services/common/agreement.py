@@ -43,12 +43,12 @@ def _of_ciphers(name: str) -> Any:
 
 
 def _options() -> Any:
-    """A field of a plugin's options. Not in the hash, which a dict has none of."""
+    """Declare a field of a plugin's options. Not in the hash, which a dict has none of."""
     return field(default_factory=dict, hash=False, metadata={"holds": None})
 
 
 def _all_options(plugin: Any) -> dict[str, Any]:
-    """Those of a loaded plugin, as JSON has them."""
+    """List the options of a loaded plugin, as JSON has them."""
     options: dict[str, Any] = json.loads(
         json.dumps({one.name: getattr(plugin, one.name) for one in fields(plugin) if one.init})
     )
@@ -154,7 +154,7 @@ class TrainingPlan:
         return self.encryption.spec.is_encrypted
 
     def encrypted(self) -> "TrainingPlan":
-        """This plan, or the same under the default cipher where it is in the clear."""
+        """Take this plan, or the same under the default cipher where it is in the clear."""
         return self if self.is_encrypted else self.changed(cipher=ciphers.ENCRYPTED)
 
     @property
@@ -164,7 +164,7 @@ class TrainingPlan:
         return {**own, **self.learner_options}
 
     def changed(self, **changes: Any) -> "TrainingPlan":
-        """The plan with other terms; an option of its learner, or of the one that is named, goes by its own name."""
+        """Change terms of the plan; an option of its learner, or of the one that is named, goes by its own name."""
         own = {name: value for name, value in changes.items() if name in TrainingPlan.__dataclass_fields__}
         options = {name: value for name, value in changes.items() if name not in own}
         renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
@@ -173,7 +173,7 @@ class TrainingPlan:
         return changed.following_its_learner(own)
 
     def following_its_learner(self, given: Container[str] = ()) -> "TrainingPlan":
-        """The plan with the terms that its learner's options ask for; those that are given stay as they are."""
+        """Take over the terms that the learner's options ask for; those that are given stay as they are."""
         try:
             asked: Mapping[str, Any] = LearnerCalls(self.family).terms()
         except (ValueError, TypeError, LearnerFailed):
@@ -182,22 +182,22 @@ class TrainingPlan:
         return replace(self, **others) if others else self
 
     def schedule(self, train_rows: IntArray) -> BatchSchedule:
-        """The public batches of the training rows."""
+        """Make the public batches of the training rows."""
         return BatchSchedule(train_rows, self.batch_size, self.seed, reshuffled=self.batches == RESHUFFLED)
 
     def of_size(self, batch_size: int) -> "TrainingPlan":
-        """The plan with another batch size, and with the plugins that are made: they aren't made again."""
+        """Change the batch size of a plan, and keep the plugins that are made: they aren't made again."""
         sized = copy(self)
         object.__setattr__(sized, "batch_size", batch_size)
         return sized
 
     @classmethod
     def what_is_expected_of(cls, name: str, value: Any) -> str:
-        """Which values of one field can work, in words. Empty when this one can."""
+        """Say which values of one field can work. Empty when this one can."""
         return expected_of(cls.__dataclass_fields__[name], value)
 
     def check(self) -> None:
-        """Raises InvalidMessage with a sentence about the first field that cannot work."""
+        """Raise InvalidMessage with a sentence about the first field that cannot work."""
         try:
             _, needed = self.encryption, LearnerCalls(self.family).terms()
             json.dumps([self.cipher_options, self.learner_options])
@@ -267,7 +267,7 @@ class TrainingPlan:
         return plan
 
     def _check_learner(self) -> None:
-        """Of another party's plan: what another package's learner says of it here stays in this party's log."""
+        """Check another party's plan: what another package's learner says of it here stays in this party's log."""
         try:
             _ = self.family
         except (ValueError, TypeError) as error:
@@ -279,12 +279,12 @@ class TrainingPlan:
 
 
 def _own_terms(cipher: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options of a cipher that are terms of their own; raises ValueError for an unknown one."""
+    """Take those options of a cipher that are terms of their own; raises ValueError for an unknown one."""
     return {name: options[name] for name in ciphers.option_names(cipher) if name in options and name in _OF_CIPHERS}
 
 
 def plan_content(content: Any) -> Any:
-    """A plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
+    """Write a plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
 
     Before plans named their batches, every epoch had its own. Before they named a learner, ``installed_model`` said
     that nothing is trained.
@@ -338,7 +338,7 @@ class PartyDescription:
         return ColumnWidths(self.binary_features, self.byte_features, full)
 
     def check(self) -> None:
-        """Raises InvalidMessage with a sentence about the first field that cannot work."""
+        """Raise InvalidMessage with a sentence about the first field that cannot work."""
         limits.check_name(self.name)
         if min(self.binary_features, self.byte_features, self.widths.full) < 0:
             raise InvalidMessage(f"{self.name} describes more narrow features than it has.")
@@ -398,7 +398,7 @@ class Agreement:
         self.check()
 
     def check(self) -> None:
-        """Raises InvalidMessage with a sentence about the first term that no session has."""
+        """Raise InvalidMessage with a sentence about the first term that no session has."""
         limits.check_session_id(self.session_id)
         check_classes(self.classes)
         limits.check_count(self.parties, 1 + limits.PASSIVE_PARTIES, "parties in a session", least=2)
@@ -418,11 +418,11 @@ class Agreement:
         return self.parties[0]
 
     def party(self, name: str) -> PartyDescription:
-        """The description of the party of this name; raises StopIteration for a name that isn't in the session."""
+        """Find the description of the party of this name; raises StopIteration for a name that isn't in the session."""
         return next(party for party in self.parties if party.name == name)
 
     def peers_of(self, name: str) -> tuple[PartyDescription, ...]:
-        """The descriptions of all parties but this one, in the agreement's order."""
+        """List the descriptions of all parties but this one, in the agreement's order."""
         return tuple(party for party in self.parties if party.name != name)
 
     @property
@@ -462,7 +462,7 @@ class Agreement:
         return min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
 
     def validates(self, epoch: int) -> bool:
-        """Whether validation records are scored after an epoch, from 0: the last one, and others spread evenly."""
+        """Tell whether validation records are scored after an epoch, from 0: the last one, and others spread evenly."""
         count, epochs = self.validated_epochs, self.plan.epochs
         return epoch >= 0 and (epoch + 1) * count // epochs > epoch * count // epochs
 
@@ -515,7 +515,7 @@ def _announced(messages: Iterable[common_pb2.AnnouncedDefence]) -> tuple[Announc
 
 
 def check_classes(classes: int) -> None:
-    """Raises InvalidMessage for labels of so many classes that nothing can be learned, or no message holds a score."""
+    """Raise InvalidMessage for labels of so many classes that nothing can be learned, or no message holds a score."""
     if classes < 2:
         raise InvalidMessage(f"Labels with {classes} class: at least two are needed to learn anything.")
     if classes > limits.CLASSES:
@@ -543,7 +543,7 @@ class ProposedTerms:
     classes: int
 
     def check(self) -> None:
-        """Raises InvalidMessage with a sentence about the first term that no session has."""
+        """Raise InvalidMessage with a sentence about the first term that no session has."""
         limits.check_session_id(self.session_id)
         check_classes(self.classes)
         check_passive_parties(self.passive_parties)
@@ -570,7 +570,7 @@ class ProposedTerms:
 
 
 def check_validation(plan: TrainingPlan, parties: int) -> None:
-    """Raises InvalidMessage for early stopping on shares of more than two parties, unless they forward a layer."""
+    """Raise InvalidMessage for early stopping on shares of more than two parties, unless they forward a layer."""
     if plan.shares_weights and plan.patience and parties > 2 and not plan.family.spec.forwards:
         raise InvalidMessage(
             f"protocol=shared validates between two parties, and these are {parties}: set patience to 0, or "
@@ -579,7 +579,7 @@ def check_validation(plan: TrainingPlan, parties: int) -> None:
 
 
 def check_steps(plan: TrainingPlan, training_rows: int) -> None:
-    """Raises InvalidMessage for a plan of more steps than a party records."""
+    """Raise InvalidMessage for a plan of more steps than a party records."""
     steps = plan.epochs * -(-training_rows // plan.batch_size)
     if steps > limits.STEPS:
         raise InvalidMessage(
@@ -589,7 +589,7 @@ def check_steps(plan: TrainingPlan, training_rows: int) -> None:
 
 
 def check_passive_parties(names: Sequence[str]) -> None:
-    """Raises InvalidMessage for names that no session's passive parties have."""
+    """Raise InvalidMessage for names that no session's passive parties have."""
     limits.check_count(names, limits.PASSIVE_PARTIES, "passive parties in a session")
     if not names or len(set(names)) != len(names):
         raise InvalidMessage("A session needs at least one passive party, each named once.")

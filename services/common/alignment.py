@@ -17,7 +17,7 @@ _MANY_IDS = 50_000
 
 
 def check_alignment_version(party: str, version: int) -> None:
-    """Raises InvalidMessage when ``party`` aligns otherwise than this one, before this one has sent any id."""
+    """Raise InvalidMessage when ``party`` aligns otherwise than this one, before this one has sent any id."""
     if version != ALIGNMENT_VERSION:
         raise InvalidMessage(
             f"{party} aligns by version {version or 1} of the private set intersection, this party by version "
@@ -27,7 +27,7 @@ def check_alignment_version(party: str, version: int) -> None:
 
 @contextmanager
 def alignment_refusals() -> Iterator[None]:
-    """Raises InvalidMessage for what the private set intersection refuses."""
+    """Raise InvalidMessage for what the private set intersection refuses."""
     try:
         yield
     except PsiError as error:
@@ -35,7 +35,7 @@ def alignment_refusals() -> Iterator[None]:
 
 
 def alignment_context(session_id: str, passive_party: str) -> str:
-    """The name of one alignment: what one passive party has blinded means nothing to another, or in another session."""
+    """Name one alignment: what a passive party has blinded means nothing to another, or in another session."""
     return f"{session_id}\0{passive_party}"
 
 
@@ -55,7 +55,7 @@ class LoggedProgress:
         self._tenths = max(tenths, self._tenths)
 
     def over(self, chunks: Iterable[bytes], planned: int) -> Iterator[bytes]:
-        """The same chunks of blinded ids, each noted as it is given on."""
+        """Pass chunks of blinded ids on, each noted as it is given on."""
         done = 0
         for chunk in chunks:
             done += len(chunk) // COORDINATE_BYTES

@@ -48,7 +48,7 @@ class AnnouncedDefence:
         return cls(defence.name, text, tuple(withheld))
 
     def check(self) -> None:
-        """Raises InvalidMessage for what no service announces."""
+        """Raise InvalidMessage for what no service announces."""
         limits.check_name(self.name)
         limits.check_count(self.withheld, limits.OPTIONS, "withheld options of a defence")
         for option in self.withheld:
@@ -56,7 +56,7 @@ class AnnouncedDefence:
         self.values()
 
     def values(self) -> dict[str, Any]:
-        """The options; raises InvalidMessage for a text that isn't the JSON of an object of finite numbers."""
+        """Read the options; raises InvalidMessage for a text that isn't the JSON of an object of finite numbers."""
         return options_in(self.options, self.name)
 
     @classmethod
@@ -73,7 +73,7 @@ class AnnouncedDefence:
 
 
 def options_in(text: str, name: str) -> dict[str, Any]:
-    """What another process says of the options of a plugin of this name.
+    """Read what another process says of the options of a plugin of this name.
 
     Raises:
         InvalidMessage: for a text that is too long, or isn't the JSON of an object of finite numbers.
@@ -91,7 +91,7 @@ def options_in(text: str, name: str) -> dict[str, Any]:
 
 
 def check_announced(announced: Sequence[AnnouncedDefence], most: int, what: str) -> None:
-    """Raises InvalidMessage for what no service announces of all its defences, ``most`` of ``what``."""
+    """Raise InvalidMessage for what no service announces of all its defences, ``most`` of ``what``."""
     limits.check_count(announced, most, what)
     for defence in announced:
         defence.check()
@@ -113,7 +113,7 @@ def _finite(text: str) -> float:
 
 
 def _is_deeper(value: object, most: int) -> bool:
-    """Whether objects and lists lie more than ``most`` deep within each other: Pythons differ in what they parse."""
+    """Tell whether objects and lists lie more than ``most`` deep in each other: Pythons differ in what they parse."""
     within: list[object] = [value]
     for _ in range(most):
         lists = [list(one.values()) if isinstance(one, dict) else one for one in within if isinstance(one, dict | list)]

@@ -20,7 +20,7 @@ APPLIED: Mapping[Role, tuple[Stage, ...]] = {
 
 
 def load_defences(settings: Settings, role: Role) -> tuple[Defence, ...]:
-    """The named defences that this role applies, in the order given. Others get a line in the log.
+    """Load the named defences that this role applies, in the order given. Others get a line in the log.
 
     Raises:
         ValueError: for a wrong name, option or combination, and for a defence that nothing here would call. It is
@@ -42,7 +42,7 @@ def load_defences(settings: Settings, role: Role) -> tuple[Defence, ...]:
 
 
 def noise_source(settings: Settings, secret: bytes | None = None) -> NoiseSource:
-    """The operating system's randomness, unless this party's private seed asks for a run that can be repeated.
+    """Take the operating system's randomness, unless this party's private seed asks for a run that can be repeated.
 
     ``secret`` is behind all that must be the same after a restart; None draws one for this process.
     """

@@ -39,7 +39,7 @@ class CertificateFiles:
 
     @classmethod
     def of(cls, folder: Path, name: str) -> "CertificateFiles":
-        """The files of party ``name`` in a folder that `plumbline certs` has made."""
+        """Find the files of party ``name`` in a folder that `plumbline certs` has made."""
         return cls(folder / f"{AUTHORITY}.crt", folder / f"{name}.crt", folder / f"{name}.key")
 
     @property
@@ -76,7 +76,7 @@ def _builder(common_name: str, issuer: x509.Name, days: float) -> x509.Certifica
 
 
 def _key_usage(**used: bool) -> x509.KeyUsage:
-    """What a key is for, and nothing else: strict readers, such as Python's from 3.13 on, ask an authority for it."""
+    """Say what a key is for, and nothing else: strict readers, as Python from 3.13 on, ask an authority for it."""
     uses = (
         "digital_signature",
         "content_commitment",
@@ -141,7 +141,7 @@ def issue_certificate(folder: Path, identity: Identity, *, days: float = 365) ->
 
 
 def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """The authority in a folder and its key; raises CertificateError where they aren't there."""
+    """Read the authority in a folder and its key; raises CertificateError where they aren't there."""
     try:
         authority = x509.load_pem_x509_certificate((folder / f"{AUTHORITY}.crt").read_bytes())
         signer = serialization.load_pem_private_key((folder / f"{AUTHORITY}.key").read_bytes(), password=None)
@@ -153,7 +153,7 @@ def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateK
 
 
 def create_federation_certificates(folder: Path, identities: Iterable[Identity], *, days: float = 365) -> None:
-    """An authority and one certificate per identity, in one folder (each party needs ca.crt and its own pair only).
+    """Create an authority and a certificate per identity, in one folder (a party needs ca.crt and its own pair only).
 
     Raises:
         CertificateError: for names that can't be used, before anything is written, and for a folder with an authority.
@@ -166,7 +166,7 @@ def create_federation_certificates(folder: Path, identities: Iterable[Identity],
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Raises CertificateError for names that two have, or that can't stand in a certificate and a file's name."""
+    """Raise CertificateError for names that two have, or that can't stand in a certificate and a file's name."""
     for name in names:
         if not _NAME.fullmatch(name):
             raise CertificateError(f"Expected names of letters, digits, '-', '_' and '.', got {name!r}.")
@@ -229,7 +229,7 @@ def revoke_certificates(folder: Path, names: Sequence[str]) -> Path:
 
 
 def _issued(authority: x509.Certificate, path: Path) -> x509.Certificate:
-    """The certificate in a file, if this authority has signed it; raises CertificateError."""
+    """Read the certificate in a file, if this authority has signed it; raises CertificateError."""
     try:
         found = x509.load_pem_x509_certificate(path.read_bytes())
         found.verify_directly_issued_by(authority)
@@ -243,7 +243,7 @@ def _issued(authority: x509.Certificate, path: Path) -> x509.Certificate:
 
 
 def read_revocations(path: Path, authorities: Iterable[x509.Certificate]) -> list[x509.RevokedCertificate]:
-    """The certificates on a list of revoked ones; none where there is no list.
+    """Read the certificates on a list of revoked ones; none where there is no list.
 
     Raises:
         CertificateError: for a list that can't be read, or that none of these authorities has signed.

@@ -82,7 +82,7 @@ class PeerRefused(FederationError):
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether a training that can wait may go on after it: a party is away, or another says so."""
+    """Tell whether a training that can wait may go on after it: a party is away, or another says so."""
     kind = error.kind if isinstance(error, PeerRefused) else type(error)
     return issubclass(kind, PeerVanished | Suspended)
 
@@ -106,7 +106,7 @@ def described(error: BaseException) -> str:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether the error's text was made for a person: then no traceback is needed to understand it.
+    """Tell whether the error's text was made for a person: then no traceback is needed to understand it.
 
     A plain ValueError was not: numpy raises it for shapes that don't fit.
     """

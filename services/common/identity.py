@@ -63,5 +63,5 @@ class Caller(Identity):
 
 
 def role_of(name: str) -> Role:
-    """The role behind a party name: ``coordinator``, ``active`` and ``operator`` are themselves, the rest passive."""
+    """Find the role behind a party name: ``coordinator``, ``active``, ``operator`` are themselves, the rest passive."""
     return Role(name) if name in (Role.COORDINATOR, Role.ACTIVE, Role.OPERATOR) else Role.PASSIVE

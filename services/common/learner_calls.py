@@ -60,7 +60,7 @@ class LearnerCalls:
         return registry.is_built_in(self.learner.name)
 
     def __call__(self, work: Callable[[], T]) -> T:
-        """What ``work`` gives.
+        """Do ``work``.
 
         Raises:
             LearnerFailed: for whatever it raises, in the words of a learner of ours, and after the timeout.
@@ -76,29 +76,29 @@ class LearnerCalls:
             raise self.refused(f"failed with {type(error).__name__}") from error
 
     def columns(self, classes: int) -> int:
-        """How many columns are sent in a step."""
+        """Count the columns that are sent in a step."""
         return self._count(self(lambda: self.learner.columns(classes)), "columns")
 
     def outputs(self, classes: int) -> int:
-        """How many columns a part's shares have."""
+        """Count the columns of a part's shares."""
         return self._count(self(lambda: self.learner.outputs(classes)), "outputs")
 
     def quadratic_loss(self, mean_square: float, classes: int) -> float | None:
-        """The loss, in nats, of the mean square of what is sent; None for a learner that has none."""
+        """Compute the loss, in nats, of the mean square of what is sent; None for a learner that has none."""
         loss = self(lambda: self.learner.quadratic_loss(mean_square, classes))
         if loss is not None and not (isinstance(loss, Real) and math.isfinite(loss)):
             raise self.refused("gives a loss that is no finite number")
         return None if loss is None else float(loss)
 
     def terms(self) -> Mapping[str, str]:
-        """Terms of the plan that follow from the learner's options."""
+        """Name terms of the plan that follow from the learner's options."""
         terms = self(self.learner.terms)
         if not isinstance(terms, Mapping) or not all(isinstance(one, str) for pair in terms.items() for one in pair):
             raise self.refused("gives terms of a plan that aren't words by name")
         return dict(terms)
 
     def leakage(self) -> EquationLeakage:
-        """What one answered equation tells."""
+        """Say what one answered equation tells."""
         told = self(self.learner.tells)
         if not isinstance(told, EquationLeakage):
             raise self.refused("tells no EquationLeakage")
@@ -116,15 +116,15 @@ class LearnerCalls:
         return int(count)
 
     def begin(self, own: OwnData) -> Half:
-        """A party's half, with its first weights."""
+        """Make a party's half, with its first weights."""
         return self(lambda: self.learner.begin(own))
 
     def weights(self, half: Half, features: int) -> FloatArray:
-        """A half's weights, (features, c)."""
+        """Read a half's weights, (features, c)."""
         return self.checked(self(lambda: half.weights), (features, None), "weights")
 
     def carried(self, half: Half) -> dict[str, Any]:
-        """What a half carries from step to step beside its weights."""
+        """Read what a half carries from step to step beside its weights."""
 
         def copied() -> dict[str, Any]:
             carried = half.carried if isinstance(half, CarryingHalf) else {}
@@ -143,7 +143,7 @@ class LearnerCalls:
         self(given)
 
     def next_request(self, step: Step, answer: FloatArray | None = None) -> Request | None:
-        """What a step asks for next, after the answer to the last; None at its end."""
+        """Ask what a step asks for next, after the answer to the last; None at its end."""
 
         def asked() -> Request | None:
             try:
@@ -157,7 +157,7 @@ class LearnerCalls:
         return request
 
     def part(self, make: Callable[[], Part]) -> Part:
-        """The part of the model that the learner's code makes; a class of another package's is watched from then on."""
+        """Make the learner's part of the model; a class of another package's is watched from then on."""
         if self._is_ours:
             return self(make)
 
@@ -179,7 +179,7 @@ class LearnerCalls:
         return part if _is_ours(type(part)) else cast(Part, _WatchedPart(self, part, arrays, rows))
 
     def read_part(self, arrays: Mapping[str, NDArray[Any]]) -> Part:
-        """The part that wrote these arrays.
+        """Read the part that wrote these arrays.
 
         Raises:
             ValueError: for arrays that no part of ours wrote.
@@ -189,15 +189,15 @@ class LearnerCalls:
         return kind.of(arrays) if _is_ours(kind) else self.part(lambda: kind.of(arrays))
 
     def join(self, shares: list[FloatArray]) -> FloatArray:
-        """All parties' shares of some records' outputs as one, (n, outputs)."""
+        """Join all parties' shares of some records' outputs to one, (n, outputs)."""
         return self.checked(self(lambda: self.learner.join(shares)), (len(shares[0]), None), "joined shares")
 
     def link(self, joined: FloatArray, classes: int) -> FloatArray:
-        """Confidence scores of what ``join`` gave, (n, classes)."""
+        """Score what ``join`` gave, (n, classes)."""
         return self._scores(lambda: self.learner.link(joined), (len(joined), classes))
 
     def scores(self, part: Part, joined: FloatArray, classes: int) -> FloatArray:
-        """The same of a learner that forwards, by the label party's part."""
+        """Score with a learner that forwards, by the label party's part."""
         return self._scores(lambda: cast(ScoringPart, part).scores(joined), (len(joined), classes))
 
     def _scores(self, work: Callable[[], FloatArray], shape: tuple[int, int]) -> FloatArray:
@@ -210,7 +210,7 @@ class LearnerCalls:
         return scores
 
     def checked(self, values: FloatArray, shape: tuple[int | None, ...], what: str) -> FloatArray:
-        """The learner's values, once they are what the contract says; None stands for any length.
+        """Check the learner's values: what the contract says; None stands for any length.
 
         Raises:
             LearnerFailed: for anything else.
@@ -226,7 +226,7 @@ class LearnerCalls:
         return values
 
     def refused(self, why: str) -> LearnerFailed:
-        """The error of a learner that has done what none may."""
+        """Make the error of a learner that has done what none may."""
         return LearnerFailed(f"learner {self.learner.name} {why}.")
 
 

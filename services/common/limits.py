@@ -57,7 +57,7 @@ _SESSION_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def check_session_id(session_id: str) -> None:
-    """Raises InvalidMessage for what no coordinator has made."""
+    """Raise InvalidMessage for what no coordinator has made."""
     if not session_id:
         raise InvalidMessage("The session id is empty: open a session at the coordinator first.")
     if not _SESSION_ID.fullmatch(session_id):
@@ -65,13 +65,13 @@ def check_session_id(session_id: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises InvalidMessage for what no party or defence can be called."""
+    """Raise InvalidMessage for what no party or defence can be called."""
     if not 1 <= len(name) <= NAME_LETTERS or not name.isprintable():
         raise InvalidMessage(f"Expected names of 1 to {NAME_LETTERS} printable letters.")
 
 
 def check_count(found: int | Sized, most: int, what: str, *, least: int = 0) -> None:
-    """Raises InvalidMessage unless there are ``least`` to ``most`` of something."""
+    """Raise InvalidMessage unless there are ``least`` to ``most`` of something."""
     count = found if isinstance(found, int) else len(found)
     if not least <= count <= most:
         raise InvalidMessage(f"Expected {least} to {most} {what}, got {count}.")

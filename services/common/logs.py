@@ -57,7 +57,7 @@ class TextLines(logging.Formatter):
         self._party = escaped(party, _MOST_OF_A_LINE)
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and one with a bar for each line of a traceback."""
+        """Write one line, and one with a bar for each line of a traceback."""
         head = f"{self.formatTime(record, self.datefmt)} {self._party} {record.levelname} {_message(record)}"
         return "\n".join([head, *(_BAR + line for line in _trace(record))])
 
@@ -70,7 +70,7 @@ class JsonLines(logging.Formatter):
         self._party = escaped(party, _MOST_OF_A_LINE)
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line of ASCII."""
+        """Write one line of ASCII."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         content: dict[str, Any] = {
             "time": f"{seconds}.{int(record.msecs):03d}Z",
@@ -106,7 +106,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _trace(record: logging.LogRecord) -> list[str]:
-    """The lines of a record's traceback and stack, each one harmless."""
+    """List the lines of a record's traceback and stack, each one harmless."""
     text = "".join(traceback.format_exception(record.exc_info[1])) if record.exc_info and record.exc_info[1] else ""
     lines = f"{text}{record.stack_info or ''}".rstrip("\n").split("\n")
     return [escaped(line, _MOST_OF_A_LINE) for line in lines[-_MOST_LINES:] if line]

@@ -51,7 +51,7 @@ class TrafficMeter:
         self._bytes: Counter[tuple[str, str]] = Counter()
 
     def of_peer(self, peer: str) -> PeerMeter:
-        """What counts bytes of messages to and from ``peer``."""
+        """Find what counts bytes of messages to and from ``peer``."""
         return partial(self._add, peer)
 
     def _add(self, peer: str, name: str, size: int) -> None:
@@ -59,11 +59,11 @@ class TrafficMeter:
             self._bytes[peer, name] += size
 
     def snapshot(self) -> dict[str, int]:
-        """Bytes by message so far."""
+        """Count bytes by message so far."""
         return self._by(1)
 
     def by_peer(self) -> dict[str, int]:
-        """Bytes by peer so far."""
+        """Count bytes by peer so far."""
         return self._by(0)
 
     def _by(self, part: int) -> dict[str, int]:

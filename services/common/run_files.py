@@ -53,7 +53,7 @@ class ArraySpec:
     words: tuple[str, ...] = ()
 
     def fault_of(self, array: NDArray[Any], lengths: dict[str, int]) -> str:
-        """What is wrong with an array, in words; empty for nothing. ``lengths`` of axes are noted, or compared."""
+        """Say what is wrong with an array; empty for nothing. ``lengths`` of axes are noted, or compared."""
         names = self.axes.split()
         if array.dtype.kind not in self.kinds:
             return f"holds {array.dtype.name} where it should hold {'text' if self.kinds == 'U' else 'numbers'}"
@@ -104,7 +104,7 @@ def read_json(path: Path, missing: str = AGAIN, again: str = AGAIN) -> Any:
 
 
 def parsed(kind: Any, content: Any, path: Path, again: str = AGAIN) -> Any:
-    """What a file holds as its type, strictly: no text for a number. Raises RunFolderError naming the first fault."""
+    """Read a file as its type, strictly: no text for a number. Raises RunFolderError naming the first fault."""
     try:
         return _validator(kind).validate_json(to_json(content), strict=True)
     except ValidationError as error:
@@ -131,7 +131,7 @@ def _most_names(content: Any) -> int:
 
 @cache
 def _validator(kind: Any) -> SchemaValidator:
-    """What checks a type: a list ends at its first fault, of which a file may hold millions."""
+    """Make what checks a type: a list ends at its first fault, of which a file may hold millions."""
 
     def ending(schema: Any) -> Any:
         if isinstance(schema, list):
@@ -173,7 +173,7 @@ def arrays_as(kind: type[T], path: Path, missing: str = AGAIN) -> T:
 
 
 def fields_of(kind: type[T], arrays: Mapping[str, NDArray[Any]], path: Path) -> T:
-    """A file's arrays as a dataclass whose fields each have an ``ArraySpec``. Raises RunFolderError."""
+    """Read a file's arrays as a dataclass whose fields each have an ``ArraySpec``. Raises RunFolderError."""
     names = {one.name: one.default for one in fields(kind)}  # type: ignore[arg-type]
     if lacking := [name for name, default in names.items() if default is MISSING and name not in arrays]:
         raise RunFolderError(f"{path} is broken: it lacks the array {' and '.join(lacking)}. {AGAIN}")
@@ -192,6 +192,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], holds: Mapping[str, ArraySp
 
 
 def _holds(hint: Any) -> ArraySpec:
-    """The declaration beside a field's type, behind ``| None`` or not."""
+    """Find the declaration beside a field's type, behind ``| None`` or not."""
     inner = [hint, *getattr(hint, "__args__", ())]
     return next(one for of in inner for one in getattr(of, "__metadata__", ()) if isinstance(one, ArraySpec))

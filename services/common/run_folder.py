@@ -119,7 +119,7 @@ class RunFolder:
         return record
 
     def has_record(self, party: str) -> bool:
-        """Whether ``<party>.json`` is there."""
+        """Tell whether ``<party>.json`` is there."""
         return self._record_file(party).exists()
 
     def records(self) -> dict[str, PartyRecord]:
@@ -235,7 +235,7 @@ class RunFolder:
         self._write_text(self._outcomes_file(party), content_of(outcomes))
 
     def has_training_outcomes(self, party: str) -> bool:
-        """Whether a party has written what its attacks on training found."""
+        """Tell whether a party has written what its attacks on training found."""
         return self._outcomes_file(party).exists()
 
     def training_outcomes(self) -> tuple[TrainingAttackOutcome, ...]:
@@ -279,7 +279,7 @@ class RunFolder:
         return self._at(f"{_ATTACKS}/training-{party}-{attack}.npz")
 
     def _at(self, place: str) -> Path:
-        """The file that stands at a place of the folder."""
+        """Find the file that stands at a place of the folder."""
         return self.path / place
 
     @staticmethod
@@ -288,7 +288,7 @@ class RunFolder:
 
 
 def _parsed(kind: type[T], content: Any, path: Path) -> T:
-    """An object of the file as its dataclass; raises RunFolderError naming the first thing that is wrong with it."""
+    """Read an object of the file as its dataclass; raises RunFolderError naming the first thing wrong with it."""
     if not isinstance(content, dict) or "schema" not in content:
         raise RunFolderError(f"{path} has no schema number: it is no file of a run, or an older one. {AGAIN}")
     if content["schema"] != SCHEMA:
@@ -300,7 +300,7 @@ def _parsed(kind: type[T], content: Any, path: Path) -> T:
 
 
 def _scores_in(record: Mapping[str, Any], classes: int, path: Path) -> DeliveredScores:
-    """The test scores that an older run's record holds; none of one that has a file for them, or tested nothing."""
+    """Read the test scores in an older run's record; none of one that has a file for them, or tested nothing."""
     if "test_rows" not in record:
         return DeliveredScores(np.empty(0, np.int64), np.empty((0, classes)), np.empty(0, np.int64))
     try:

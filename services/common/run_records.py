@@ -159,7 +159,7 @@ class PartyRecord:
     peak_memory_bytes: Count
 
     def check(self) -> None:
-        """Raises ValueError, a sentence, where terms can't be or what is said contradicts them."""
+        """Raise ValueError, a sentence, where terms can't be or what is said contradicts them."""
         if self.agreement is None:
             return
         self.agreement.check_all()
@@ -392,7 +392,7 @@ INLINE: dict[type, str] = {
 
 
 def content_of(value: Any) -> Any:
-    """A value as JSON stores it: dataclasses as objects, inline mappings among their keys, absent ones left out."""
+    """Write a value as JSON stores it: dataclasses as objects, inline mappings among their keys, absent ones not."""
     if is_dataclass(value) and not isinstance(value, type):
         content: dict[str, Any] = {}
         for one in fields(value):
@@ -408,7 +408,7 @@ def content_of(value: Any) -> Any:
 
 
 def gathered(kind: type[Any], content: Any) -> Any:
-    """The reverse of ``content_of`` for a class with an inline mapping."""
+    """Undo ``content_of`` for a class with an inline mapping."""
     inline = INLINE.get(kind)
     if inline is None or not isinstance(content, dict):
         return content

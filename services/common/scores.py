@@ -48,7 +48,7 @@ class PartialScores:
         return self.products.nbytes + gram + _TOKEN_BYTES * len(self.record_tokens)
 
     def same_as(self, other: "PartialScores") -> bool:
-        """Whether both say the same of the scores, bit for bit."""
+        """Tell whether both say the same of the scores, bit for bit."""
         if self is other:
             return True
         mine, theirs = (_NONE if part.parameter_gram is None else part.parameter_gram for part in (self, other))
@@ -72,7 +72,7 @@ class PartialScores:
 
     @classmethod
     def from_message(cls, message: common_pb2.PartialScores) -> "PartialScores":
-        """Raises InvalidMessage when sizes don't fit or a value isn't finite."""
+        """Raise InvalidMessage when sizes don't fit or a value isn't finite."""
         limits.check_count(message.rows, limits.PREDICTION_ROWS, "rows of partial scores", least=1)
         limits.check_count(message.columns, limits.UNITS, "columns of partial scores", least=1)
         limits.check_count(message.record_tokens, limits.PREDICTION_ROWS, "pseudonyms of records")
@@ -89,7 +89,7 @@ class PartialScores:
 
 
 def are_residues(products: Products) -> bool:
-    """Whether shares of logits are residues."""
+    """Tell whether shares of logits are residues."""
     return products.dtype == np.uint64
 
 
@@ -114,14 +114,14 @@ def matrix_of(rows: int, columns: int, values: Sequence[float]) -> FloatArray:
 
 
 def check_magnitude(values: Products) -> None:
-    """Raises InvalidMessage unless all are finite and at most LARGEST_SHARE: sums of them stay finite."""
+    """Raise InvalidMessage unless all are finite and at most LARGEST_SHARE: sums of them stay finite."""
     # Not "any above": a comparison with NaN is false.
     if not (np.abs(values) <= limits.LARGEST_SHARE).all():
         raise InvalidMessage(f"Scores must be finite numbers, at most {limits.LARGEST_SHARE:g} in magnitude.")
 
 
 def check_confidence_scores(scores: FloatArray, shape: tuple[int, int], *, are_defended: bool) -> None:
-    """Raises InvalidMessage for what no coordinator may answer with.
+    """Raise InvalidMessage for what no coordinator may answer with.
 
     Args:
         scores: the answer.

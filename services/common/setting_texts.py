@@ -66,7 +66,7 @@ def _read_label(label: str) -> tuple[str, dict[str, Any]]:
 
 
 def _value(text: str) -> Any:
-    """A number, true, false, a list or a text in quotes as JSON has it; anything else is a text."""
+    """Read a number, true, false, a list or a text in quotes as JSON has it; anything else is a text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -90,7 +90,7 @@ def from_json(text: str, expected: str) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A setting as one writes it into the environment; empty for None and for empty collections."""
+    """Write a setting into the environment; empty for None and for empty collections."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -103,6 +103,6 @@ def as_text(value: Any) -> str:
 
 
 def _joined(names: Sequence[str]) -> str:
-    """A comma-separated list, if it is read as these names: a column's name may hold anything. Else nothing."""
+    """Join a comma-separated list, if it is read as these names: a column's name may hold anything. Else nothing."""
     text = ",".join(names)
     return text if listed(text) == list(names) and not text.startswith(("[", "{")) else ""

@@ -59,13 +59,13 @@ class SettingsError(ValueError):
 
 
 def _term(name: str) -> Any:
-    """A setting that the active party proposes to all: default and meaning are those of the plan's field."""
+    """Declare a setting that the active party proposes to all: default and meaning are those of the plan's field."""
     field = TrainingPlan.__dataclass_fields__[name]
     return Field(field.default, description=field.metadata["description"])
 
 
 def _option(name: str, options: Mapping[str, PluginOption] = _LINEAR) -> Any:
-    """A setting that is an option of a learner: default and meaning are the learner's."""
+    """Declare a setting that is an option of a learner: default and meaning are the learner's."""
     return Field(options[name].default, description=options[name].meaning)
 
 
@@ -271,7 +271,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Settings are what they are made of; ``load_settings`` alone reads the environment."""
+        """Take settings from what they are made of; ``load_settings`` alone reads the environment."""
         return (sources["init_settings"],)
 
     @field_validator("listen", "metrics")
@@ -411,7 +411,7 @@ class Settings(BaseSettings):
         return TableLimits(self.table_megabytes, self.table_columns, self.table_cells)
 
     def plan(self) -> TrainingPlan:
-        """The training plan that these settings propose; raises InvalidMessage when it can't work."""
+        """Make the training plan that these settings propose; raises InvalidMessage when it can't work."""
         terms = {name: getattr(self, name) for name in _TERMS}
         plan = TrainingPlan(**terms, learner=self._learner, learner_options=self._learner_options)
         plan = plan.following_its_learner(self.model_fields_set)
@@ -438,18 +438,18 @@ class Settings(BaseSettings):
         return {one.name for one in options} & OF_LEARNERS.keys()
 
     def given(self) -> dict[str, Any]:
-        """The settings that were given, by field name; all others have their default."""
+        """List the settings that were given, by field name; all others have their default."""
         return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
 
     def environment(self) -> dict[str, str]:
-        """The variables that reproduce these settings: a process that has them, and no other, loads an equal object.
+        """Write variables that reproduce these settings: a process that has them, and no other, loads an equal object.
 
         What is empty or was never given is left out: it is the default.
         """
         return {PREFIX + name.upper(): text for name, value in self.given().items() if (text := as_text(value))}
 
     def passive_peers(self) -> tuple[str, ...]:
-        """Names of the passive parties among the peers, sorted."""
+        """Name the passive parties among the peers, sorted."""
         return tuple(sorted(name for name in self.peers if role_of(name) is Role.PASSIVE))
 
 

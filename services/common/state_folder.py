@@ -48,7 +48,7 @@ class State(Protocol):
     """What a party keeps, by name. A name is that of a file."""
 
     def read(self, name: str) -> bytes | None:
-        """What was written under ``name``; None where nothing was."""
+        """Read what was written under ``name``; None where nothing was."""
 
     def write(self, name: str, content: bytes) -> None:
         """Keep ``content`` under ``name`` in place of what was there. Raises StateNotKept, and nothing has changed."""
@@ -63,7 +63,7 @@ class State(Protocol):
         """Forget what is kept under ``name``, if anything. Raises StateNotKept."""
 
     def database(self, name: str) -> str:
-        """Where SQLite keeps a database of this name."""
+        """Tell where SQLite keeps a database of this name."""
 
 
 class StateInMemory:
@@ -73,7 +73,7 @@ class StateInMemory:
         self._kept: dict[str, bytes] = {}
 
     def read(self, name: str) -> bytes | None:
-        """What was written under ``name``; None where nothing was."""
+        """Read what was written under ``name``; None where nothing was."""
         return self._kept.get(name)
 
     def write(self, name: str, content: bytes) -> None:
@@ -138,7 +138,7 @@ class StateFolder:
         write_durably(path, json.dumps(content).encode())
 
     def read(self, name: str) -> bytes | None:
-        """What was written under ``name``; None where nothing was. Raises StateError for a file that can't be read."""
+        """Read what was written under ``name``; None where nothing was. Raises StateError for an unreadable file."""
         return read_state(self.path, name)
 
     def write(self, name: str, content: bytes) -> None:
@@ -169,7 +169,7 @@ class StateFolder:
             _sync(self.path)
 
     def database(self, name: str) -> str:
-        """The path of an SQLite database of this name, private from its first byte on. Raises StateError."""
+        """Make the path of an SQLite database of this name, private from its first byte on. Raises StateError."""
         path = self.path / name
         try:
             # SQLite gives the files beside a database the mode of the database.
@@ -195,12 +195,12 @@ class StateFolder:
 
 
 def not_kept(party: str, why: str) -> str:
-    """The sentence of a party that can't write its state."""
+    """Say that a party can't write its state."""
     return f"{party} can't write its state ({why}): it needs room, or another folder (PLUMBLINE_STATE_DIR)."
 
 
 def open_state(folder: Path | None, owner: Identity) -> State:
-    """The state that a process of this party keeps; without a folder it ends with the process.
+    """Open the state that a process of this party keeps; without a folder it ends with the process.
 
     Raises:
         StateError: for a folder that can't be used.
@@ -209,7 +209,7 @@ def open_state(folder: Path | None, owner: Identity) -> State:
 
 
 def secret_of(state: State) -> bytes:
-    """The secret from which this party's defences draw what must stay the same, made at the first call."""
+    """Find the secret from which this party's defences draw what must stay the same, made at the first call."""
     secret = state.read(_SECRET)
     if secret is None:
         secret = secrets.token_bytes(SECRET_BYTES)
@@ -218,13 +218,13 @@ def secret_of(state: State) -> bytes:
 
 
 def check_room(state: State) -> None:
-    """Raises StateNotKept where nothing more could be kept."""
+    """Raise StateNotKept where nothing more could be kept."""
     state.write(_PROBE, bytes(_PROBE_BYTES))
     state.remove(_PROBE)
 
 
 def owner_of(folder: Path) -> Identity:
-    """Whose state a folder holds; raises StateError where it holds none, or another version's."""
+    """Say whose state a folder holds; raises StateError where it holds none, or another version's."""
     content = read_state(folder, _OWNER)
     if content is None:
         raise StateError(f"{folder} holds no state of a party: give the folder of PLUMBLINE_STATE_DIR.")
@@ -243,7 +243,7 @@ def owner_of(folder: Path) -> Identity:
 
 
 def broken(what: str, error: Exception | None = None) -> StateError:
-    """The error of a file that can't be read, with the first line of why."""
+    """Make the error of a file that can't be read, with the first line of why."""
     why = f" ({error_words(error)})" if error is not None else ""
     return StateError(
         f"{what} is broken{why}: put the folder back from a copy, or forget it with `plumbline state clear` and train "
@@ -252,7 +252,7 @@ def broken(what: str, error: Exception | None = None) -> StateError:
 
 
 def read_state(folder: Path, name: str) -> bytes | None:
-    """A file of a state folder, whoever uses it; None where there is none. Raises StateError."""
+    """Read a file of a state folder, whoever uses it; None where there is none. Raises StateError."""
     try:
         return (folder / name).read_bytes()
     except FileNotFoundError:
@@ -262,7 +262,7 @@ def read_state(folder: Path, name: str) -> bytes | None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """A wrong path must not end with somebody's own files among a party's state, or locked away with it."""
+    """Refuse a wrong path: somebody's own files must not end among a party's state, or locked away with it."""
     names = {one.name for one in folder.iterdir() if not one.name.startswith(f".{_OWNER}.")}
     if names - _NOBODYS and _OWNER not in names:
         raise StateError(
@@ -271,7 +271,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """A file's new name, or its end, is on disk when its folder is."""
+    """Write a folder to disk, and with it a file's new name, or its end."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -280,7 +280,7 @@ def _sync(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> int:
-    """The descriptor that locks a folder as long as it is open; the system closes it when the process dies."""
+    """Open the descriptor that locks a folder until it is closed; the system does so when the process dies."""
     import fcntl  # Windows has none
 
     descriptor = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, _PRIVATE_FILE)

@@ -10,7 +10,7 @@ _ELLIPSIS = "…"
 
 
 def escaped(words: str, most: int) -> str:
-    """Words as one printable line of at most ``most`` characters.
+    """Write words as one printable line of at most ``most`` characters.
 
     Written out: control characters (line ends and ANSI escapes among them), Unicode's own separators of lines and
     paragraphs, formatting characters (those that turn the direction of text), surrogates, unassigned and private
@@ -22,7 +22,7 @@ def escaped(words: str, most: int) -> str:
 
 
 def escaped_lines(words: str, most: int) -> str:
-    """The same for our own text of several lines: its line ends stay, each line is made harmless."""
+    """Escape our own text of several lines: its line ends stay, each line is made harmless."""
     return "\n".join(escaped(line, most) for line in words.split("\n"))
 
 

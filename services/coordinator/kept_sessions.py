@@ -109,7 +109,7 @@ class KeptSessions:
             raise broken(f"{DATABASE} of this coordinator's state", error) from error
 
     def all(self) -> list[KeptSession]:
-        """The sessions of the database, oldest first; raises StateError for one that can't be read."""
+        """List the sessions of the database, oldest first; raises StateError for one that can't be read."""
         with self._lock:
             return _sessions_in(self._database)
 
@@ -162,12 +162,12 @@ class KeptSessions:
             return _shares(database, session_id, party)
 
     def submissions(self, session_id: str, party: str) -> int:
-        """How many shares of a session have come from a party."""
+        """Count the shares of a session that have come from a party."""
         with self._lock:
             return _shares(self._database, session_id, party)
 
     def is_lost(self, session_id: str, party: str, tokens: Iterable[int]) -> bool:
-        """Whether one of these was asked for in a process before, of which nobody knows what it answered."""
+        """Tell whether one of these was asked for in a process before, of which nobody knows what it answered."""
         return bool(self._lost) and any((session_id, party, _bytes_of(token)) in self._lost for token in tokens)
 
     def release_asked(self) -> None:
@@ -176,7 +176,7 @@ class KeptSessions:
             database.execute("DELETE FROM asked WHERE process = ?", (self._process,))
 
     def first(self, session_id: str, party: str, tokens: Sequence[int], columns: int) -> dict[int, FloatArray]:
-        """The logits with which records were first answered, (columns,) each, by a party's pseudonym of them."""
+        """Find the logits with which records were first answered, (columns,) each, by a party's pseudonym of them."""
         query = "SELECT logits FROM answers WHERE session = ? AND party = ? AND token = ?"
         known = {}
         with self._lock:
@@ -186,7 +186,7 @@ class KeptSessions:
         return known
 
     def count_answers(self, session_id: str, party: str) -> int:
-        """How many records of a session were answered, by a party's pseudonyms of them."""
+        """Count the records of a session that were answered, by a party's pseudonyms of them."""
         with self._lock:
             return _count(self._database, "answers", session_id, party)
 
@@ -206,7 +206,7 @@ class KeptSessions:
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; raises StateNotKept where it can't be written, and nothing has changed."""
+        """Run one transaction; raises StateNotKept where it can't be written, and nothing has changed."""
         with self._lock:
             try:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -226,7 +226,7 @@ class KeptSessions:
 
 
 def look_into(path: Path) -> list[KeptSession]:
-    """The sessions of a database that another process may use; raises StateError."""
+    """List the sessions of a database that another process may use; raises StateError."""
     try:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
@@ -238,7 +238,7 @@ def look_into(path: Path) -> list[KeptSession]:
 
 
 def too_many_records(party: str) -> NotAllowed:
-    """The refusal of a party that makes up records."""
+    """Make the refusal of a party that makes up records."""
     return NotAllowed(
         f"{party} names more records than this session has: defended scores are answered once per record. "
         "Open another session."
@@ -279,5 +279,5 @@ def _sessions_in(database: sqlite3.Connection) -> list[KeptSession]:
 
 
 def _bytes_of(token: int) -> bytes:
-    """A pseudonym as it is kept: SQLite's integers are signed."""
+    """Write a pseudonym as it is kept: SQLite's integers are signed."""
     return token.to_bytes(8, "big")

@@ -70,7 +70,7 @@ class Protection:
 
 
 def total_gram(grams: Sequence[FloatArray | None]) -> FloatArray | None:
-    """The Gram matrix of all passive parameters side by side; None unless every party gave its own."""
+    """Add up the Gram matrix of all passive parameters side by side; None unless every party gave its own."""
     given = [gram for gram in grams if gram is not None]
     total: FloatArray = np.sum(given, axis=0)
     return total if len(given) == len(grams) else None

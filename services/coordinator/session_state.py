@@ -140,7 +140,7 @@ class SessionState:
 
     @classmethod
     def restored(cls, kept: KeptSession) -> "SessionState":
-        """A session from before a restart, but for the columns."""
+        """Restore a session from before a restart, but for the columns."""
         terms = kept.agreement
         passive = tuple(party.name for party in terms.parties[1:])
         joined = {party.name: party for party in terms.parties}
@@ -177,7 +177,7 @@ class SessionState:
             held -= own.pop(next(iter(own))).nbytes
 
     def shares_of(self, request_id: int) -> dict[str, PartialScores]:
-        """Every passive party's share of a request, in the order of their names.
+        """Read every passive party's share of a request, in the order of their names.
 
         Raises:
             OutOfOrder: where one is missing.

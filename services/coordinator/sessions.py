@@ -129,7 +129,7 @@ class Sessions:
         return session_id
 
     def terms(self, caller: Identity, session_id: str) -> ProposedTerms:
-        """What a session was opened with, for one of its parties; raises OutOfOrder for an unknown or ended one."""
+        """Tell one of its parties what a session was opened with; raises OutOfOrder for an unknown or ended one."""
         with self._condition:
             session = self._session(caller, session_id)
             return ProposedTerms(session_id, session.active, session.passive_parties, session.plan, session.classes)
@@ -254,7 +254,7 @@ class Sessions:
         return self._protection.protected(scores, total_gram([share.parameter_gram for share in shares.values()]))
 
     def holds_session(self, session_id: str) -> bool:
-        """Whether this coordinator knows the session, ended or not: what parties ask who watch it."""
+        """Tell whether this coordinator knows the session, ended or not: what parties ask who watch it."""
         with self._condition:
             return session_id in self._sessions
 
@@ -290,7 +290,7 @@ class Sessions:
             self._end_all(others, "another model has taken its place.")
 
     def holds_model(self, session_id: str) -> bool:
-        """Whether this coordinator can answer for a session's model."""
+        """Tell whether this coordinator can answer for a session's model."""
         with self._condition:
             session = self._sessions.get(session_id)
             return session is not None and session.ended is None and session.changed is None
@@ -319,7 +319,7 @@ class Sessions:
         self._condition.notify_all()
 
     def _of(self, active: str) -> list[SessionState]:
-        """The sessions of one active party that have not ended."""
+        """List the sessions of one active party that have not ended."""
         return [one for one in self._sessions.values() if one.active == active and one.ended is None]
 
     def _session(self, caller: Identity, session_id: str) -> SessionState:
@@ -347,7 +347,7 @@ class Sessions:
             raise OutOfOrder(f"The session has ended: {session.ended}")
 
     def _check_defended(self, plan: TrainingPlan) -> None:
-        """Raises InvalidMessage where defences of scores would be applied to what are no scores."""
+        """Raise InvalidMessage where defences of scores would be applied to what are no scores."""
         if self._protection.is_on and plan.family.spec.forwards:
             raise InvalidMessage(
                 f"The coordinator applies {' and '.join(self._protection.names)} to scores, and of the learner "
@@ -365,7 +365,7 @@ class Sessions:
 
 
 def _joined(calls: LearnerCalls, session: SessionState, products: list[Any]) -> FloatArray:
-    """All parties' shares of logits as one, (rows, columns)."""
+    """Join all parties' shares of logits to one, (rows, columns)."""
     if session.stays_shared and session.agreement is not None:
         products = [SharedTerms(session.agreement).scores.sums(products)]
     return calls.join(products)

@@ -48,7 +48,7 @@ class HeldCall:
         self._reads = False
 
     def next_of(self, messages: Iterator[T]) -> T:
-        """The caller's next message, for which it has as long as the limits say.
+        """Wait for the caller's next message, for which it has as long as the limits say.
 
         Raises:
             StopIteration: when the caller has said that there is none.
@@ -67,7 +67,7 @@ class HeldCall:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """While this party waits until an answer fits into the connection, and is asked for the next."""
+        """Time the wait until an answer fits into the connection and the next is asked for."""
         self._waits_since = self._clock()
         try:
             yield
@@ -75,12 +75,12 @@ class HeldCall:
             self._waits_since = None
 
     def waited(self) -> float:
-        """Seconds that the caller has kept this call waiting now."""
+        """Count the seconds that the caller has kept this call waiting now."""
         since = self._waits_since
         return 0.0 if since is None else self._clock() - since
 
     def complaint(self) -> str:
-        """Why the caller is too slow, in a sentence; empty while it isn't."""
+        """Say why the caller is too slow; empty while it isn't."""
         if self.waited() > self.limits.patience:
             what = "No message came" if self._reads else "Nobody read the answer"
             return f"{what} for {self.limits.patience:g} s: the call was ended. Call again."
@@ -149,7 +149,7 @@ class Admission:
                 del self._inside[caller]
 
     def inside(self) -> int:
-        """How many calls are held now."""
+        """Count the calls that are held now."""
         with self._lock:
             return sum(len(calls) for calls in self._inside.values())
 
@@ -163,7 +163,7 @@ class Admission:
 
 
 def _crowd(inside: Iterable[HeldCall], call: HeldCall) -> list[HeldCall]:
-    """The calls that leave no place for one more of this method; empty when there is place."""
+    """List the calls that leave no place for one more of this method; empty when there is place."""
     alike = [other for other in inside if other.method == call.method]
     if len(alike) >= call.limits.at_once:
         return alike

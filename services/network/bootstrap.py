@@ -29,7 +29,7 @@ MAX_THREADS = 64
 
 
 def make_transport(settings: Settings, role: Role) -> Transport:
-    """This process's identity and certificates, as the settings say."""
+    """Make this process's identity and certificates, as the settings say."""
     identity = Identity(role, settings.name or str(role))
     certificates = CertificateFiles.of(settings.certs, identity.name) if settings.transport == "mtls" else None
     transport = Transport(identity, certificates, TrafficMeter())

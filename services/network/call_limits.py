@@ -118,7 +118,7 @@ _HEALTH_AT_ONCE = 8
 
 
 def limits_of(method: str, step_timeout: float) -> CallLimits:
-    """The limits of ``method`` (/package.Service/Method) at a party that waits ``step_timeout`` for a message."""
+    """Find the limits of ``method`` (/package.Service/Method) at a party that waits ``step_timeout`` for a message."""
     patience = max(step_timeout, _LEAST_PATIENCE)
     common = CallLimits(CallPool.PEERS, CALLS_PER_CALLER, patience, _WAITS_PER_REQUEST * patience)
     if method.startswith(_HOUSE_SERVICES):

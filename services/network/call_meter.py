@@ -24,7 +24,7 @@ class CallMeterInterceptor(grpc.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """The method's handler, metered; None for a method that this server doesn't have."""
+        """Meter the method's handler; None for a method that this server doesn't have."""
         method = handler_call_details.method
         metered = self._metered.get(method)
         if metered is None and (handler := continuation(handler_call_details)) is not None:
@@ -32,7 +32,7 @@ class CallMeterInterceptor(grpc.ServerInterceptor):
         return metered
 
     def _before(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        """The same handler. Behind the gate every request is a stream."""
+        """Put something before a handler. Behind the gate every request is a stream."""
         behaviour: Any = handler.stream_stream or handler.stream_unary
 
         def answer(request: Any, context: grpc.ServicerContext) -> Any:
@@ -72,5 +72,5 @@ class CallMeterInterceptor(grpc.ServerInterceptor):
 
 
 def _camel(code: grpc.StatusCode) -> str:
-    """As Prometheus' metrics of gRPC have it: FailedPrecondition."""
+    """Write a status as Prometheus' metrics of gRPC have it: FailedPrecondition."""
     return "OK" if code is grpc.StatusCode.OK else code.name.title().replace("_", "")

@@ -19,7 +19,7 @@ _INSTANCE = re.compile(r"[0-9a-f]{1,64}")
 
 
 def caller_of(context: grpc.ServicerContext) -> Caller | None:
-    """The caller of an RPC, None when it shows no identity of this federation."""
+    """Find the caller of an RPC, None when it shows no identity of this federation."""
     # grpc's stubs type the values as bytes; they are tuples of bytes.
     certificate = cast(Mapping[str, Iterable[bytes]], context.auth_context())
     said = said_by(context.invocation_metadata())
@@ -38,7 +38,7 @@ def caller_of(context: grpc.ServicerContext) -> Caller | None:
 
 
 def check_release(context: grpc.ServicerContext, caller: Caller) -> None:
-    """Raises OutOfOrder for a process of Plumbline that speaks another version of the wire.
+    """Raise OutOfOrder for a process of Plumbline that speaks another version of the wire.
 
     Operators' tools, such as grpcurl, name no instance and no version: they have to know the messages.
     """
@@ -48,7 +48,7 @@ def check_release(context: grpc.ServicerContext, caller: Caller) -> None:
 
 
 def require_caller(context: grpc.ServicerContext) -> Caller:
-    """The caller of an RPC that the server's authorisation let through."""
+    """Find the caller of an RPC that the server's authorisation let through."""
     caller = caller_of(context)
     if caller is None:
         raise PermissionError("a caller without identity reached a handler")

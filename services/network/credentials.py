@@ -93,7 +93,7 @@ def _check_private(key: Path) -> None:
 
 
 def _valid_certificates(path: Path, content: bytes) -> Sequence[x509.Certificate]:
-    """The certificates of a file. One of them at least is valid now, and the first of a party's own."""
+    """Read the certificates of a file. One of them at least is valid now, and the first of a party's own."""
     try:
         found = x509.load_pem_x509_certificates(content)
     except ValueError as error:
@@ -145,7 +145,7 @@ def _check_identity(path: Path, certificate: x509.Certificate, identity: Identit
 def _leads_to(
     certificate: x509.Certificate, between: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]
 ) -> bool:
-    """Whether signatures lead from a certificate to one of the authorities, over those between."""
+    """Tell whether signatures lead from a certificate to one of the authorities, over those between."""
     if any(_is_issued_by(certificate, authority) for authority in authorities):
         return True
     return any(
@@ -180,7 +180,7 @@ class RenewedCredentials:
         self._looked = self._warned = -float("inf")
 
     def present(self) -> Credentials:
-        """What the files hold, the same object until they are renewed.
+        """Read what the files hold, the same object until they are renewed.
 
         Raises:
             CertificateError: when they could not be used from the start.
@@ -231,7 +231,7 @@ class RenewedCredentials:
 
 
 def _marks_of(files: CertificateFiles) -> object:
-    """What changes with the files' content or mode."""
+    """Find what changes with the files' content or mode."""
     marks: list[tuple[int, ...] | None] = []
     for path in (files.authority, files.certificate, files.key, files.revocations):
         try:

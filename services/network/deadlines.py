@@ -19,7 +19,7 @@ _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 @contextmanager
 def answering_within(seconds: float | None) -> Iterator[None]:
-    """Calls made inside, on this thread, end before these seconds are over. None: whoever asks sets no deadline."""
+    """End calls made inside, on this thread, before these seconds are over. None: whoever asks sets no deadline."""
     token = _deadline.set(None if seconds is None else time.monotonic() + seconds)
     try:
         yield
@@ -28,13 +28,13 @@ def answering_within(seconds: float | None) -> Iterator[None]:
 
 
 def current_deadline() -> float:
-    """When calls on this thread have to be over, in seconds of time.monotonic; infinite without a deadline."""
+    """Tell when calls on this thread have to be over, in seconds of time.monotonic; infinite without a deadline."""
     deadline = _deadline.get()
     return math.inf if deadline is None else deadline
 
 
 def inner_timeout(timeout: float | None) -> float | None:
-    """A call's timeout, shortened so that it ends clearly before the deadline of the call that is being answered.
+    """Shorten a call's timeout so that it ends clearly before the deadline of the call that is being answered.
 
     Without that the outer caller's time is up in the same moment, and it names the party that it asked in place of
     the silent one behind it.

@@ -60,7 +60,7 @@ _UNCOUNTED = "/grpc.health."
 
 
 def dial(address: str, host_name: str, credentials: Credentials) -> grpc.Channel:
-    """A channel to HOST:PORT that shows these credentials, and refuses who can't show a certificate of that name."""
+    """Open a channel to HOST:PORT that shows these credentials, and refuses who has no certificate of that name."""
     return grpc.secure_channel(
         address,
         grpc.ssl_channel_credentials(credentials.authority, credentials.key, credentials.certificate),
@@ -191,7 +191,7 @@ class RenewingChannel(grpc.Channel):
         self._subscribers: list[tuple[Callable[[grpc.ChannelConnectivity], None], bool]] = []
 
     def present(self) -> grpc.Channel:
-        """The channel with the present credentials."""
+        """Give the channel with the present credentials."""
         credentials = self._credentials()
         with self._lock:
             if credentials is not self._dialled_with:
@@ -216,19 +216,19 @@ class RenewingChannel(grpc.Channel):
             self._channel.unsubscribe(callback)
 
     def unary_unary(self, *arguments: Any, **options: Any) -> Any:
-        """As grpc.Channel's."""
+        """Call as grpc.Channel does."""
         return _PresentCall(self, lambda channel: channel.unary_unary(*arguments, **options))
 
     def unary_stream(self, *arguments: Any, **options: Any) -> Any:
-        """As grpc.Channel's."""
+        """Call as grpc.Channel does."""
         return _PresentCall(self, lambda channel: channel.unary_stream(*arguments, **options))
 
     def stream_unary(self, *arguments: Any, **options: Any) -> Any:
-        """As grpc.Channel's."""
+        """Call as grpc.Channel does."""
         return _PresentCall(self, lambda channel: channel.stream_unary(*arguments, **options))
 
     def stream_stream(self, *arguments: Any, **options: Any) -> Any:
-        """As grpc.Channel's."""
+        """Call as grpc.Channel does."""
         return _PresentCall(self, lambda channel: channel.stream_stream(*arguments, **options))
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ def examine(transport: Transport, address: str, peer: str) -> PeerFacts:
 
 
 def _compared(clock: str | None, begin: float, end: float) -> tuple[float | None, float]:
-    """How far another clock was ahead when it was read between two moments of this one, and how sure that is."""
+    """Tell how far another clock was ahead when it was read between two moments of this one, and how sure that is."""
     try:
         told = float(clock or "nan")
     except ValueError:

@@ -46,7 +46,7 @@ def gatekeeper(
     revoked: Callable[[], Revoked],
     tally: Tally,
 ) -> grpc.ServerInterceptor:
-    """Guards every handler of one server.
+    """Guard every handler of one server.
 
     Args:
         permissions: the roles that may call, by method; a method that isn't there is nobody's.
@@ -144,7 +144,7 @@ class _MethodGate:
     def before(
         self, handler: grpc.RpcMethodHandler[Any, Any], pool: ThreadPoolExecutor
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        """The same handler behind this gate, on threads of ``pool``, whichever of the four kinds of RPC it is."""
+        """Put the same handler behind this gate, on threads of ``pool``, whichever of the four kinds of RPC it is."""
         behaviour: _Behaviour = next(
             one
             for one in (handler.unary_unary, handler.unary_stream, handler.stream_unary, handler.stream_stream)
@@ -277,7 +277,7 @@ def _all_messages(messages: _Messages) -> _Messages:
 
 
 def _only_message(messages: _Messages) -> Any:
-    """The message of a method that takes one."""
+    """Take the message of a method that takes one."""
     for message in messages:
         return message
     raise InvalidMessage("The call came without its message.")

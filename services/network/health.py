@@ -42,7 +42,7 @@ class Held:
 
 
 def session_service(session_id: str) -> str:
-    """The name under which health tells of a session."""
+    """Name a session as health tells of it."""
     return _SESSION + session_id
 
 

@@ -66,7 +66,7 @@ class HealthLink:
 
 
 def _answer_of(call: Any) -> Answer:
-    """What a finished call of ``Check``, or a failed one of anything, says of the peer."""
+    """Read what a finished call of ``Check``, or a failed one of anything, says of the peer."""
     code = call.code()
     if code is grpc.StatusCode.OK:
         return Answer.KNOWS if call.result().status == _STATUS.SERVING else Answer.FORGOT

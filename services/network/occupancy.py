@@ -66,7 +66,7 @@ class Occupancy:
                 self._condition.notify_all()
 
     def is_let_in(self, caller: Caller) -> bool:
-        """Whether this process is the one of its party that acts here, or one of those that may be many."""
+        """Tell whether this process is the one of its party that acts here, or one of those that may be many."""
         if self._may_be_many(caller):
             return True
         with self._condition:

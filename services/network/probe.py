@@ -12,7 +12,7 @@ from services.network.transport import is_serving
 
 
 def main(role: str, service: str = "") -> int:
-    """0 when the service says SERVING, 1 otherwise."""
+    """Return 0 when the service says SERVING, 1 otherwise."""
     settings = load_settings()
     transport = make_transport(settings, Role(role))
     port = settings.listen.rpartition(":")[2]

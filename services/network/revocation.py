@@ -26,7 +26,7 @@ _LOOKED_AT_SECONDS, _LOOK_SECONDS = 60.0, 2.0
 
 
 def check_caller(context: grpc.ServicerContext, revoked: Revoked) -> None:
-    """Raises NotIdentified for a caller whose certificate, or one between it and the authority, is revoked."""
+    """Raise NotIdentified for a caller whose certificate, or one between it and the authority, is revoked."""
     if not revoked:
         return
     shown = cast(Mapping[str, Iterable[bytes]], context.auth_context())
@@ -47,11 +47,11 @@ class RevokedPeer(grpc.RpcError, grpc.Call):  # type: ignore[misc]  # gRPC's own
     """A call that isn't made: who would answer it shows a revoked certificate."""
 
     def code(self) -> grpc.StatusCode:
-        """As of a caller's."""
+        """Give the code, as of a caller's."""
         return grpc.StatusCode.UNAUTHENTICATED
 
     def details(self) -> str:
-        """What it is, for who called."""
+        """Say what it is, to who called."""
         return (
             "The certificate shown at its address is revoked by the federation's authority: nothing is sent there. "
             "Its owner needs a new pair (`plumbline certs`)."
@@ -77,7 +77,7 @@ class PeerLook:
         self._is_revoked = False
 
     def check(self) -> None:
-        """Raises RevokedPeer where the server's certificate is revoked. Without an answer gRPC will say why."""
+        """Raise RevokedPeer where the server's certificate is revoked. Without an answer gRPC will say why."""
         revoked = self._credentials().revoked
         if not revoked:
             return
@@ -93,7 +93,7 @@ class PeerLook:
 
 
 def _serial_at(address: str) -> int | None:
-    """The number of the certificate that a server shows; None without an answer."""
+    """Find the number of the certificate that a server shows; None without an answer."""
     host, _, port = address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # Only what is shown is read here, nothing is sent: gRPC checks who it is for each of its own connections.

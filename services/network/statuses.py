@@ -54,13 +54,13 @@ _AMBIGUOUS = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL}
 
 
 def status_of(error: FederationError) -> grpc.StatusCode:
-    """The status that tells a caller of ``error``. What a peer refused is passed on as that peer's own refusal."""
+    """Find the status that tells a caller of ``error``. What a peer refused is passed on as that peer's own refusal."""
     kind = error.kind if isinstance(error, PeerRefused) else type(error)
     return next(_STATUSES[base] for base in kind.__mro__ if base in _STATUSES)
 
 
 def error_of(party: str, call: grpc.Call) -> FederationError:
-    """The error that a failed call to ``party`` is to its caller."""
+    """Make the error that a failed call to ``party`` is to its caller."""
     status, details = call.code(), call.details() or ""
     if silence := _silence(status, details):
         return PeerVanished(f"{party} does not answer: {silence}")
@@ -69,7 +69,7 @@ def error_of(party: str, call: grpc.Call) -> FederationError:
 
 
 def _silence(status: grpc.StatusCode, details: str) -> str:
-    """Why there was no answer at all; empty where there was one."""
+    """Say why there was no answer at all; empty where there was one."""
     if status is grpc.StatusCode.UNAVAILABLE or (status in _AMBIGUOUS and is_cut(details)):
         return why_unreachable(details)
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -79,7 +79,7 @@ def _silence(status: grpc.StatusCode, details: str) -> str:
 
 @contextmanager
 def naming(party: str) -> Iterator[None]:
-    """Raises PeerVanished where a call to ``party`` gets no answer, and PeerRefused where it gets a refusal."""
+    """Raise PeerVanished where a call to ``party`` gets no answer, and PeerRefused where it gets a refusal."""
     try:
         yield
     except grpc.RpcError as error:

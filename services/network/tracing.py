@@ -31,7 +31,7 @@ _providers: "list[TracerProvider]" = []
 
 
 def tracers(party: str) -> list[Any]:
-    """The server interceptors that trace; none where no variable asks, or the extra isn't installed."""
+    """Make the server interceptors that trace; none where no variable asks, or the extra isn't installed."""
     asking = [name for name in _ASKING if os.environ.get(name)]
     off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get("OTEL_TRACES_EXPORTER") == "none"
     if not asking or off:
@@ -48,7 +48,7 @@ def tracers(party: str) -> list[Any]:
 
 
 def traced(exporter: "SpanExporter", party: str) -> Any:
-    """A server interceptor whose spans go to ``exporter``, once they are plain."""
+    """Make a server interceptor whose spans go to ``exporter``, once they are plain."""
     from opentelemetry.instrumentation.grpc import server_interceptor
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -83,7 +83,7 @@ def flush() -> None:
 
 
 def plain(span: "ReadableSpan") -> "ReadableSpan":
-    """The same span with what no error, no caller and no address has written.
+    """Strip a span of what an error, a caller or an address has written.
 
     An error is left as its type: a class of this program's, or of a library's.
     """

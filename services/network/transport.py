@@ -55,7 +55,7 @@ REFLECTION_PERMISSIONS: Permissions = {
 def make_server(
     permissions: Permissions, step_timeout: float, occupancy: Occupancy, revoked: Callable[[], Revoked], tally: Tally
 ) -> grpc.Server:
-    """A server, not started, every handler of which stands behind the gate."""
+    """Make a server, not started, every handler of which stands behind the gate."""
     meters = [CallMeterInterceptor(tally.calls)] if tally.calls is not None else []
     gate = gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, revoked, tally)
     return grpc.server(
@@ -119,13 +119,13 @@ def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials
 
 
 def check_listen(address: str) -> None:
-    """Raises OSError with what to do where no server could be bound to ``address`` now."""
+    """Raise OSError with what to do where no server could be bound to ``address`` now."""
     _check_form(address)
     _check_address(address)
 
 
 def _check_form(address: str) -> None:
-    """Raises OSError for what is no HOST:PORT. gRPC takes some of it, and listens on a port that nobody named."""
+    """Raise OSError for what is no HOST:PORT. gRPC takes some of it, and listens on a port that nobody named."""
     host, _, port = address.rpartition(":")
     if not (host and port.isascii() and port.isdecimal() and int(port) <= _LAST_PORT):
         raise OSError(
@@ -135,7 +135,7 @@ def _check_form(address: str) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Raises OSError with what to do where this machine can't listen on HOST:PORT."""
+    """Raise OSError with what to do where this machine can't listen on HOST:PORT."""
     host, _, port = address.rpartition(":")
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
@@ -180,7 +180,7 @@ class Transport:
         return self.certificates is None
 
     def dial(self, address: str, peer: str) -> grpc.Channel:
-        """A channel to party ``peer`` at ``address`` (host:port).
+        """Open a channel to party ``peer`` at ``address`` (host:port).
 
         It refuses who can't show that party's certificate.
         """
@@ -198,7 +198,7 @@ class Transport:
         return frozenset() if self._credentials is None else self._credentials.present().revoked
 
     def _said(self) -> list[tuple[str, str]]:
-        """What this party says of itself with every call."""
+        """Write what this party says of itself with every call."""
         return [
             (INSTANCE_KEY, self.instance),
             (WIRE_KEY, str(WIRE_VERSION)),

@@ -46,7 +46,7 @@ _UNKNOWN = "there is no connection to it. Check that it runs, its address and th
 
 
 def why_unreachable(details: str) -> str:
-    """What the transport's words on a connection mean: a sentence without its subject."""
+    """Say, without its subject, what the transport's words on a connection mean."""
     known = details.lower()
     for sign, meaning in _MEANINGS:
         if sign in known:
@@ -57,11 +57,11 @@ def why_unreachable(details: str) -> str:
 
 
 def is_another_party(details: str) -> bool:
-    """Whether these are the transport's words on a party of this federation that isn't the one that was dialled."""
+    """Tell whether these are the transport's words on a party of this federation that isn't the one dialled."""
     return _OTHER_NAME in details.lower()
 
 
 def is_cut(details: str) -> bool:
-    """Whether these are the transport's words on a connection that ended, and not those of a party."""
+    """Tell whether these are the transport's words on a connection that ended, and not those of a party."""
     known = details.lower()
     return any(sign in known for sign in _CUT_SIGNS)

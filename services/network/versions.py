@@ -16,7 +16,7 @@ RELEASE_KEY, CLOCK_KEY = "plumbline-release", "plumbline-clock"
 
 
 def own_facts() -> tuple[tuple[str, str], ...]:
-    """What the health service tells a party of this one: its versions, and its clock to a tenth of a second."""
+    """Write what the health service tells a party of this one: its versions, and its clock to a tenth of a second."""
     return (
         (WIRE_KEY, str(WIRE_VERSION)),
         (RELEASE_KEY, version("plumbline")),
@@ -25,12 +25,12 @@ def own_facts() -> tuple[tuple[str, str], ...]:
 
 
 def said_by(metadata: Iterable[tuple[str, str | bytes]] | None) -> dict[str, str]:
-    """What a call or an answer says, by key."""
+    """Read what a call or an answer says, by key."""
     return {key: str(value) for key, value in metadata or ()}
 
 
 def check_wire_version(party: str, said: str | None) -> None:
-    """Raises OutOfOrder where ``party`` speaks another version of the wire than this party; None is a silent one's."""
+    """Raise OutOfOrder where ``party`` speaks another version of the wire than this one; None is a silent party's."""
     spoken = said or "1"
     if spoken != str(WIRE_VERSION):
         shown = (

@@ -112,7 +112,7 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
 
 
 def _alike(setting: str, own: TrainingPlan) -> str:
-    """What to set, where this party's own term isn't the session's."""
+    """Say what to set, where this party's own term isn't the session's."""
     if own.family.terms():
         return "It follows from the learner's options here, such as PLUMBLINE_BACKWARD: set them alike at every party."
     return f"Set PLUMBLINE_{setting} alike at every party."

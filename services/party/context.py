@@ -62,7 +62,7 @@ class Coordinator(Protocol):
         """Have a session's model served from now on, in place of the one before."""
 
     def holds_model(self, session_id: str) -> bool:
-        """Whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
+        """Tell whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
 
 
 class Adversary(TrainingObserver, Protocol):
@@ -73,13 +73,13 @@ class Adversary(TrainingObserver, Protocol):
         """Whether no attack is switched on."""
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
-        """The cipher that this party trains with in one session."""
+        """Make the cipher that this party trains with in one session."""
 
     def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
-        """What this party encrypts in place of its features where weights are shared; None for these themselves."""
+        """Make what this party encrypts in place of its features where weights are shared; None for themselves."""
 
     def chosen_shares(self, agreement: Agreement, features: FloatArray) -> ChosenShares | None:
-        """What this party adds to its shares of others' first layers; None for nothing."""
+        """Make what this party adds to its shares of others' first layers; None for nothing."""
 
     def attack(
         self,

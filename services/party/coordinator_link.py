@@ -93,7 +93,7 @@ class CoordinatorLink:
         self._stub.ServeModel(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
 
     def holds_model(self, session_id: str) -> bool:
-        """Whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
+        """Tell whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
         return holds_model(self._channel, session_id)
 
 

@@ -53,20 +53,20 @@ class Ending:
 
     @contextmanager
     def while_open(self) -> Iterator[None]:
-        """Raises the reason once it has ended, and keeps it from ending inside. For what takes no time."""
+        """Keep it from ending inside, or raise the reason once it has ended. For what takes no time."""
         with self._lock:
             self.check()
             yield
 
     def guarded(self, chunks: Iterable[T]) -> Iterator[T]:
-        """The same chunks until it ends; raises the reason then."""
+        """Pass chunks on until it ends; raises the reason then."""
         for chunk in chunks:
             self.check()
             yield chunk
 
     @contextmanager
     def cancelling(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """Calls ``cancel`` if it ends inside: for a stream that the other side may never go on with."""
+        """Call ``cancel`` if it ends inside: for a stream that the other side may never go on with."""
         inside = True
 
         def cancel_inside(_: Future[None]) -> None:
@@ -85,7 +85,7 @@ class Ending:
         return self.for_future(executor.submit(work))
 
     def for_future(self, working: Future[T]) -> T:
-        """What ``working`` comes to; raises the reason as soon as it has ended."""
+        """Wait for what ``working`` comes to; raises the reason as soon as it has ended."""
         either: list[Future[Any]] = [working, self._ended]
         wait(either, return_when=FIRST_COMPLETED)
         self.check()

@@ -143,11 +143,11 @@ class PartyData:
         return self.table.labels
 
     def protected_by(self, defences: PartyDefences) -> "PartyData":
-        """The same records, whose features these defences transform in every session."""
+        """Take the same records, whose features these defences transform in every session."""
         return replace(self, defences=defences)
 
     def changed(self, asked: Mapping[str, str]) -> "PartyData":
-        """The same records with columns left out or coarser; raises ValueError where none would be left."""
+        """Leave columns out or make them coarser; raises ValueError where none would be left."""
         return replace(self, table=_some_kept(self.table.changed(asked)))
 
     def log_columns(self) -> None:
@@ -303,7 +303,7 @@ def own_table(settings: Settings) -> TypedTable:
 
 
 def _check_registered(settings: Settings) -> None:
-    """Raises SettingsError for settings of a party's own table: those of a registered data set are numbers already."""
+    """Raise SettingsError for settings of a party's own table: a registered data set's columns are numbers already."""
     given = [f"PLUMBLINE_{name.upper()}" for name in ("columns", "drop", "encode") if getattr(settings, name)]
     if given:
         raise SettingsError(

@@ -23,14 +23,14 @@ class ForwardingObserver(Protocol):
     """Sees what a party is shown where a learner forwards."""
 
     def forwarded(self, step: int, products: FloatArray) -> None:
-        """The other parties' products of a step, added up, (rows, h); at the label party."""
+        """Add up the other parties' products of a step, (rows, h); at the label party."""
 
     def read(self, step: int, peer: str, residuals: FloatArray) -> None:
-        """What a peer has sent in the clear, (rows, columns)."""
+        """Read what a peer has sent in the clear, (rows, columns)."""
 
 
 def step_roles(agreement: Agreement, name: str) -> StepRoles:
-    """Who sends what to this party in a step."""
+    """Say who sends what to this party in a step."""
     spec, active = agreement.plan.family.spec, agreement.active.name
     if not spec.forwards:
         return StepRoles(agreement.senders)
@@ -68,7 +68,7 @@ class Forwarding:
         timer: StageTimer,
         observer: ForwardingObserver | None,
     ) -> tuple[FloatArray, list[Future[None]]]:
-        """What a half's ``Forward`` is answered with, (s, h), and what is still on its way to the label party.
+        """Give what a half's ``Forward`` is answered with, (s, h), and what is still on its way to the label party.
 
         Raises:
             PeerVanished: where another party's products don't come.

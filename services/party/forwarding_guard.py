@@ -36,7 +36,7 @@ def guard_forwarding(agreement: Agreement, name: str, mode: Mode) -> list[str]:
 
 
 def forwarded_ratio(agreement: Agreement) -> float:
-    """What a session forwards of a record, as a share of what is warned of: twice the sums, by the passive columns."""
+    """Compare what a session forwards of a record with what is warned of: twice the sums, by the passive columns."""
     columns = sum(party.feature_count for party in agreement.parties[1:])
     return 2 * agreement.outputs * agreement.plan.epochs / columns
 

@@ -20,7 +20,7 @@ STANDSTILL = 1.0
 
 
 def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
-    """One channel per peer of the key holder. None where nothing is answered, encrypted or trained.
+    """Make one channel per peer of the key holder. None where nothing is answered, encrypted or trained.
 
     None of a learner that forwards either: what a channel has room for says nothing of it (``forwarding_guard``).
 
@@ -36,7 +36,7 @@ def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
 
 
 def told_by(channel: Channel) -> Told:
-    """What a decryption tells a channel's peer, for who watches this party: of one step, not of several together."""
+    """Say what a decryption tells a channel's peer, to who watches this party: of one step, not of several together."""
     most = max(channel.most_rows_told, channel.labels_beyond_weights)
     return Told(channel.capacity.equations, sum(channel.capacity.answer_bits), most / channel.rows)
 
@@ -74,7 +74,7 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
 
 
 def _warnings_of_one_step(agreement: Agreement, telling: Sequence[Channel]) -> Iterator[str]:
-    """One warning per channel, and a single sentence for all of those that no batch size helps."""
+    """Write one warning per channel, and a single sentence for all of those that no batch size helps."""
     hopeless = []
     for channel in telling:
         if remedies := _remedies(agreement, channel):
@@ -108,7 +108,7 @@ def _warning(agreement: Agreement, channel: Channel, remedies: Sequence[str]) ->
 
 
 def _beyond_weights(agreement: Agreement, channel: Channel, remedies: Sequence[str]) -> str:
-    """One sentence about a label party whose few columns move few of a peer's sums."""
+    """Write one sentence about a label party whose few columns move few of a peer's sums."""
     columns = agreement.active.feature_count
     return (
         f"{channel.peer} could learn {_what(agreement, channel.key_holder)} by listening alone, from the answers about "
@@ -121,7 +121,7 @@ def _beyond_weights(agreement: Agreement, channel: Channel, remedies: Sequence[s
 
 
 def _too_small(agreement: Agreement, channels: Sequence[Channel]) -> str:
-    """One sentence about a table that is too small for any batch size."""
+    """Write one sentence about a table that is too small for any batch size."""
     holder = channels[0].key_holder
     needed = max(_rows_needed(agreement, channel) for channel in channels)
     return (
@@ -132,14 +132,14 @@ def _too_small(agreement: Agreement, channels: Sequence[Channel]) -> str:
 
 
 def _what(agreement: Agreement, key_holder: str) -> str:
-    """What the answers of a key holder tell, in plain words."""
+    """Say in plain words what the answers of a key holder tell."""
     if key_holder == agreement.active.name:
         return f"labels of {key_holder}'s records"
     return f"{key_holder}'s part of each record's score"
 
 
 def _remedies(agreement: Agreement, channel: Channel) -> tuple[str, ...]:
-    """What keeps the channel from telling too much, besides noise alone. Empty where nothing does."""
+    """Say what keeps the channel from telling too much, besides noise alone. Empty where nothing does."""
     name, plan, remedies = channel.key_holder, agreement.plan, []
     larger = _sufficient_batch(agreement, channel)
     if larger:
@@ -176,7 +176,7 @@ class _Batch:
 
 
 def _sufficient_batch(agreement: Agreement, channel: Channel) -> _Batch | None:
-    """A larger batch size whose smallest batch has more rows than its answers tell. None when there is none.
+    """Find a larger batch size whose smallest batch has more rows than its answers tell. None when there is none.
 
     A larger batch may change widths and layout. The search begins with the largest number of steps that may do, and
     goes down by a hundredth. An honest sum takes more bits than a residual, so there are no fewer equations than sums.
@@ -194,7 +194,7 @@ def _sufficient_batch(agreement: Agreement, channel: Channel) -> _Batch | None:
 
 
 def _rows_needed(agreement: Agreement, channel: Channel) -> int:
-    """The fewest training records with which truncated answers about one batch of all of them don't tell too much."""
+    """Count the fewest training records of which truncated answers about one batch of all don't tell too much."""
     plan = replace(agreement.plan, validation_fraction=0.0, test_fraction=0.0)
     trained = _truncating(replace(agreement, plan=plan), channel.key_holder)
 
@@ -214,7 +214,7 @@ def _with_batch(agreement: Agreement, batch_size: int) -> Agreement:
 
 
 def _counted_if_possible(agreement: Agreement, channel: Channel) -> Channel | None:
-    """The same channel under other terms than the session's. None where these don't fit its keys."""
+    """Count the same channel under other terms than the session's. None where these don't fit its keys."""
     try:
         return CipherFormats(agreement).channel(channel.key_holder, channel.peer)
     except PackingImpossible:
@@ -232,7 +232,7 @@ def _truncating(agreement: Agreement, name: str) -> Agreement:
 
 
 def _first_step_warnings(agreement: Agreement, channels: Sequence[Channel]) -> list[str]:
-    """Where the label party's first shares are its labels, these follow exactly and from very few equations."""
+    """Warn where the label party's first shares are its labels: they follow exactly and from very few equations."""
     told = agreement.plan.leakage
     if not told.labels_alone:
         return []
@@ -301,7 +301,7 @@ def epochs_until_heard(agreement: Agreement, channel: Channel) -> int | None:
 
 
 def _fresh_sums(agreement: Agreement, channel: Channel, epochs: int) -> int:
-    """Sums of a column of residuals, in so many epochs, that don't follow from the others."""
+    """Count the sums of a column of residuals, in so many epochs, that don't follow from the others."""
     sums = channel.capacity.sums // agreement.residual_columns
     return sums * (1 + epochs * (_steps_per_epoch(agreement) - 1))
 
@@ -311,12 +311,12 @@ def _steps_per_epoch(agreement: Agreement) -> int:
 
 
 def steps_until_told(agreement: Agreement, channel: Channel) -> int:
-    """Steps whose answers together hold enough equations for every record, if residuals stay what they are."""
+    """Count the steps whose answers hold enough equations for every record, if residuals stay what they are."""
     return -(-channel.rows // channel.most_rows_told) * _steps_per_epoch(agreement)
 
 
 def _rate_needed(agreement: Agreement, channel: Channel) -> float | None:
-    """The smallest learning rate that moves the weights in time. None where the plan's does, or one step tells."""
+    """Find the smallest learning rate that moves the weights in time. None where the plan's does, or one step tells."""
     plan, needed = agreement.plan, steps_until_told(agreement, channel)
     planned = plan.epochs * _steps_per_epoch(agreement)
     step_size = plan.leakage.step_size
@@ -326,12 +326,12 @@ def _rate_needed(agreement: Agreement, channel: Channel) -> float | None:
 
 
 def _rate_words(agreement: Agreement, channel: Channel) -> str:
-    """The learning rate that a remedy needs besides, where weights would stand still for too many of its steps."""
+    """Say what learning rate a remedy needs besides, where weights would stand still for too many of its steps."""
     rate = _rate_needed(agreement, channel)
     return f" and a learning_rate of {_rounded_up(rate)} or more" if rate else ""
 
 
 def _rounded_up(value: float) -> str:
-    """Two digits that are no less than the value."""
+    """Round up to two digits that are no less than the value."""
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return f"{math.ceil(value / step) * step:.2g}"

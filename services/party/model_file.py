@@ -64,7 +64,7 @@ class KeptModel:
     def of(
         cls, model: PartyModel, order: IntArray, warnings: tuple[str, ...] = (), test: ScoreQuality | None = None
     ) -> "KeptModel":
-        """A model that has just been trained."""
+        """Take a model that has just been trained."""
         return cls(model, order, datetime.now(UTC).isoformat(timespec="seconds"), warnings, test=test)
 
     @property
@@ -73,7 +73,7 @@ class KeptModel:
         return self.model.agreement.session_id
 
     def with_disclosed(self, disclosed: Part) -> "KeptModel":
-        """The same, from the first disclosure on."""
+        """Add what was disclosed, from the first disclosure on."""
         return replace(self, disclosed=disclosed)
 
 
@@ -103,7 +103,7 @@ class ModelSummary:
 
 
 def packed(kept: KeptModel, data: PartyData) -> bytes:
-    """A model as the content of a file."""
+    """Write a model as the content of a file."""
     header = {
         "agreement": content_of(kept.model.agreement),
         "party": kept.model.name,
@@ -128,7 +128,7 @@ def packed(kept: KeptModel, data: PartyData) -> bytes:
 
 
 def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) -> KeptModel:
-    """The model that ``packed`` wrote.
+    """Read the model that ``packed`` wrote.
 
     Args:
         content: of the file.
@@ -163,7 +163,7 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
 
 
 def _check_table(header: dict[str, Any], data: PartyData) -> None:
-    """Raises TableChanged for a model of another table, or of a version that encoded otherwise."""
+    """Raise TableChanged for a model of another table, or of a version that encoded otherwise."""
     if "features" not in header:
         raise TableChanged(
             f"{header['party']}'s model is of an older version of Plumbline, which fitted scales on other rows: train "
@@ -177,7 +177,7 @@ def _check_table(header: dict[str, Any], data: PartyData) -> None:
 
 
 def _features_again(header: dict[str, Any], data: PartyData, order: IntArray, agreement: Agreement) -> FloatArray:
-    """The features that the model was trained on; raises TableChanged where the same table gives others now."""
+    """Make the features that the model was trained on; raises TableChanged where the same table gives others now."""
     try:
         features = data.aligned(order, agreement.plan).features
         if header["features"] == hash_of_features(features):
@@ -191,7 +191,7 @@ def _features_again(header: dict[str, Any], data: PartyData, order: IntArray, ag
 
 
 def summary_of(content: bytes) -> ModelSummary:
-    """What may be shown of a model's file; raises StateError for anything else."""
+    """Read what may be shown of a model's file; raises StateError for anything else."""
     _, header = _read(content)
     agreement = _agreement_of(header)
     own = agreement.party(header["party"])

@@ -59,7 +59,7 @@ class PartyDefences:
 
     @classmethod
     def of(cls, settings: Settings, role: Role, secret: bytes | None = None) -> "PartyDefences":
-        """The defences that the settings name for this role; raises ValueError for those that can't work here.
+        """Load the defences that the settings name for this role; raises ValueError for those that can't work here.
 
         ``secret`` is behind all that must be the same after a restart; None draws one for this process.
         """
@@ -70,12 +70,12 @@ class PartyDefences:
         return cls(chosen, noise_source(settings, secret))
 
     def check(self, terms: TrainingTerms) -> None:
-        """Raises DefenceError when a defence can't work under a session's terms."""
+        """Raise DefenceError when a defence can't work under a session's terms."""
         for defence in self._of_session:
             defence.check(terms)
 
     def predictions(self, terms: TrainingTerms) -> list[DefencePrediction]:
-        """What theory expects in a session of each defence that is asked, for the run's record."""
+        """Predict what theory expects in a session of each defence that is asked, for the run's record."""
         expected = [(one.name, one.prediction(terms)) for one in self._of_session]
         return [DefencePrediction(name, asdict(prediction)) for name, prediction in expected if prediction is not None]
 
@@ -116,7 +116,7 @@ class PartyDefences:
         return weights
 
     def remarks(self, largest_norm: float, terms: TrainingTerms) -> list[str]:
-        """What doesn't hold after a training in which this party's parameters had this norm, in sentences."""
+        """Say what doesn't hold after a training in which this party's parameters had this norm, in sentences."""
         said = [defence.remark(largest_norm, terms) for defence in self._updates]
         return [sentence for sentence in said if sentence]
 
@@ -164,7 +164,7 @@ class PartyDefences:
 
 
 def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
-    """Raises SettingsError for defences that can't work under these settings or together.
+    """Raise SettingsError for defences that can't work under these settings or together.
 
     A defence that has nothing to do gets a line in the log: an audit runs the same ones without encryption.
     """

@@ -49,12 +49,12 @@ class PartyModel:
         return isinstance(self.part, SharedPart)
 
     def on_shares(self, engine: Engine) -> SharedServer:
-        """What computes this party's part of scores where weights stay shared."""
+        """Make what computes this party's part of scores where weights stay shared."""
         assert isinstance(self.part, SharedPart)  # noqa: S101 - who calls has asked
         return SharedServer(SharedTerms(self.agreement), self.name, self.part, engine)
 
     def asked(self, rows: Sequence[int], engine: Engine) -> Asked:
-        """This party's masked products of rows of the common order, and its own half; raises as ``partial_scores``."""
+        """Ask for masked products of rows of the common order, and give its own half; raises as ``partial_scores``."""
         return self.on_shares(engine).ask(self.features[checked_rows(rows, len(self.features))])
 
     @cached_property
@@ -63,7 +63,7 @@ class PartyModel:
         return rows_of_plan(self.agreement.plan, len(self.features))
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
-        """This party's share of the logits for rows of the common order: (len(rows), columns).
+        """Compute this party's share of the logits for rows of the common order: (len(rows), columns).
 
         A record's is the same to the last bit whatever else is asked for with it.
 
@@ -77,7 +77,7 @@ class PartyModel:
         return calls.checked(calls(lambda: self.part.shares(asked)), (len(asked), outputs), "shares")
 
     def scores_of(self, answer: FloatArray, rows: int) -> FloatArray:
-        """Confidence scores of the coordinator's answer about so many records, at the active party: (rows, classes).
+        """Read the scores in the coordinator's answer about so many records, at the active party: (rows, classes).
 
         They are the answer, but where the learner forwards: there it is all parties' shares added up.
 
@@ -95,7 +95,7 @@ class PartyModel:
         return LearnerCalls(plan.family).scores(self.part, answer, self.agreement.classes)
 
     def share_of(self, rows: Sequence[int], defences: PartyDefences, products: Products | None = None) -> PartialScores:
-        """A passive party's ``partial_scores``, or residues, with what the session's score defences need besides.
+        """Make a passive party's ``partial_scores``, or residues, with what the session's score defences need besides.
 
         Of a learner that forwards, they are as the party's defences leave them.
         """
@@ -110,7 +110,7 @@ class PartyModel:
         )
 
     def _record_tokens(self, rows: Sequence[int]) -> tuple[int, ...]:
-        """A 64-bit pseudonym of each row's record, another one after each epoch, the same from training's end on.
+        """Draw a 64-bit pseudonym of each row's record, another after each epoch, the same from training's end on.
 
         Keyed BLAKE2b: nobody else can tell whose it is, or make one. The key holds the weights, so that no two states
         of them share a pseudonym. It holds the epoch, since another party's weights may change where these don't.
@@ -123,12 +123,12 @@ class PartyModel:
         )
 
     def parameter_gram(self) -> FloatArray | None:
-        """W W^T of this party's class rows, (k, k); None for a part that isn't linear."""
+        """Compute W W^T of this party's class rows, (k, k); None for a part that isn't linear."""
         rows = self.part.class_rows
         return None if rows is None else rows @ rows.T
 
     def features_of(self, rows: IntArray) -> FloatArray:
-        """This party's own features of rows of the common order, (len(rows), d)."""
+        """Give this party's own features of rows of the common order, (len(rows), d)."""
         return self.features[rows]
 
     def labels_of(self, rows: IntArray) -> IntArray:
@@ -138,7 +138,7 @@ class PartyModel:
         return self.labels[rows]
 
     def disclosed_by(self, defences: PartyDefences) -> Part:
-        """What this party discloses of its parameters: as they are, or as its defences distort them.
+        """Disclose this party's parameters: as they are, or as its defences distort them.
 
         Raises:
             InvalidMessage: where a defence can't distort them.
@@ -152,7 +152,7 @@ class PartyModel:
 
 
 def rows_of_plan(plan: TrainingPlan, count: int) -> RowSplit:
-    """Which of ``count`` aligned rows a session trains on, validates with and tests with."""
+    """Tell which of ``count`` aligned rows a session trains on, validates with and tests with."""
     return split_rows(
         count, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
     )
@@ -167,7 +167,7 @@ def checked_rows(rows: Sequence[int], count: int) -> IntArray:
 
 
 def check_linear(part: Part, defences: PartyDefences) -> FloatArray:
-    """A part's class rows, (k, d); raises InvalidMessage where defences that distort them have none to work on."""
+    """Give a part's class rows, (k, d); raises InvalidMessage where defences that distort them have none to work on."""
     if (rows := part.class_rows) is None:
         raise InvalidMessage(f"{', '.join(defences.names)}: only a linear model's parameters can be distorted.")
     return rows

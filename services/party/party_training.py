@@ -183,7 +183,7 @@ class PartyTraining:
                 self._take_up()
 
     def _sharing(self, own: OwnData, means: TrainingMeans, first_step: int) -> SharedSteps | LayerSteps:
-        """What trains on shared weights; raises InvalidMessage for terms, or defences, that it can't work with."""
+        """Make what trains on shared weights; raises InvalidMessage for terms, or defences, that it can't work with."""
         if means.defences.changes_residuals:
             names = ", ".join(means.defences.names)
             raise InvalidMessage(f"{self.name}: protocol=shared sends no residuals for {names} to protect.")
@@ -213,7 +213,7 @@ class PartyTraining:
         self._tally.answered(peer, kind, count, self.agreement.session_id)
 
     def exchange_as(self, kind: type[E]) -> E:
-        """The exchange, for messages of its protocol; raises OutOfOrder for those of another."""
+        """Give the exchange, for messages of its protocol; raises OutOfOrder for those of another."""
         if not isinstance(self.exchange, kind):
             raise OutOfOrder(f"This session is protocol={self.agreement.plan.protocol}, which has no such message.")
         return self.exchange
@@ -295,14 +295,14 @@ class PartyTraining:
         self.exchange.suspend(reason)
 
     def place(self) -> Place:
-        """How far this party is, once its loop has stopped and nothing that it has forwarded is on its way."""
+        """Tell how far this party is, once its loop has stopped and nothing that it has forwarded is on its way."""
         with self._lock:
             if self._forwarding is not None:
                 self._forwarding.settle()
             return self._log.place(frozenset(self._open_questions()))
 
     def _open_questions(self) -> Mapping[str, OpenQuestion]:
-        """What this party has asked in the next step. On shared weights nothing is asked that is answered once."""
+        """List what this party has asked in the next step. On shared weights nothing is asked that is answered once."""
         return self._gradients.open_questions(self._log.completed) if self._shared is None else {}
 
     def resume(self, resumption: Resumption) -> None:
@@ -362,7 +362,7 @@ class PartyTraining:
             self._keep_part(done - 1)
 
     def _keep_part(self, epoch: int) -> None:
-        """Where an epoch may be gone back to, keep its part."""
+        """Keep an epoch's part, where the epoch may be gone back to."""
         part = self._parts_after_epoch[epoch]
         if self.can_wait and part is not None and self.agreement.plan.patience and self.agreement.validates(epoch):
             self._log.keep_part(epoch, part.arrays())
@@ -437,7 +437,7 @@ class PartyTraining:
         return PartyModel(self.agreement, self.name, self._features, part, epochs, self._log.token_key, self._labels)
 
     def model_for(self, rows: Sequence[int]) -> PartyModel:
-        """The model, as it stands, that scores of these rows of the common order are of.
+        """Give the model, as it stands, that scores of these rows of the common order are of.
 
         Until training ends there are scores between epochs only, and of validation rows only. Scores of every step
         would tell of a record what asking for it again and again would.
@@ -576,7 +576,7 @@ class PartyTraining:
         return self._forwarding.products(step, own, self._gradients, timer, self._observer)
 
     def _sendable(self, values: FloatArray, batch: IntArray, sent: FloatArray | None) -> FloatArray:
-        """What the learner has sent, once it may be; raises LearnerFailed."""
+        """Give what the learner has sent, once it may be; raises LearnerFailed."""
         if sent is not None or self.name not in self.agreement.senders:
             raise self._calls.refused(f"has {self.name} send more often than its spec says")
         return self._calls.checked(values, (len(batch), self.agreement.residual_columns), "values to send")
@@ -630,7 +630,7 @@ class PartyTraining:
         return total
 
     def _rehearse(self) -> None:
-        """Raises InvalidMessage now for defences that would fail under these terms, or with this data, later."""
+        """Raise InvalidMessage now for defences that would fail under these terms, or with this data, later."""
         try:
             if self._learner.spec.trains:
                 self._defences.check(self._terms)
@@ -643,7 +643,7 @@ class PartyTraining:
     def _drawn_once(
         self, what: Drawn, step: int, is_drawn: bool, protect: Callable[[FloatArray], FloatArray], values: FloatArray
     ) -> FloatArray:
-        """What is sent of a step: where a defence draws it, the same however often it is sent."""
+        """Draw what is sent of a step once: where a defence draws it, it is the same however often it is sent."""
         if not (self._log.is_kept and is_drawn):
             return protect(values)
         if (known := self._log.sent(what, step)) is not None:

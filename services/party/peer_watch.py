@@ -44,7 +44,7 @@ class _Peer:
             self.knew = self.knew or answer is Answer.KNOWS
 
     def verdict(self, now: float, patience: float) -> str:
-        """Why the session can't go on with this peer; empty while it can."""
+        """Say why the session can't go on with this peer; empty while it can."""
         silent = now - self.heard_at
         if self.forgot:
             return "no longer knows this session: it has restarted, or has ended it."
@@ -110,7 +110,7 @@ class PeerWatch:
         self._stopped.set()
 
     def look(self) -> None:
-        """One round: judge every peer by what it has answered so far, and ask those that have answered."""
+        """Look round once: judge every peer by what it has answered so far, and ask those that have answered."""
         with self._lock:
             self._listened()
             names = list(self._peers)
@@ -125,7 +125,7 @@ class PeerWatch:
             )
 
     def _listened(self) -> float:
-        """The clock's time, less that for which this process was stopped, or its machine asleep. Under the lock."""
+        """Read the clock, less the time for which this process was stopped, or its machine asleep. Under the lock."""
         now = self._clock()
         missed = now - self._looked - INTERVAL_SECONDS
         if missed > INTERVAL_SECONDS:

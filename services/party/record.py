@@ -92,7 +92,7 @@ class RunRecord:
             self._steps_of_all += 1
 
     def measures(self) -> Iterator[Measure]:
-        """Steps of training and their seconds, since this process has started."""
+        """Measure steps of training and their seconds, since this process has started."""
         with self._lock:
             stages, steps = dict(self._stages), self._steps_of_all
         yield Measure("steps", "Steps of training.", {(): steps}, grows=True)
@@ -166,7 +166,7 @@ class RunRecord:
 
 
 def _peak_memory_bytes() -> int:
-    """The largest resident size of this process so far; the system counts it in kilobytes, macOS in bytes."""
+    """Measure the largest resident size of this process so far; the system counts it in kilobytes, macOS in bytes."""
     import resource  # Windows has none
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -34,7 +34,7 @@ class Place:
     skipped: frozenset[int] = frozenset()
 
     def gives_up(self, step: int) -> bool:
-        """Whether passing over a step takes weights from this party that it has gone on with."""
+        """Tell whether passing over a step takes weights from this party that it has gone on with."""
         return self.completed > step and step not in self.skipped
 
 
@@ -54,7 +54,7 @@ class Resumption:
 
 
 def resumptions(places: Mapping[str, Place], forwarding: Collection[str] = ()) -> dict[str, Resumption]:
-    """Where each party goes on, by name.
+    """Tell where each party goes on, by name.
 
     Args:
         places: where each is.

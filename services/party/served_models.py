@@ -78,7 +78,7 @@ class ServedModels:
         return {kept.session_id for kept in list(self._kept.values())} | set(self._refused)
 
     def knows(self, session_id: str) -> bool:
-        """Whether a model of this session is here, even one that can't answer."""
+        """Tell whether a model of this session is here, even one that can't answer."""
         return session_id in self.sessions
 
     @property
@@ -87,7 +87,7 @@ class ServedModels:
         return self._refused
 
     def of_session(self, session_id: str, active: str | None = None) -> KeptModel | None:
-        """The model of a session, served or next; None where this party has none.
+        """Find the model of a session, served or next; None where this party has none.
 
         Args:
             session_id: whose model.
@@ -140,7 +140,7 @@ class ServedModels:
                 self._state.remove(CANDIDATE)
 
     def disclosed(self, session_id: str, defences: PartyDefences) -> Part | None:
-        """What the party discloses of a session's model, always the same; None where it has no such model.
+        """Give what the party discloses of a session's model, always the same; None where it has no such model.
 
         It is on disk before it is disclosed: distorted anew, parameters would tell more.
 

@@ -129,7 +129,7 @@ class PartySession:
 
 
 def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
-    """A session that a process before this one had joined; raises OutOfOrder where this one can't go on with it."""
+    """Rejoin a session that a process before this one had joined; raises OutOfOrder where it can't be gone on with."""
     terms, settings = kept.terms, context.settings
     again = f"{context.name} can't go on with the training of before: "
     if not _can_wait(context, terms.agreement):
@@ -151,7 +151,7 @@ def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
 
 
 def _can_wait(context: PartyContext, agreement: Agreement) -> bool:
-    """Whether a training under these terms goes on after an interruption.
+    """Tell whether a training under these terms goes on after an interruption.
 
     Not where this party listens for attacks: what it heard ends with its process. Nor where epochs are validated on
     shares: each word of a loss is told once.
@@ -239,7 +239,7 @@ def _training_of(
 
 
 def _kept_seed(context: PartyContext, joined: Joined) -> int:
-    """The seed of a passive party's start weights, the same whenever it trains these columns with this active party.
+    """Draw the seed of a passive party's start weights, the same for these columns with this active party.
 
     Drawn anew, each session's would be one more form of every record, without a single step.
     """

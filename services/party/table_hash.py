@@ -34,7 +34,7 @@ def hash_of_table(table: TypedTable, *settings: object) -> str:
 
 
 def hash_of_features(features: FloatArray) -> str:
-    """SHA-256 of features as a model was trained on them, (aligned rows, d)."""
+    """Hash features as a model was trained on them, (aligned rows, d), by SHA-256."""
     digest = _Digest()
     digest.add(str(features.shape))
     digest.add_bytes(np.ascontiguousarray(features).tobytes())
@@ -64,7 +64,7 @@ class _Digest:
         self._hash.update(content)
 
     def add_column(self, column: "pd.Series[Any]") -> None:
-        """A column's values, whatever their type."""
+        """Add a column's values, whatever their type."""
         values = column.to_numpy()
         if values.dtype.kind in _PLAIN_KINDS:
             self.add(values.dtype.str)

@@ -126,11 +126,11 @@ class TrainingLog:
         self._weights[0], self._carried[0] = weights, carried or {}
 
     def weights(self, completed: int) -> Any:
-        """The weights after so many steps, of the last two: an array, or shares."""
+        """Find the weights after so many steps, of the last two: an array, or shares."""
         return self._weights[completed]
 
     def carried(self, completed: int) -> Mapping[str, Any]:
-        """What the learner carried beside these weights: arrays, or shares."""
+        """Find what the learner carried beside these weights: arrays, or shares."""
         return self._carried[completed]
 
     def go_back(self, step: int) -> None:
@@ -168,7 +168,7 @@ class TrainingLog:
                 self._write_steps()
 
     def sent(self, what: Drawn, step: int) -> FloatArray | None:
-        """What was sent in a step, where it was drawn and must not be drawn again."""
+        """Find what was sent in a step, where it was drawn and must not be drawn again."""
         return self._sent.get((what, step))
 
     def keep_sent(self, what: Drawn, step: int, values: FloatArray) -> None:
@@ -178,7 +178,7 @@ class TrainingLog:
             self._write_steps()
 
     def answered(self, peer: str, step: int) -> Answered | None:
-        """What a peer was answered in a step; None for nothing."""
+        """Find what a peer was answered in a step; None for nothing."""
         with self._lock:
             return self._answers.get((peer, step))
 
@@ -206,7 +206,7 @@ class TrainingLog:
         return self._parts
 
     def place(self, asked: frozenset[str]) -> Place:
-        """How far this is, with whom the party has asked in the next step."""
+        """Tell how far this is, and whom the party has asked in the next step."""
         with self._lock:
             answered: dict[int, frozenset[str]] = {}
             for peer, step in self._answers:
@@ -215,7 +215,7 @@ class TrainingLog:
             return Place(self.completed, answered, asked, recent)
 
     def forget(self) -> None:
-        """The training is over, or can't go on: keep nothing of it from here on. Raises StateNotKept."""
+        """Keep nothing from here on: the training is over, or can't go on. Raises StateNotKept."""
         with self._lock:
             self._weights.clear()
             self._carried.clear()
@@ -310,7 +310,7 @@ class KeptTraining:
 
 
 def kept_training(state: State, party: str) -> KeptTraining | None:
-    """The training that a party's state holds; None where there is none.
+    """Read the training that a party's state holds; None where there is none.
 
     Raises:
         StateError: for files that are broken, cut off, of another party or session, or of another version.

@@ -31,7 +31,7 @@ class TrainingObserver(SharedObserver, ForwardingObserver, Protocol):
     """Sees what a party computes for itself in training."""
 
     def own_share(self, step: int, share: FloatArray) -> None:
-        """The party's share of a step, before its own defences change it: (rows, columns) of the residual.
+        """Compute the party's share of a step, before its own defences change it: (rows, columns) of the residual.
 
         Where a learner forwards, at a passive party: its products, (rows, h).
         """
@@ -75,7 +75,7 @@ class TrainingMeans:
 
 
 def check_kept_weights(agreement: Agreement, features: int) -> None:
-    """Each epoch's weights are kept until training ends; raises InvalidMessage where they would fill the memory."""
+    """Raise InvalidMessage where each epoch's weights, kept until training ends, would fill the memory."""
     plan = agreement.plan
     of_epoch = agreement.total_features * _SHARE_BYTES if plan.shares_weights else features * 8
     size = plan.epochs * of_epoch * agreement.residual_columns

@@ -88,7 +88,7 @@ class CommonOrder:
             raise InvalidMessage(REFUSED)
 
     def _bounded(self, parts: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-        """The same parts; raises InvalidMessage before the first one with an id that is too many or too long."""
+        """Pass parts on; raises InvalidMessage before the first one with an id that is too many or too long."""
         left = self._most
         for part in parts:
             left -= len(part)

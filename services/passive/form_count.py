@@ -209,7 +209,7 @@ class FormCount:
             self._accounts = accounts
 
     def measures(self) -> Iterator[Measure]:
-        """How much active parties were answered about the record that each was answered most about."""
+        """Measure how much active parties were answered about the record that each was answered most about."""
         with self._lock:
             most = {name: account.spent.most for name, account in self._accounts.items()}
         features = len(self._data.grids)
@@ -228,12 +228,12 @@ class FormCount:
 
 
 def spent_in(content: bytes) -> list[Spent]:
-    """What each active party was answered with, from a kept count; raises StateError for anything else."""
+    """Read what each active party was answered with, from a kept count; raises StateError for anything else."""
     return [account.spent for account in _unpacked(content).values()]
 
 
 def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
-    """The forms that a model tells of a record, and what they are of."""
+    """List the forms that a model tells of a record, and what they are of."""
     rows = model.part.class_rows
     if rows is None:
         # No form of the features: each class's logit but one counts as a form of its own.
@@ -253,7 +253,7 @@ def _opaque(name: str, count: int) -> tuple[tuple[str, ...], FloatArray]:
 
 
 def _forms_of_session(plan: TrainingPlan, classes: int, features: int) -> int:
-    """How many forms of a record a session tells: those of one model, or every epoch's where its learner forwards."""
+    """Count the forms of a record that a session tells: one model's, or every epoch's where its learner forwards."""
     if not plan.family.spec.forwards:
         return forms_per_model(classes)
     # Those of each epoch, and of the model that is kept.

@@ -78,7 +78,7 @@ class _Session:
 
     @classmethod
     def interrupted(cls, kept: KeptTraining, joined: PartySession, psi: PsiServer, watch: PeerWatch) -> "_Session":
-        """A session that a process before this one was at work in."""
+        """Take up a session that a process before this one was at work in."""
         agreement = kept.terms.agreement
         active, *passive = (party.name for party in agreement.parties)
         terms = ProposedTerms(agreement.session_id, active, tuple(passive), agreement.plan, agreement.classes)
@@ -118,7 +118,7 @@ class _Session:
             raise OutOfOrder(f"The session has ended: {self.ended}")
 
     def while_open(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The chunks of an alignment until this session ends; raises what the set intersection refuses."""
+        """Pass an alignment's chunks on until this session ends; raises what the set intersection refuses."""
         sent = 0
         try:
             with alignment_refusals():
@@ -385,11 +385,11 @@ class PassiveParty:
         adversary.attack(training, records=rows, ids=ids)
 
     def exchange_of(self, session_id: str) -> GradientExchange:
-        """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
+        """Find the session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
         return self._peers_training(session_id).exchange_as(GradientExchange)
 
     def share_exchange_of(self, session_id: str) -> ShareMailbox:
-        """The same where weights are shared."""
+        """Find the same where weights are shared."""
         return self._peers_training(session_id).exchange_as(ShareMailbox)
 
     def _peers_training(self, session_id: str) -> PartyTraining:
@@ -424,7 +424,7 @@ class PassiveParty:
         return answer
 
     def _on_shares(self, model: PartyModel, rows: Sequence[int], masked: bytes) -> tuple[bytes, Residues]:
-        """This party's masked products for the active party, and its residues for the coordinator."""
+        """Compute this party's masked products for the active party, and its residues for the coordinator."""
         server, active = model.on_shares(self._context.engine), model.agreement.active.name
         asked = model.asked(rows, self._context.engine)
         if active not in server.terms.held_by(self.name):
@@ -432,7 +432,7 @@ class PassiveParty:
         return asked.masked, asked.residues + server.keep(active, masked, len(rows))
 
     def _answering(self, caller: Identity, session_id: str, rows: Sequence[int]) -> PartyModel:
-        """What answers for rows of a session: its finished model, or its training's between epochs; it is counted."""
+        """Find what answers for rows of a session, its finished model or its training's between epochs; count it."""
         kept = self._models.of_session(session_id, caller.name)
         if kept is not None:
             self._count(kept)
@@ -479,7 +479,7 @@ class PassiveParty:
             session.joined.training.forget()
 
     def holds_model(self, session_id: str) -> bool:
-        """Whether this party can answer for a session's model."""
+        """Tell whether this party can answer for a session's model."""
         try:
             return self._models.of_session(session_id) is not None
         except TableChanged:
@@ -507,7 +507,7 @@ class PassiveParty:
             self._end(session, stopping)
 
     def holds_session(self, session_id: str) -> bool:
-        """Whether this party knows the session, ended or not: what peers ask who watch it.
+        """Tell whether this party knows the session, ended or not: what peers ask who watch it.
 
         An ended one is known, so that nobody takes its end, which has its own words, for a restart of this process.
         """

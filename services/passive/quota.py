@@ -96,7 +96,7 @@ def _parsed(content: bytes) -> dict[str, list[float]]:
 
 
 def _recent(answered: dict[str, list[float]], now: float) -> dict[str, list[float]]:
-    """The times of the last 24 hours, in order; later ones than now become now."""
+    """List the times of the last 24 hours, in order; later ones than now become now."""
     recent = {
         caller: sorted(min(one, now) for one in times if one > now - _DAY_SECONDS) for caller, times in answered.items()
     }

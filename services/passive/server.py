@@ -18,7 +18,7 @@ from vfl.data import Table, load_table
 
 
 def known_labels(settings: Settings) -> Table | None:
-    """The labels that this party's adversary knows; None for none. Raises ValueError for what tells no classes."""
+    """Read the labels that this party's adversary knows; None for none. Raises ValueError for what tells no classes."""
     path = settings.known_labels
     if not path:
         return None

@@ -28,7 +28,7 @@ class SeenSubmissions:
             raise broken(f"{SUBMISSIONS} of this party's state") from error
 
     def of_session(self, session_id: str) -> int:
-        """The highest number that was told of a session; 0 before the first."""
+        """Find the highest number that was told of a session; 0 before the first."""
         return self._seen.get(session_id, 0)
 
     def note(self, session_id: str, submissions: int) -> None:

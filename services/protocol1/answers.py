@@ -24,11 +24,11 @@ class Answered:
 
     @classmethod
     def of(cls, question: WireVector, answer: DecryptedVector) -> "Answered":
-        """An answer that was just found."""
+        """Keep an answer that was just found."""
         return cls(question.header, hashlib.sha256(question.data).hexdigest(), answer)
 
     def again(self, question: WireVector, step: int) -> DecryptedVector:
-        """The same answer to the same question; raises OutOfOrder for another one."""
+        """Give the same answer to the same question; raises OutOfOrder for another one."""
         if (question.header, hashlib.sha256(question.data).hexdigest()) != (self.header, self.digest):
             raise OutOfOrder(f"Different sums of step {step} were answered already; a step is answered once.")
         return self.answer
@@ -38,7 +38,7 @@ class AnswerLog(Protocol):
     """Remembers answers beyond one exchange: beyond its keys, and perhaps its process."""
 
     def answered(self, peer: str, step: int) -> Answered | None:
-        """What a peer was answered in a step; None for nothing."""
+        """Find what a peer was answered in a step; None for nothing."""
 
     def keep_answer(self, peer: str, step: int, answered: Answered) -> None:
         """Keep an answer before it is given. Raises StateNotKept, and then it must not be given."""
@@ -48,7 +48,7 @@ class NoLog:
     """Of a training that can't be interrupted: the exchange itself remembers as long as it lasts."""
 
     def answered(self, peer: str, step: int) -> Answered | None:
-        """Nothing."""
+        """Find nothing."""
         return None
 
     def keep_answer(self, peer: str, step: int, answered: Answered) -> None:

@@ -81,13 +81,13 @@ class ReferenceArithmetic:
 def messages_by(
     arithmetic: Arithmetic, agreement: Agreement, name: str, private_key: PrivateKey | None = None
 ) -> Messages:
-    """A party's messages of a session, under a fresh key pair of the agreed length or under the given one."""
+    """Make a party's messages of a session, under a fresh key pair of the agreed length or under the given one."""
     formats = CipherFormats(agreement).messages_of(name)
     return arithmetic.messages(formats, private_key or arithmetic.new_key(agreement.plan.key_bits))
 
 
 def arithmetic_of(settings: Settings, processes: Cores) -> Arithmetic:
-    """The arithmetic that a party's settings name. The log tells which it is.
+    """Choose the arithmetic that a party's settings name. The log tells which it is.
 
     Args:
         settings: the party's, checked.

@@ -57,7 +57,7 @@ class Channel:
         return self.rows <= self.labels_beyond_weights
 
     def facts(self) -> ChannelRecord:
-        """The channel's counts, for the run's record."""
+        """Give the channel's counts, for the run's record."""
         return ChannelRecord(
             key_holder=self.key_holder,
             peer=self.peer,
@@ -94,13 +94,13 @@ class Exposure:
 
 
 def residual_format(agreement: Agreement) -> FixedPoint:
-    """The fixed point of residuals, as the plan says."""
+    """Make the fixed point of residuals, as the plan says."""
     plan = agreement.plan
     return FixedPoint(plan.residual_fraction_bits, plan.residual_integer_bits)
 
 
 def feature_format(agreement: Agreement) -> FixedPoint:
-    """The fixed point that holds every party's full columns."""
+    """Make the fixed point that holds every party's full columns."""
     return FixedPoint(
         agreement.plan.feature_fraction_bits,
         max(party.feature_integer_bits for party in agreement.parties),
@@ -109,7 +109,7 @@ def feature_format(agreement: Agreement) -> FixedPoint:
 
 
 def column_formats(agreement: Agreement, party: PartyDescription) -> ColumnFormats:
-    """The formats of a party's columns in wire order, as it described them."""
+    """List the formats of a party's columns in wire order, as it described them."""
     return party.widths.formats(feature_format(agreement).entries)
 
 
@@ -154,7 +154,7 @@ def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
 
 
 def _product(agreement: Agreement, layout: PackingLayout | None, features: ColumnFormats) -> StepProduct:
-    """What a peer of such features asks for in one step."""
+    """Describe what a peer of such features asks for in one step."""
     return StepProduct(
         rows=agreement.plan.batch_size,
         features=features,

@@ -73,13 +73,13 @@ class Cipher(Protocol):
         """
 
     def residuals_header(self, peer: str, rows: int) -> VectorHeader:
-        """The header of a peer's residuals of ``rows`` records. The peer has shown its key."""
+        """Make the header of a peer's residuals of ``rows`` records. The peer has shown its key."""
 
     def sums_header(self, peer: str) -> VectorHeader:
-        """The header of a peer's masked sums, under this party's own key."""
+        """Make the header of a peer's masked sums, under this party's own key."""
 
     def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
-        """Raises InvalidMessage unless the vector holds a peer's residuals of ``rows`` records."""
+        """Raise InvalidMessage unless the vector holds a peer's residuals of ``rows`` records."""
 
     def combine(self, step: int, peer: str, features: FloatArray, vector: WireVector) -> Combined:
         """Multiply a peer's residuals, a checked vector of the same rows, by the features."""
@@ -91,14 +91,14 @@ class Cipher(Protocol):
         """Answer a peer's masked sums; raises InvalidMessage for anything but the agreed ciphertexts."""
 
     def waiting(self) -> AbstractContextManager[None]:
-        """While this context lasts its thread waits for a peer: what the next step takes may be made ahead."""
+        """Let what the next step takes be made ahead: while this context lasts its thread waits for a peer."""
 
     def close(self) -> None:
         """Forget what was made ahead: the session is over. A late message may still be answered."""
 
 
 def honest_messages(agreement: Agreement, name: str, private_key: PrivateKey | None = None) -> HonestMessages:
-    """A party's messages under a fresh key pair of the agreed length, or under the given one."""
+    """Make a party's messages under a fresh key pair of the agreed length, or under the given one."""
     bits = agreement.plan.key_bits
     formats = CipherFormats(agreement).messages_of(name)
     return HonestMessages(formats, private_key or keygen(bits, insecure=bits < 2048)[1])
@@ -154,11 +154,11 @@ class PaillierCipher:
             yield self._to_wire(self._messages.encrypt(step, residual[start : start + rows])).data
 
     def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
-        """Raises InvalidMessage unless the vector holds the agreed number of ciphertexts under the peer's key."""
+        """Raise InvalidMessage unless the vector holds the agreed number of ciphertexts under the peer's key."""
         self._read(self._peer_keys[peer], vector, self.residuals_header(peer, rows))
 
     def residuals_header(self, peer: str, rows: int) -> VectorHeader:
-        """The header of a peer's ciphertexts of ``rows`` records."""
+        """Make the header of a peer's ciphertexts of ``rows`` records."""
         return self._residuals_header(self._peer_keys[peer], rows)
 
     def _residuals_header(self, key: PublicKey, rows: int) -> VectorHeader:
@@ -166,7 +166,7 @@ class PaillierCipher:
         return VectorHeader(key.key_id, count, ciphertext_width(key), self._formats.residual.exponent)
 
     def sums_header(self, peer: str) -> VectorHeader:
-        """The header of a peer's masked ciphertexts."""
+        """Make the header of a peer's masked ciphertexts."""
         count, width = self._formats.sum_ciphertexts(peer), ciphertext_width(self._public_key)
         # Features are whole numbers here, so that sums lie where residuals do.
         return VectorHeader(self._public_key.key_id, count, width, self._formats.residual.exponent)
@@ -214,7 +214,7 @@ class PaillierCipher:
         return DecryptedVector(expected.count, width, to_bytes(residues, width))
 
     def waiting(self) -> AbstractContextManager[None]:
-        """While this context lasts its thread waits for a peer: obfuscators and rho**n are made ahead."""
+        """Let obfuscators and rho**n be made ahead: while this context lasts its thread waits for a peer."""
         return self._idle.waiting() if self._idle else nullcontext()
 
     def close(self) -> None:
@@ -277,17 +277,17 @@ class PlainCipher:
         return vector.header, vector.parts()
 
     def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
-        """Raises InvalidMessage unless the vector holds a peer's finite residuals of ``rows`` records."""
+        """Raise InvalidMessage unless the vector holds a peer's finite residuals of ``rows`` records."""
         vector.check(self.residuals_header(peer, rows))
         if not np.isfinite(self._values(vector.data)).all():
             raise InvalidMessage("Residuals must be finite numbers.")
 
     def residuals_header(self, peer: str, rows: int) -> VectorHeader:
-        """The header of a peer's residuals of ``rows`` records."""
+        """Make the header of a peer's residuals of ``rows`` records."""
         return VectorHeader(self._peer_key_ids[peer], rows * self._columns, self._WIDTH, 0)
 
     def sums_header(self, peer: str) -> VectorHeader:
-        """The header of a peer's sums."""
+        """Make the header of a peer's sums."""
         count = self._agreement.party(peer).feature_count * self._columns
         return VectorHeader(self.public_key.key_id, count, self._WIDTH, 0)
 
@@ -320,11 +320,11 @@ class PlainCipher:
         return DecryptedVector(vector.count, self._WIDTH, vector.data)
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Nothing is made ahead."""
+        """Make nothing ahead."""
         return nullcontext()
 
     def close(self) -> None:
-        """Nothing was made ahead."""
+        """Close nothing: nothing was made ahead."""
 
     def _to_wire(self, key_id: str, values: FloatArray) -> WireVector:
         return WireVector(key_id, values.size, self._WIDTH, 0, values.astype(self._DTYPE).tobytes())
@@ -335,12 +335,12 @@ class PlainCipher:
 
     @classmethod
     def read(cls, vector: WireVector, rows: int) -> FloatArray:
-        """The residuals, (rows, columns), of a vector that ``check_residuals`` has accepted."""
+        """Read the residuals, (rows, columns), of a vector that ``check_residuals`` has accepted."""
         return cls._values(vector.data).reshape(rows, -1)
 
 
 def make_cipher(agreement: Agreement, name: str, arithmetic: Arithmetic | None = None) -> Cipher:
-    """The cipher that the session's plan names, with a fresh key pair for party ``name``.
+    """Make the cipher that the session's plan names, with a fresh key pair for party ``name``.
 
     ``arithmetic`` computes under Paillier; by default the best kernel there is, on one core.
 
@@ -355,7 +355,7 @@ def make_cipher(agreement: Agreement, name: str, arithmetic: Arithmetic | None =
 
 @singledispatch
 def party_cipher(_cipher: ciphers.Cipher, agreement: Agreement, _name: str, _arithmetic: Arithmetic) -> Cipher:
-    """A party's half of Protocol 1 under a cipher. Another package's class registers its own with it."""
+    """Make a party's half of Protocol 1 under a cipher. Another package's class registers its own with it."""
     raise InvalidMessage(f"Protocol 1 has no messages under cipher={agreement.plan.cipher}: choose another cipher.")
 
 

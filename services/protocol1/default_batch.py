@@ -40,7 +40,7 @@ def with_batch_size(agreement: Agreement) -> Agreement:
 
 
 def _by_size(agreement: Agreement) -> Iterator[Agreement]:
-    """The agreement with every batch size to choose from, the smallest first."""
+    """Take the agreement with every batch size to choose from, the smallest first."""
     rows = agreement.training_rows
     for steps in range(min(_MOST_STEPS, max(1, -(-rows // _FEWEST_ROWS))), 0, -1):
         yield replace(agreement, plan=agreement.plan.of_size(max(1, -(-rows // steps))))

@@ -279,7 +279,7 @@ class GradientExchange:
         return self._cipher.public_key
 
     def outgoing_residuals(self, step: int, residual: FloatArray) -> OutgoingVector:
-        """This party's share of the residual, (rows, columns), to be put under its own key and sent to every peer.
+        """Give this party's share of the residual, (rows, columns), to be put under its own key and sent to every peer.
 
         ``make`` encrypts it. Senders may take it before: they send each part when it is there.
         """
@@ -294,7 +294,7 @@ class GradientExchange:
         return OutgoingVector(*self._cipher.encrypt(step, residual), is_whole)
 
     def arrivals(self, step: int) -> Iterator[str]:
-        """The peers that send, each as soon as its residuals of ``step`` are here.
+        """Give the peers that send, each as soon as its residuals of ``step`` are here.
 
         Raises:
             PeerVanished: after the timeout without another one, with the names of all that are missing.
@@ -310,7 +310,7 @@ class GradientExchange:
             yield found
 
     def hidden(self, step: int) -> list[WireVector]:
-        """The forwarded products of ``step``, of all who forward.
+        """Give the forwarded products of ``step``, of all who forward.
 
         Raises:
             PeerVanished: after the timeout without one.
@@ -318,7 +318,7 @@ class GradientExchange:
         return [self._awaited(peer, "hidden", step, "products") for peer in self._roles.forwarders]
 
     def residuals_in_the_clear(self, step: int, peer: str) -> FloatArray:
-        """A peer's residuals of ``step``, (rows, columns), where nothing is encrypted and they are read directly.
+        """Read a peer's residuals of ``step``, (rows, columns), where nothing is encrypted and they are read directly.
 
         Raises:
             PeerVanished: after the timeout.
@@ -358,7 +358,7 @@ class GradientExchange:
         return share
 
     def waiting(self) -> AbstractContextManager[None]:
-        """While this context lasts this party's loop waits for its peers: the cipher may work ahead."""
+        """Let the cipher work ahead: while this context lasts this party's loop waits for its peers."""
         return self._cipher.waiting()
 
     def await_questions(self, step: int) -> None:
@@ -389,7 +389,7 @@ class GradientExchange:
                         del kept[old]
 
     def open_questions(self, step: int) -> dict[str, OpenQuestion]:
-        """This party's own questions of ``step``, by peer. Whether they were answered, the peers know."""
+        """List this party's own questions of ``step``, by peer. Whether they were answered, the peers know."""
         with self._condition:
             return {peer: state.asked[step] for peer, state in self._peers.items() if step in state.asked}
 
@@ -471,7 +471,7 @@ class GradientExchange:
         return self._peers[peer]
 
     def _has_residuals(self, state: _PeerState, step: int, vector: WireVector) -> bool:
-        """Whether these came before. Raises OutOfOrder for others in their place, or where it isn't their time."""
+        """Tell whether these came before. Raises OutOfOrder for others in their place, or where it isn't their time."""
         if step in state.residuals:
             self._same_or_refuse(state.residuals[step], vector, f"residuals of step {step}")
             return True

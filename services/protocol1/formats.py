@@ -22,7 +22,7 @@ class CipherFormats:
     agreement: Agreement
 
     def messages_of(self, party: str) -> MessageFormats:
-        """The formats of one party's messages."""
+        """Describe the formats of one party's messages."""
         peers = {peer.name: peer.widths for peer in self.agreement.peers_of(party)}
         return MessageFormats(
             columns=self.agreement.residual_columns,
@@ -47,7 +47,7 @@ class CipherFormats:
         return feature_format(self.agreement)
 
     def columns_of(self, party: str) -> ColumnFormats:
-        """The formats of a party's columns, in wire order."""
+        """List the formats of a party's columns, in wire order."""
         return column_formats(self.agreement, self.agreement.party(party))
 
     def residual_ciphertexts(self, rows: int) -> int:
@@ -72,19 +72,19 @@ class CipherFormats:
         return self.channel(key_holder, peer).capacity.answer_bits
 
     def answer_bytes(self, key_holder: str, peer: str) -> int:
-        """Bytes of each of these answers."""
+        """Count the bytes of each of these answers."""
         bits = self.answer_bits(key_holder, peer)
         return -(-(self.agreement.plan.key_bits if bits is None else max(bits)) // 8)
 
     def channel(self, key_holder: str, peer: str) -> Channel:
-        """What the key holder's answers of one step to this peer have room for."""
+        """Count what the key holder's answers of one step to this peer have room for."""
         return channel(self.agreement, self.layout, key_holder, peer)
 
 
 # The guard looks at many agreements to say what would help; one costs some milliseconds.
 @lru_cache(maxsize=256)
 def _safest_layout(agreement: Agreement) -> PackingLayout:
-    """The cheapest layout that leaves the guard silent about every channel, or else about as many as any does.
+    """Choose the cheapest layout that leaves the guard silent about every channel, or about as many as any does.
 
     The more rows or columns share an answer, the more of its room is no honest sum's: the cheapest layout of all may
     tell what a slightly dearer one keeps.
@@ -126,13 +126,13 @@ def check_vector_sizes(agreement: Agreement) -> None:
 
 
 def _most_plain_values(agreement: Agreement) -> tuple[int, int]:
-    """The most values of residuals, and of sums, in one message."""
+    """Count the most values of residuals, and of sums, in one message."""
     columns = agreement.residual_columns
     return agreement.plan.batch_size * columns, max(party.feature_count for party in agreement.parties) * columns
 
 
 def _most_ciphertexts(agreement: Agreement) -> tuple[int, int]:
-    """The same in ciphertexts; raises InvalidMessage where packing can't work."""
+    """Count the same in ciphertexts; raises InvalidMessage where packing can't work."""
     formats = CipherFormats(agreement)
     try:
         residuals = formats.residual_ciphertexts(agreement.plan.batch_size)

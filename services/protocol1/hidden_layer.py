@@ -21,12 +21,12 @@ _ON_THE_WIRE = np.dtype(">u8")
 
 
 def hidden_header(rows: int, units: int) -> VectorHeader:
-    """What travels before the products of so many records; they are under no key."""
+    """Make what travels before the products of so many records; they are under no key."""
     return VectorHeader("", rows * units, _WIDTH, _EXPONENT)
 
 
 def hidden_vector(name: str, products: FloatArray, mask: NDArray[np.uint64]) -> WireVector:
-    """A party's products, (s, h), under its mask of the same shape.
+    """Put a party's products, (s, h), under its mask of the same shape.
 
     Raises:
         Diverged: for products that aren't finite or are beyond 2^20.
@@ -38,6 +38,6 @@ def hidden_vector(name: str, products: FloatArray, mask: NDArray[np.uint64]) -> 
 
 
 def sum_of_hidden(vectors: Iterable[WireVector], rows: int) -> FloatArray:
-    """The sum of all parties' products, (rows, h), of checked vectors whose masks cancel in it."""
+    """Add up all parties' products, (rows, h), of checked vectors whose masks cancel in the sum."""
     total = sum(np.frombuffer(vector.data, dtype=_ON_THE_WIRE).astype(np.uint64) for vector in vectors)
     return np.asarray(total, dtype=np.uint64).view(np.int64).reshape(rows, -1) / _UNITS

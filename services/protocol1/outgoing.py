@@ -42,14 +42,14 @@ class OutgoingVector:
         return self.whole()
 
     def parts(self) -> Iterator[bytes]:
-        """The parts as they are made, from the first. Where making them fails there are fewer, which peers refuse."""
+        """Give the parts as they are made, from the first. Where making them fails there are fewer: peers refuse."""
         sent = 0
         while (part := self._await(sent)) is not None:
             yield part
             sent += 1
 
     def whole(self) -> WireVector:
-        """The vector, once it is made."""
+        """Give the vector, once it is made."""
         header = self.header
         return WireVector(header.key_id, header.count, header.width, header.exponent, b"".join(self.parts()))
 

@@ -15,7 +15,7 @@ from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVect
 def vector_parts(
     session_id: str, step: int, vector: WireVector | OutgoingVector
 ) -> Iterator[common_pb2.CipherVectorPart]:
-    """A ciphertext vector as a stream: header, then data as it is there."""
+    """Stream a ciphertext vector: header, then data as it is there."""
     header = vector.header
     yield common_pb2.CipherVectorPart(
         header=common_pb2.CipherVectorHeader(

@@ -19,7 +19,7 @@ PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _PARTIES for metho
 
 
 def read_header(parts: Iterator[common_pb2.CipherVectorPart]) -> tuple[str, int, VectorHeader]:
-    """The session, the step and the header of a vector; no value of it is read."""
+    """Read the session, the step and the header of a vector; no value of it."""
     first = next(parts, None)
     if first is None or first.WhichOneof("part") != "header":
         raise InvalidMessage("A ciphertext vector starts with its header.")
@@ -28,7 +28,7 @@ def read_header(parts: Iterator[common_pb2.CipherVectorPart]) -> tuple[str, int,
 
 
 def read_values(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> WireVector:
-    """The values of a vector whose header was checked: at most the agreed number of bytes."""
+    """Read the values of a vector whose header was checked: at most the agreed number of bytes."""
     data = joined((part.data for part in parts), header.size)
     return WireVector(header.key_id, header.count, header.width, header.exponent, data)
 

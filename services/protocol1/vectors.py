@@ -29,7 +29,7 @@ class VectorHeader:
         return self.count * self.width
 
     def check(self, expected: "VectorHeader") -> None:
-        """Raises InvalidMessage when the header isn't the one that the session's terms demand."""
+        """Raise InvalidMessage when the header isn't the one that the session's terms demand."""
         for name, value in vars(expected).items():
             if (found := getattr(self, name)) != value:
                 raise InvalidMessage(f"Wrong {name.replace('_', ' ')}: expected {value}, got {one_line(str(found))}.")
@@ -59,15 +59,15 @@ class WireVector:
         return VectorHeader(self.key_id, self.count, self.width, self.exponent)
 
     def parts(self) -> Iterator[bytes]:
-        """The values in parts that fit a message each."""
+        """Cut the values into parts that fit a message each."""
         return parts_of(self.data)
 
     def whole(self) -> "WireVector":
-        """This vector: it is all there."""
+        """Give this vector: it is all there."""
         return self
 
     def check(self, expected: VectorHeader) -> None:
-        """Raises InvalidMessage unless this is a vector of the header that the session's terms demand."""
+        """Raise InvalidMessage unless this is a vector of the header that the session's terms demand."""
         self.header.check(expected)
         if len(self.data) != expected.size:
             raise InvalidMessage(f"Expected {expected.size} bytes of values, got {len(self.data)}.")

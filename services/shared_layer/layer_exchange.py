@@ -111,7 +111,7 @@ class LayerExchange(ShareMailbox):
     # -- the label party's steps -----------------------------------------------------------------------------------
 
     def hide_weights(self, step: int, weights: Shares) -> list[Outgoing]:
-        """Its shares of the others' weights behind pads; the same again for the same step."""
+        """Hide its shares of the others' weights behind pads; the same again for the same step."""
 
         def hidden() -> list[Outgoing]:
             if self._is_over:
@@ -127,7 +127,7 @@ class LayerExchange(ShareMailbox):
         return self._once(Kind.WEIGHT_PADS, step, hidden)
 
     def products(self, step: int) -> Integers:
-        """The sum of the passive parties' products, (s, h); raises PeerVanished without any of them.
+        """Add up the passive parties' products, (s, h); raises PeerVanished without any of them.
 
         In units of a product's fraction bits; exact but for a carry of each party in the last place, below 2^7.
         """
@@ -143,7 +143,7 @@ class LayerExchange(ShareMailbox):
         return centred
 
     def hide_signal(self, step: int, signal: Integers) -> list[Outgoing]:
-        """The backward signal, (s, h), behind pads: the same for every party, and again for the same step."""
+        """Hide the backward signal, (s, h), behind pads: the same for every party, and again for the same step."""
 
         def hidden() -> list[Outgoing]:
             padded = self._hidden(signal, self._layer.backward)
@@ -159,7 +159,7 @@ class LayerExchange(ShareMailbox):
         return self._once(Kind.SIGNAL_PADS, step, hidden)
 
     def held_sums(self, step: int) -> dict[str, Integers]:
-        """By passive party, this party's share of X^T delta, (d, h); raises PeerVanished without any of them."""
+        """Give, by passive party, this party's share of X^T delta, (d, h); raises PeerVanished without any of them."""
         formats, shares = self._layer.backward, dict[str, Integers]()
         for peer in self._peers:
             masked = self._await(Kind.BACKWARD, peer, step)
@@ -209,7 +209,7 @@ class LayerExchange(ShareMailbox):
         return self._once(Kind.BACKWARD, step, multiplied)
 
     def own_sums(self, step: int) -> Integers:
-        """This party's share of X^T delta, (d, h), once `backward` has left it with it."""
+        """Give this party's share of X^T delta, (d, h), once `backward` has left it with it."""
         return lifted(self._left[step], self._layer.backward.ring, first=False)
 
     def complete_step(self, step: int) -> None:
@@ -224,7 +224,7 @@ class LayerExchange(ShareMailbox):
     # -- inner -----------------------------------------------------------------------------------------------------
 
     def _once(self, kind: Kind, step: int, make: Callable[[], list[Outgoing]]) -> list[Outgoing]:
-        """What is drawn for a step once, and sent again as it was."""
+        """Draw what is sent of a step once; it is sent again as it was."""
         if (kind, step) not in self._sent:
             self._sent[kind, step] = make()
         return self._sent[kind, step]
@@ -262,7 +262,7 @@ class LayerExchange(ShareMailbox):
         return self._key
 
     def _key_taken(self, peer: str, key: PublicKey) -> None:
-        """It stands among the shown ones."""
+        """Do nothing: it stands among the shown ones."""
 
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         if kind is Kind.FROZEN:

@@ -31,18 +31,18 @@ class LayerSizes:
     terms: LayerTerms
 
     def shows_key(self, sender: str) -> bool:
-        """The label party does: all ciphertexts are under its key."""
+        """Tell that the label party shows one: all ciphertexts are under its key."""
         return sender == self.terms.agreement.active.name
 
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
-        """Whether one party sends another such messages; passive parties send each other none."""
+        """Tell whether one party sends another such messages; passive parties send each other none."""
         active = self.terms.agreement.active.name
         if sender == active != receiver:
             return kind in FROM_LABEL_PARTY
         return receiver == active != sender and kind in TO_LABEL_PARTY
 
     def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
-        """Values of a message of a step."""
+        """Count the values of a message of a step."""
         terms, units = self.terms, self.terms.formats.outputs
         passive = sender if kind in TO_LABEL_PARTY else receiver
         columns = terms.columns(passive)
@@ -62,7 +62,7 @@ class LayerSizes:
         raise InvalidMessage(f"A network's first layer has no {kind}.")
 
     def width(self, kind: Kind) -> int:
-        """Bytes of each value: of a ciphertext, or of a residue."""
+        """Count the bytes of each value: of a ciphertext, or of a residue."""
         match kind:
             case Kind.WEIGHT_DIFFERENCES | Kind.HANDED:
                 return -(-self.terms.forward.ring // 8)

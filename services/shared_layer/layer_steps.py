@@ -27,10 +27,10 @@ class LayerObserver(SharedObserver, Protocol):
     """Sees what a party is left with in a step, and the label party's own numbers."""
 
     def forwarded(self, step: int, products: FloatArray) -> None:
-        """The passive parties' products of a step, added up, (rows, h); at the label party."""
+        """Add up the passive parties' products of a step, (rows, h); at the label party."""
 
     def own_share(self, step: int, share: FloatArray) -> None:
-        """The backward signal, (rows, h), at the label party."""
+        """Give the backward signal, (rows, h), at the label party."""
 
 
 class LayerSteps:
@@ -119,7 +119,7 @@ class LayerSteps:
             _all_done(sending)
 
     def show_features(self) -> None:
-        """Nothing: features stay where they are."""
+        """Show nothing: features stay where they are."""
 
     def run_step(self, step: int, batch: IntArray) -> StageTimer:
         """Run the learner's program of a step, from 0, on these rows."""
@@ -186,7 +186,7 @@ class LayerSteps:
         self._calls.set_weights(self.half, weights)
 
     def open(self) -> FloatArray:
-        """Raises OutOfOrder: a first layer is never opened."""
+        """Raise OutOfOrder: a first layer is never opened."""
         raise OutOfOrder("The weights of a first layer stay shared: they would tell of the labels.")
 
     def freeze(self) -> SharedPart:
@@ -209,7 +209,7 @@ class LayerSteps:
         return part
 
     def _own_part(self, weights: Any) -> Part:
-        """The label party's part of the model as it stands: its own columns' weights, and what is above."""
+        """Make the label party's part of the model as it stands: its own columns' weights, and what is above."""
         own: Shares = weights[self._terms.places(self._name)[self._name]]
         self._calls.set_weights(self.half, _values(own.integers, own.fraction_bits))
         part = self._calls.part(self.half.part)
@@ -226,7 +226,7 @@ class LayerSteps:
         *,
         validates: bool = False,
     ) -> Any:
-        """What ``Forward`` is answered with: z, (s, h), at the label party, a party's own share of it elsewhere."""
+        """Give what ``Forward`` is answered with: z, (s, h), at the label party, elsewhere the own share of it."""
         terms, exchange = self._terms, self.exchange
         chosen, observer = (None, None) if validates else (self._chosen, self._observer)
         bits = terms.formats.product_fraction_bits
@@ -260,7 +260,7 @@ class LayerSteps:
         return weights + added
 
     def _signal(self, values: Any, features: Integers) -> Integers:
-        """The backward signal in the session's fixed point, whatever it is: nothing ends where it leaves its range."""
+        """Put the backward signal in the session's fixed point, whatever it is: leaving its range ends nothing."""
         if not self._is_label_party:
             raise self._calls.refused(f"has {self._name} send more often than its spec says")
         formats = self._terms.formats
@@ -277,7 +277,7 @@ class LayerSteps:
         sending: list[Future[None]],
         timer: StageTimer,
     ) -> Shares:
-        """This party's shares of X^T delta, stacked as its weights are."""
+        """Stack this party's shares of X^T delta as its weights are."""
         terms, exchange = self._terms, self.exchange
         bits = terms.formats.product_fraction_bits
         if self._is_label_party:
@@ -295,7 +295,7 @@ class LayerSteps:
         return share
 
     def _checked(self, values: Any) -> Shares:
-        """A learner's weights: what it has made of shares."""
+        """Check a learner's weights: what it has made of shares."""
         if not isinstance(values, Shares):
             raise self._calls.refused("turns shares into something else")
         return values
@@ -309,7 +309,7 @@ class LayerSteps:
 
 
 def _begun(terms: LayerTerms, name: str, own: OwnData) -> Half:
-    """A party's half; first weights are the learner's, drawn by the owner of the features, and V begins with 0."""
+    """Begin a party's half; first weights are the learner's, drawn by the features' owner, and V begins with 0."""
     calls, places = LearnerCalls(terms.agreement.plan.family), terms.places(name)
     half = calls.begin(own)
     drawn = calls.weights(half, own.features)

@@ -70,15 +70,15 @@ class LayerTerms(SharedTerms):
         return self._rows.validation
 
     def validation_after(self, taken: int) -> int:
-        """The number of the validation after so many steps, which stands for a step's: behind those and the end's."""
+        """Count up to the validation after so many steps, which stands for a step's: behind those and the end's."""
         return self.steps + taken // self.batches.steps_per_epoch
 
     def taken_before(self, step: int) -> int:
-        """How many steps are taken before a step, or before a validation of this number."""
+        """Count the steps that are taken before a step, or before a validation of this number."""
         return step if step <= self.steps else (step - self.steps) * self.batches.steps_per_epoch
 
     def is_validation(self, step: int) -> bool:
-        """Whether epochs are validated under this number."""
+        """Tell whether epochs are validated under this number."""
         epoch, validates = step - self.steps - 1, self.agreement.validates_on_shares
         return validates and 0 <= epoch < self.agreement.plan.epochs and self.agreement.validates(epoch)
 

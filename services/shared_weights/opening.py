@@ -31,18 +31,18 @@ _KEPT = "opening.json"
 
 
 def fraction_bits(bits: int) -> int:
-    """How many of an opened word's bits are of the fraction."""
+    """Count the bits of an opened word that are of the fraction."""
     return bits - _WHOLE_BITS
 
 
 def word_of(share: Shares, bits: int) -> Integers:
-    """What the holder of V sends of it: its lowest ``bits`` from the opening's fraction on."""
+    """Make what the holder of V sends of it: its lowest ``bits`` from the opening's fraction on."""
     word: Integers = share.rescaled(fraction_bits(bits)).integers % (1 << bits)
     return word
 
 
 def opened(word: Integers, share: Shares, bits: int) -> FloatArray:
-    """An owner's weights, of the other's word and its own share: multiples of 2**-fraction_bits, below 2^7."""
+    """Read an owner's weights of the other's word and its own share: multiples of 2**-fraction_bits, below 2^7."""
     half = 1 << bits - 1
     total = (word_of(share, bits) + word + half) % (1 << bits) - half
     weights: FloatArray = total.astype(np.float64) / 2.0 ** fraction_bits(bits)
@@ -50,12 +50,12 @@ def opened(word: Integers, share: Shares, bits: int) -> FloatArray:
 
 
 def opened_bits(agreement: Agreement, owner: str) -> int:
-    """How many bits an owner is opened in a session."""
+    """Count the bits that an owner is opened in a session."""
     return agreement.party(owner).feature_count * agreement.residual_columns * agreement.plan.opening_bits
 
 
 def opened_to(agreement: Agreement, name: str) -> dict[str, int]:
-    """How many bits a session opens that could be about a party's records, by who is opened them.
+    """Count the bits a session opens that could be about a party's records, by who is opened them.
 
     The label party's labels are in all weights of others; a passive party's features in those of the label party.
     """
@@ -65,7 +65,7 @@ def opened_to(agreement: Agreement, name: str) -> dict[str, int]:
 
 
 def kept_words(state: State, session_id: str, words: dict[str, Integers]) -> dict[str, Integers]:
-    """The words that a session opens, by owner: those that were kept before, or these, once they are kept.
+    """Find the words that a session opens, by owner: those that were kept before, or these, once they are kept.
 
     Raises:
         StateNotKept: where they can't be. Nothing is told then.
@@ -114,7 +114,7 @@ class _Threat:
 
 
 def stays_shared(agreement: Agreement) -> bool:
-    """Whether weights stay shared after training: by the plan, or since a party refuses that they are opened.
+    """Tell whether weights stay shared after training: by the plan, or since a party refuses that they are opened.
 
     Of a learner that forwards they always do. It follows from the agreement alone. So all know it before they train,
     and it tells of nobody's data.
@@ -125,7 +125,7 @@ def stays_shared(agreement: Agreement) -> bool:
 
 
 def _refusals(agreement: Agreement) -> Iterator[_Threat]:
-    """What an opening could tell too much of, at parties whose owners don't let it be all the same.
+    """Say what an opening could tell too much of, at parties whose owners don't let it be all the same.
 
     Of labels only the number of classes is public, so they are taken as even: uneven ones have fewer bits.
     """
@@ -134,7 +134,7 @@ def _refusals(agreement: Agreement) -> Iterator[_Threat]:
 
 
 def _refused_by(agreement: Agreement, party: PartyDescription, bits: Mapping[str, int]) -> Iterator[_Threat]:
-    """What so many bits, by who is opened them, could tell too much of at a party that refuses that."""
+    """Say what so many bits, by who is opened them, could tell too much of at a party that refuses that."""
     if party.opens_always:
         return
     even = agreement.training_rows * math.log2(agreement.classes)
@@ -202,7 +202,7 @@ def _entropy(labels: IntArray) -> float:
 
 
 def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int]) -> Iterator[_Threat]:
-    """At the label party: of all that labels tell, in bits."""
+    """Weigh opened bits against all that labels tell, at the label party."""
     rows, active = agreement.training_rows, agreement.active.name
     for peer, bits in opening.items():
         if bits > _TOLERATED * told:
@@ -216,7 +216,7 @@ def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int])
 
 
 def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int]) -> Iterator[_Threat]:
-    """At a passive party."""
+    """Weigh opened bits against what a record tells, at a passive party."""
     record = _record_bits(agreement, name)
     for active, bits in opening.items():
         if bits > _TOLERATED * record:
@@ -224,7 +224,7 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
 
 
 def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger) -> Iterator[str]:
-    """At a passive party, whose shares a validation is of: its label party chooses what it multiplies them with."""
+    """Weigh them at a passive party, whose shares a validation is of: its label party chooses what multiplies them."""
     active, record = agreement.active.name, _record_bits(agreement, name)
     shown, earlier = validation_bits(agreement), ledger.before(agreement.active.name)
     if shown and shown + earlier > _TOLERATED * record:
@@ -237,13 +237,13 @@ def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger) -
 
 
 def _told(agreement: Agreement, name: str) -> dict[str, int]:
-    """What a session opens that could be about a party's records, and what its validations tell, in bits."""
+    """Count what a session opens that could be about a party's records, and what its validations tell, in bits."""
     shown = kept_epoch_bits(agreement) if name == agreement.active.name else validation_bits(agreement)
     return {owner: bits + shown for owner, bits in opened_to(agreement, name).items()}
 
 
 def validation_bits(agreement: Agreement) -> int:
-    """How many bits the label party is shown by validations of weights that are shared, at most.
+    """Count the bits that the label party is shown by validations of weights that are shared, at most.
 
     None where a layer is forwarded: it is shown sums of validation records as of all others, and computes the loss.
     """
@@ -252,18 +252,18 @@ def validation_bits(agreement: Agreement) -> int:
 
 
 def kept_epoch_bits(agreement: Agreement) -> int:
-    """How many bits about labels the other party is told by the epoch that is kept after such validations."""
+    """Count the bits about labels that the other party is told by the epoch that is kept after such validations."""
     return (agreement.validated_epochs - 1).bit_length() if agreement.validates_on_shares else 0
 
 
 def _record_bits(agreement: Agreement, name: str) -> int:
-    """Of a party's features in one record."""
+    """Count the bits of a party's features in one record."""
     own, plan = agreement.party(name), agreement.plan
     return own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
 
 
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:
-    """Who could read what, and how many bits."""
+    """Say who could read what, and how many bits."""
     earlier = " of this session and earlier ones" if bits > _told(agreement, of)[owner] else ""
     told = "the epoch that is kept" if of == agreement.active.name else "validation losses"
     shown = f" and {told}" if _told(agreement, of) != opened_to(agreement, of) else ""

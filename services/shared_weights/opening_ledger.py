@@ -31,7 +31,7 @@ class _Account:
     bits: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what `count` never wrote."""
+        """Raise ValueError for what `count` never wrote."""
         records, bits = self.records, self.bits
         if records.dtype != np.uint64 or bits.dtype != np.int64 or records.ndim != 1 or records.shape != bits.shape:
             raise ValueError("an account has a number for each record")
@@ -39,14 +39,14 @@ class _Account:
             raise ValueError("an account has records in order, and bits about them")
 
     def of(self, records: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The bits about these records; 0 for one that isn't known."""
+        """Count the bits about these records; 0 for one that isn't known."""
         if not len(self.records):
             return np.zeros(len(records), dtype=np.int64)
         places = np.minimum(np.searchsorted(self.records, records), len(self.records) - 1)
         return np.where(self.records[places] == records, self.bits[places], 0)
 
     def opened(self, records: NDArray[np.uint64], bits: int) -> "_Account":
-        """The same with so many bits more about each of these records."""
+        """Add so many bits more about each of these records."""
         known = np.union1d(self.records, records)
         return _Account(known, self.of(known) + np.isin(known, records) * bits)
 
@@ -72,7 +72,7 @@ class OpeningLedger:
 
     @classmethod
     def in_memory(cls) -> "OpeningLedger":
-        """One of no record, for a party that keeps nothing."""
+        """Make one of no record, for a party that keeps nothing."""
         return cls(StateInMemory(), _NOTHING.records)
 
     def before(self, owner: str) -> int:
@@ -114,12 +114,12 @@ class OpeningLedger:
 
 
 def opened_in(content: bytes) -> dict[str, int]:
-    """The bits that each owner was opened about the record that most was about; raises StateError for a broken one."""
+    """Count what each owner was opened about the record that most was about; raises StateError for a broken one."""
     return {owner: int(account.bits.max(initial=0)) for owner, account in _unpacked(content)[1].items()}
 
 
 def measures_of(state: State) -> Iterator[Measure]:
-    """How much owners of weights were opened; nothing where the ledger is broken, which the next session says."""
+    """Measure how much owners of weights were opened; nothing of a broken ledger, of which the next session tells."""
     with suppress(StateError):
         content = state.read(LEDGER)
         opened = {} if content is None else opened_in(content)
@@ -127,7 +127,7 @@ def measures_of(state: State) -> Iterator[Measure]:
 
 
 def _unpacked(content: bytes | None) -> tuple[str, dict[str, _Account]]:
-    """The session that was counted last, and all accounts."""
+    """Read the session that was counted last, and all accounts."""
     if content is None:
         return "", {}
     try:

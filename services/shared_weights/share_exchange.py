@@ -91,7 +91,7 @@ class ShareExchange(ShareMailbox):
     # -- what this party's own training loop does ------------------------------------------------------------------
 
     def features(self) -> Iterator[Outgoing]:
-        """This party's encrypted features: each part is encrypted once, and then goes to all who get it."""
+        """Encrypt this party's features: each part once, which then goes to all who get it."""
         holder = self._holder
         for kind, plaintexts in ((Kind.ROWS, holder.plaintexts_of_rows), (Kind.BLOCKS, holder.plaintexts_of_blocks)):
             receivers = [peer for peer in self._peers if self._sizes.is_sent(kind, self._name, peer)]
@@ -135,7 +135,7 @@ class ShareExchange(ShareMailbox):
         return [self._outgoing(peer, kind, step, answer) for peer, answer in answers.items()]
 
     def products(self, step: int, batch: IntArray, weights: Shares, kind: Kind = Kind.FORWARD) -> Shares:
-        """This party's share of z, (s, k); raises PeerVanished without the answer of its V's holder."""
+        """Compute this party's share of z, (s, k); raises PeerVanished without the answer of its V's holder."""
         answer = self._await(kind, self._terms.holder(self._name), step)
         with self._going_on():
             return self._holder.products(step, batch, weights, answer, kind)
@@ -150,7 +150,7 @@ class ShareExchange(ShareMailbox):
         ]
 
     def sums(self, step: int, batch: IntArray, residual: Shares) -> Shares:
-        """This party's shares of X^T f, stacked as its weights are; raises PeerVanished without every peer's part."""
+        """Compute this party's shares of X^T f, stacked as its weights; raises PeerVanished without all parts."""
         answers = {peer: self._await(Kind.BACKWARD, peer, step) for peer in self._peers}
         handed: dict[str, Integers] = {
             peer: np.array(self._await(Kind.HANDED, peer, step), dtype=object).reshape(-1, self._terms.formats.outputs)
@@ -167,7 +167,7 @@ class ShareExchange(ShareMailbox):
         return None if key is None else shown_key(self._terms.agreement, self._name, key, VALIDATION)
 
     def hide(self, step: int, residual: Shares) -> list[Outgoing]:
-        """A passive party's share of validation rows' residuals behind pads; the same again for the same step."""
+        """Hide a passive party's share of validation rows' residuals behind pads; the same again for the same step."""
         active, hidden = self._terms.agreement.active.name, self._validation.hide(step, residual)
         return [
             self._outgoing(active, Kind.PADS, step, hidden.pads),
@@ -175,7 +175,7 @@ class ShareExchange(ShareMailbox):
         ]
 
     def cross(self, step: int, residual: Shares) -> list[Outgoing]:
-        """The label party's answer to pads, once they are here; the same again for the same step."""
+        """Make the label party's answer to pads, once they are here; the same again for the same step."""
         (peer,) = self._peers
         pads, differences = (self._await(kind, peer, step) for kind in (Kind.PADS, Kind.DIFFERENCES))
         key = self._shown_to_validate[peer][1]
@@ -184,7 +184,7 @@ class ShareExchange(ShareMailbox):
         return [self._outgoing(peer, Kind.CROSSED, step, (crossed.ciphertext,))]
 
     def show(self, step: int) -> list[Outgoing]:
-        """A passive party's word of the mean square, which is counted before it is told.
+        """Show a passive party's word of the mean square, which is counted before it is told.
 
         Raises:
             PeerVanished: without the label party's answer.
@@ -199,7 +199,7 @@ class ShareExchange(ShareMailbox):
         return [self._outgoing(active, Kind.WORD, step, (word,))]
 
     def mean_square(self, step: int) -> float:
-        """Of validation rows' residuals, at the label party, which counts what the epoch tells that it keeps for it.
+        """Read validation rows' mean square, at the label party, which counts what the epoch it keeps for it tells.
 
         Raises:
             PeerVanished: without the other's word.
@@ -220,7 +220,7 @@ class ShareExchange(ShareMailbox):
                 del self._received[key]
 
     def open(self, weights: Shares) -> list[Outgoing]:
-        """What owners are sent of their weights, once; the same again whatever the weights are then.
+        """Open to owners their weights, once; the same again whatever the weights are then.
 
         Raises:
             OutOfOrder: when the session has ended.
@@ -237,7 +237,7 @@ class ShareExchange(ShareMailbox):
         return [self._outgoing(owner, Kind.OPENED, self._steps, word.ravel().tolist()) for owner, word in kept.items()]
 
     def opened(self, weights: Shares) -> FloatArray:
-        """This party's own weights, (d, k); raises PeerVanished without the word of their other holder."""
+        """Read this party's own weights, (d, k); raises PeerVanished without the word of their other holder."""
         own = weights[self._terms.places(self._name)[self._name]]
         word = self._await(Kind.OPENED, self._terms.holder(self._name), self._steps)
         return opened(np.array(word, dtype=np.object_).reshape(own.shape), own, self._opening_bits)
@@ -273,7 +273,7 @@ class ShareExchange(ShareMailbox):
             raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
 
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
-        """The key that a message is under: its sender's, if those are its features. Some kinds are under none."""
+        """Find the key that a message is under: its sender's, if those are its features. Some kinds are under none."""
         if kind in (Kind.HANDED, Kind.OPENED, Kind.DIFFERENCES, Kind.WORD):
             return None
         if kind in (Kind.PADS, Kind.CROSSED):

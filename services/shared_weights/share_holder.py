@@ -79,11 +79,11 @@ class ShareHolder:
     # -- once --
 
     def plaintexts_of_rows(self) -> list[int]:
-        """What every peer gets encrypted: training rows for products with residuals."""
+        """List what every peer gets encrypted: training rows for products with residuals."""
         return pack_rows(self._backward[self._order[: self._training_rows]], self._formats.backward)
 
     def plaintexts_of_blocks(self) -> list[int]:
-        """What the holder of V gets encrypted: blocks for products with weights."""
+        """List what the holder of V gets encrypted: blocks for products with weights."""
         return pack_blocks((self._features[block] for block in self._terms.blocks), self._formats.forward)
 
     def encrypted(self, plaintexts: Sequence[int]) -> list[int]:
@@ -123,7 +123,7 @@ class ShareHolder:
     def products(
         self, step: int, batch: IntArray, weights: Shares, answer: Ciphertexts, purpose: str = "forward"
     ) -> Shares:
-        """This party's share of z, (s, k): of every pair that it is in."""
+        """Compute this party's share of z, (s, k): of every pair that it is in."""
         formats, X = self._formats, self._features[self._rows_of(batch)]
         own = kept(answer, formats.forward, self._block_sizes(batch), self._key, self._engine)
         residues = {self._holder: own + X @ self._exponents(weights, self._name)}
@@ -166,7 +166,7 @@ class ShareHolder:
         answers: Mapping[str, Ciphertexts],
         handed: Mapping[str, Integers],
     ) -> Shares:
-        """This party's shares of X^T f, stacked as its weights are.
+        """Stack this party's shares of X^T f as its weights are.
 
         Args:
             step: as before.
@@ -227,7 +227,7 @@ class ShareHolder:
         layout: SlotLayout,
         sizes: Sequence[int],
     ) -> Masked:
-        """An answer with its mask, drawn once. Raises OutOfOrder for other exponents in the same step."""
+        """Mask an answer, with a mask drawn once. Raises OutOfOrder for other exponents in the same step."""
         content = exponents.tolist()
         if key not in self._drawn:
             peer_key = self._peer_keys[key[2]]
@@ -239,7 +239,7 @@ class ShareHolder:
         return masked
 
     def _rows_of(self, batch: IntArray) -> IntArray:
-        """The aligned rows of a batch, block by block."""
+        """List the aligned rows of a batch, block by block."""
         return self._order[self._positions(batch)]
 
     def _positions(self, batch: IntArray) -> IntArray:
@@ -249,7 +249,7 @@ class ShareHolder:
         return [len(self._terms.blocks[number]) for number in batch]
 
     def _fills(self, owner: str) -> list[int]:
-        """How many of a party's columns each of its backward answers holds."""
+        """Count the columns of a party that each of its backward answers holds."""
         count, columns = self._formats.backward.count, self._terms.columns(owner)
         return [min(count, columns - start) for start in range(0, columns, count)]
 

@@ -27,16 +27,16 @@ class Sizes(Protocol):
     """Which messages a session has, and how large they are."""
 
     def shows_key(self, sender: str) -> bool:
-        """Whether a party shows a key of its own before it sends anything."""
+        """Tell whether a party shows a key of its own before it sends anything."""
 
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
-        """Whether one party sends another such messages."""
+        """Tell whether one party sends another such messages."""
 
     def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
-        """Values of a message of a step, or of a part."""
+        """Count the values of a message of a step, or of a part."""
 
     def width(self, kind: Kind) -> int:
-        """Bytes of each value."""
+        """Count the bytes of each value."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class ShareMailbox(ABC):
     def _taken(
         self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
     ) -> PublicKey | None:
-        """A key that is taken now; None where it was taken before."""
+        """Take a key; None where it was taken before."""
         self._check_peer(peer)
         if peer in shown:
             if shown[peer][0] != key:
@@ -203,11 +203,11 @@ class ShareMailbox(ABC):
         self._step = step
 
     def serving_key(self, key: PrivateKey) -> PublicKeyShown:
-        """How a serving key of this party's own is shown."""
+        """Show a serving key of this party's own."""
         return shown_key(self._terms.agreement, self._name, key, _SERVING)
 
     def freeze(self, weights: Shares, key: PrivateKey) -> list[Outgoing]:
-        """This party's shares of others' weights under its serving key, once; the same again whatever they are then.
+        """Put this party's shares of others' weights under its serving key, once; the same again whatever they are.
 
         Raises OutOfOrder when the session has ended.
         """
@@ -248,25 +248,25 @@ class ShareMailbox(ABC):
 
     @abstractmethod
     def _key_taken(self, peer: str, key: PublicKey) -> None:
-        """A peer's key has come, whose proof was checked."""
+        """Note that a peer's key has come, whose proof was checked."""
 
     @abstractmethod
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
-        """Raises InvalidMessage for a step that no session has, OutOfOrder for one that isn't due."""
+        """Raise InvalidMessage for a step that no session has, OutOfOrder for one that isn't due."""
 
     @abstractmethod
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
-        """The key that a message is under; some kinds are under none."""
+        """Find the key that a message is under; some kinds are under none."""
 
     @abstractmethod
     def _forget(self) -> None:
-        """The session is over: forget what others have sent."""
+        """Forget what others have sent: the session is over."""
 
     # -- inner checks ----------------------------------------------------------------------------------------------
 
     @contextmanager
     def _going_on(self) -> Iterator[None]:
-        """While something is computed for the session. Raises OutOfOrder when it has ended; it doesn't end inside."""
+        """Compute for the session, which doesn't end inside. Raises OutOfOrder when it has ended."""
         with self._computing:
             self._refuse_if_ended()
             yield

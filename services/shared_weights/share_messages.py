@@ -57,11 +57,11 @@ class MessageSizes:
     terms: SharedTerms
 
     def shows_key(self, sender: str) -> bool:
-        """Every party's features are under a key of its own."""
+        """Tell that every party does: its features are under a key of its own."""
         return True
 
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
-        """Whether one party sends another such messages."""
+        """Tell whether one party sends another such messages."""
         if kind.is_of_validation and not self.terms.agreement.validates_on_shares:
             return False
         match kind:
@@ -85,15 +85,15 @@ class MessageSizes:
         return False
 
     def parts(self, kind: Kind, sender: str) -> int:
-        """How many parts a party's encrypted features have."""
+        """Count the parts of a party's encrypted features."""
         return -(-self.features(kind, sender) // _VALUES_PER_PART)
 
     def part(self, number: int) -> slice:
-        """Which of the values stand in a part of encrypted features."""
+        """Tell which of the values stand in a part of encrypted features."""
         return slice(number * _VALUES_PER_PART, (number + 1) * _VALUES_PER_PART)
 
     def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
-        """Values of a message of a step, or of a part."""
+        """Count the values of a message of a step, or of a part."""
         terms, outputs = self.terms, self.terms.formats.outputs
         match kind:
             case Kind.ROWS | Kind.BLOCKS:
@@ -115,7 +115,7 @@ class MessageSizes:
         raise InvalidMessage(f"This session has no {kind}.")
 
     def width(self, kind: Kind) -> int:
-        """Bytes of each value: of a ciphertext, a residue, an opened word."""
+        """Count the bytes of each value: of a ciphertext, a residue, an opened word."""
         formats = self.terms.formats
         match kind:
             case Kind.HANDED:
@@ -129,7 +129,7 @@ class MessageSizes:
         return 2 * formats.key_bits // 8
 
     def check(self) -> None:
-        """Raises InvalidMessage where a party would keep more of others' encrypted features than it may be made to."""
+        """Raise InvalidMessage where a party would keep more of others' encrypted features than it may be made to."""
         agreement = self.terms.agreement
         if agreement.validates_on_shares and self.terms.squares.values > _VALUES_PER_PART:
             raise InvalidMessage(
@@ -144,7 +144,7 @@ class MessageSizes:
                 )
 
     def kept_bytes(self, name: str) -> int:
-        """How much memory the others' encrypted features take at a party, until the session ends."""
+        """Count the memory that the others' encrypted features take at a party, until the session ends."""
         peers = [peer.name for peer in self.terms.agreement.peers_of(name)]
         kept = sum(self.features(Kind.ROWS, peer) for peer in peers)
         kept += sum(self.features(Kind.BLOCKS, peer) for peer in self.terms.held_by(name))

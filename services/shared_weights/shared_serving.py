@@ -66,7 +66,7 @@ class SharedPart:
 
     @classmethod
     def of_owner(cls, share: Residues, serving_key: PrivateKey, own: Part) -> "SharedPart":
-        """A part of who has its own weights whole, and shares of others'."""
+        """Make a part of who has its own weights whole, and shares of others'."""
         nothing, width = np.zeros(0, dtype=np.uint8), serving_key.public_key.bits // 16
         return cls(share, nothing, nothing, _bytes_of((serving_key.p, serving_key.q), width), own)
 
@@ -74,17 +74,17 @@ class SharedPart:
     def made(
         cls, share: Residues, holder_key: PublicKey, frozen: tuple[int, ...], serving_key: PrivateKey | None
     ) -> "SharedPart":
-        """A part of what training has left a party with."""
+        """Make a part of what training has left a party with."""
         width = holder_key.bits // 8
         own = () if serving_key is None else (serving_key.p, serving_key.q)
         return cls(share, _bytes_of((holder_key.n,), width), _bytes_of(frozen, 2 * width), _bytes_of(own, width // 2))
 
     def shares(self, features: FloatArray) -> FloatArray:
-        """Raises ValueError: scores on shares take two parties (`SharedServer`)."""
+        """Raise ValueError: scores on shares take two parties (`SharedServer`)."""
         raise ValueError("Weights that stay shared answer together with the other parties only.")
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """All of it: for this party's own state, and nowhere else."""
+        """Give all of it: for this party's own state, and nowhere else."""
         own = {} if self.own is None else {f"{_OWN}{name}": array for name, array in self.own.arrays().items()}
         return {**{name: getattr(self, name) for name in _FIELDS}, **own}
 
@@ -92,7 +92,7 @@ class SharedPart:
     def of(
         cls, arrays: Mapping[str, NDArray[Any]], read: Callable[[Mapping[str, NDArray[Any]]], Part] | None = None
     ) -> "SharedPart":
-        """The part that ``arrays`` wrote, its learner's part as ``read`` reads it; raises ValueError."""
+        """Read the part that ``arrays`` wrote, its learner's part as ``read`` reads it; raises ValueError."""
         shared = {name: array for name, array in arrays.items() if not name.startswith(_OWN)}
         own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
         if shared.keys() != set(_FIELDS) or shared["share"].dtype != np.uint64 or (own and read is None):
@@ -105,11 +105,11 @@ class SharedPart:
         return None
 
     def with_class_rows(self, rows: FloatArray) -> "SharedPart":
-        """Raises ValueError, as nobody is asked for other rows."""
+        """Raise ValueError, as nobody is asked for other rows."""
         raise ValueError("Weights that stay shared can't be distorted.")
 
     def scores(self, joined: FloatArray) -> FloatArray:
-        """What the learner's part makes of all parties' joined shares; raises ValueError at a party without one."""
+        """Score with the learner's part on all parties' joined shares; raises ValueError at a party without one."""
         make: Callable[[FloatArray], FloatArray] | None = getattr(self.own, "scores", None)
         if make is None:
             raise ValueError("only the label party's part has the layers that make scores")
@@ -181,7 +181,7 @@ class SharedServer:
         return Asked(content, scores.own_products(whole, part.share) + residues_of(masked.residues))
 
     def keep(self, owner: str, masked: bytes, records: int) -> Residues:
-        """What another party's masked products leave this one with, (n, k). Any ciphertexts give some.
+        """Keep what another party's masked products leave this one with, (n, k). Any ciphertexts give some.
 
         Raises:
             NotAllowed: for a party whose V this one doesn't hold.
@@ -200,7 +200,7 @@ class SharedServer:
 
 
 def check_is_served_shared(learner: Learner) -> None:
-    """Raises InvalidMessage for a learner whose shares of scores aren't products of records and weights."""
+    """Raise InvalidMessage for a learner whose shares of scores aren't products of records and weights."""
     if not (learner.spec.forwards or issubclass(learner.spec.part, LinearPart)):
         raise InvalidMessage(
             f"The learner {learner.name} doesn't answer on shares, and the weights of this session stay shared: set "
@@ -209,7 +209,7 @@ def check_is_served_shared(learner: Learner) -> None:
 
 
 def records_at_once(terms: SharedTerms) -> int:
-    """How many records a request may ask about, so that their masked products fit a message."""
+    """Count the records that a request may ask about, so that their masked products fit a message."""
     scores = terms.scores
     answers = _MASKED_BYTES // (scores.key_bits // 4 * terms.formats.outputs)
     return max(1, min(PREDICTION_ROWS, answers * scores.layout.count))
@@ -226,7 +226,7 @@ class AskedOnce:
     def __call__(
         self, request: tuple[str, int], content: object, draw: Callable[[], tuple[bytes, Residues]]
     ) -> tuple[bytes, Residues]:
-        """What was drawn for a request, or is drawn now.
+        """Find what was drawn for a request, or draw it now.
 
         Raises:
             OutOfOrder: for other content than the first time.
@@ -255,7 +255,7 @@ class AskedOnce:
 
 
 def _size_of(answer: Future[tuple[bytes, Residues]]) -> int:
-    """What an answer holds; one that is being drawn holds nothing yet."""
+    """Measure what an answer holds; one that is being drawn holds nothing yet."""
     if not answer.done():
         return 0
     masked, residues = answer.result()

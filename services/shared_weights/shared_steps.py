@@ -34,7 +34,7 @@ class SharedObserver(Protocol):
     """Sees what a party is left with in a step."""
 
     def kept_sums(self, step: int, share: Shares) -> None:
-        """The party's (d, columns) share of X^T f, of its own features."""
+        """Give the party's (d, columns) share of X^T f, of its own features."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class SharedSteps:
         return part
 
     def _checked(self, values: Any) -> Shares:
-        """A learner's weights or values: what it has made of shares."""
+        """Check a learner's weights or values: what it has made of shares."""
         if not isinstance(values, Shares):
             raise self._calls.refused("turns shares into something else")
         return values
@@ -277,7 +277,7 @@ class SharedSteps:
 
 
 def made_key(bits: int) -> PrivateKey:
-    """A new key pair. That a plan has so short keys was consented to."""
+    """Make a new key pair. That a plan has so short keys was consented to."""
     return keygen(bits, insecure=bits < MINIMUM_SECURE_BITS)[1]
 
 

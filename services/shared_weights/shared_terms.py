@@ -97,7 +97,7 @@ class SharedTerms:
         return np.arange(len(self.schedule.blocks), len(self.blocks))
 
     def validated_epoch(self, step: int) -> int | None:
-        """The epoch that is validated when so many steps are taken; None for none."""
+        """Find the epoch that is validated when so many steps are taken; None for none."""
         epoch, further = divmod(step, self.schedule.steps_per_epoch)
         is_one = self.agreement.validates_on_shares and not further and 1 <= epoch <= self.agreement.plan.epochs
         return epoch - 1 if is_one and self.agreement.validates(epoch - 1) else None
@@ -113,29 +113,29 @@ class SharedTerms:
         )
 
     def holder(self, name: str) -> str:
-        """Who holds V of a party's features."""
+        """Say who holds V of a party's features."""
         active, helper = self.agreement.parties[:2]
         is_helped = name == active.name and not self.agreement.plan.family.spec.forwards
         return helper.name if is_helped else active.name
 
     def held_by(self, name: str) -> list[str]:
-        """Of whose features a party holds V, in the agreement's order; its own are its own."""
+        """Tell of whose features a party holds V, in the agreement's order; its own are its own."""
         return [party.name for party in self.agreement.peers_of(name) if self.holder(party.name) == name]
 
     def columns(self, name: str) -> int:
-        """How many features a party has."""
+        """Count the features that a party has."""
         return self.agreement.party(name).feature_count
 
     def groups(self, name: str) -> int:
-        """How many groups of columns a party's backward answers have."""
+        """Count the groups of columns that a party's backward answers have."""
         return -(-self.columns(name) // self.formats.backward.count)
 
     def handed_owners(self, sender: str, receiver: str) -> list[str]:
-        """Of whose gradients a party hands its residues on to another, which holds V of those owners' features."""
+        """Tell of whose gradients a party hands its residues on to another, which holds V of those owners' features."""
         return [owner for owner in self.held_by(receiver) if sender not in (owner, receiver)]
 
     def places(self, name: str) -> dict[str, slice]:
-        """By owner of the features, the rows of all weights that a party has shares of, stacked.
+        """Find, by owner of the features, the rows of all weights that a party has shares of, stacked.
 
         Its own come first, but at the label party, whose bias is the last row of all; at the holder of its share too.
         """

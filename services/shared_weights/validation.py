@@ -41,7 +41,7 @@ class Validation:
         self._crossed: tuple[int, Crossed] | None = None
 
     def hide(self, step: int, residual: Shares) -> Hidden:
-        """The passive party's share of residuals behind pads."""
+        """Hide the passive party's share of residuals behind pads."""
         if self._hidden is None or self._hidden[0] != step:
             found = shared_squares.hide(residual.integers, self._terms.squares, self._own_key, self._engine, self._draw)
             self._hidden = step, found
@@ -50,7 +50,7 @@ class Validation:
     def cross(
         self, step: int, residual: Shares, pads: Sequence[int], differences: Sequence[int], key: PublicKey
     ) -> Crossed:
-        """The label party's masked product of its share and the other's pads."""
+        """Mask the label party's product of its share and the other's pads."""
         if self._crossed is None or self._crossed[0] != step:
             found = shared_squares.cross(
                 residual.integers, pads, differences, self._terms.squares, key, self._engine, self._draw
@@ -59,13 +59,13 @@ class Validation:
         return self._crossed[1]
 
     def show(self, step: int, answer: int) -> int:
-        """The passive party's word; any ciphertext gives one. Raises OutOfOrder for a step that hid nothing."""
+        """Make the passive party's word; any ciphertext gives one. Raises OutOfOrder for a step that hid nothing."""
         if self._hidden is None or self._hidden[0] != step:
             raise OutOfOrder(f"Nothing was hidden for the validation after {step} steps.")
         return shared_squares.show(self._hidden[1].own, answer, self._terms.squares, self._own_key, self._engine)
 
     def mean_square(self, step: int, word: int) -> float:
-        """Of residuals, for the label party; raises OutOfOrder for a step that it didn't answer."""
+        """Read the mean square of residuals, for the label party; raises OutOfOrder for a step it did not answer."""
         if self._crossed is None or self._crossed[0] != step:
             raise OutOfOrder(f"Nothing was answered for the validation after {step} steps.")
         squares = self._terms.squares

@@ -100,7 +100,7 @@ class AuditLog:
                 self._descriptor = -1
 
     def measures(self) -> Iterator[Measure]:
-        """How long the log is, and how many answers have no line in it."""
+        """Measure how long the log is, and how many answers have no line in it."""
         yield Measure("audit_log_lines", "Lines of this party's audit log.", {(): self._lines})
         yield Measure("audit_log_unwritten", "Answers since the disk has failed.", {(): self._unwritten})
 
@@ -141,7 +141,7 @@ class AuditLog:
 
 
 def log_of(state: State) -> AuditLog | None:
-    """The audit log in a party's state; None for a party that keeps nothing. Raises as ``AuditLog``."""
+    """Open the audit log in a party's state; None for a party that keeps nothing. Raises as ``AuditLog``."""
     return AuditLog(state.path / FOLDER) if isinstance(state, StateFolder) else None
 
 
@@ -207,12 +207,12 @@ def verify(folder: Path, noted: str = "") -> Verified:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files of a log, oldest first."""
+    """List the files of a log, oldest first."""
     return sorted((one for one in folder.iterdir() if _FILE.fullmatch(one.name)), key=lambda one: int(one.stem))
 
 
 def _lines_of(files: list[Path]) -> Iterator[tuple[bytes, str]]:
-    """Every line with its place. A torn one at the very end is what a kill has left, and none yet."""
+    """Read every line with its place. A torn one at the very end is what a kill has left, and none yet."""
     for file in files:
         with file.open("rb") as opened:
             for at, line in enumerate(opened, 1):
@@ -234,7 +234,7 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
 
 
 def _last_of(files: list[Path]) -> tuple[int, str]:
-    """The number and the hash of the last whole line; raises StateError for what is no line."""
+    """Read the number and the hash of the last whole line; raises StateError for what is no line."""
     for file in reversed(files):
         line, _ = _tail(file)
         if line is not None:
@@ -249,7 +249,7 @@ def _last_of(files: list[Path]) -> tuple[int, str]:
 
 
 def _tail(file: Path) -> tuple[bytes | None, int]:
-    """A file's last whole line, None where there is none, and how many bytes follow it."""
+    """Read a file's last whole line, None where there is none, and count the bytes that follow it."""
     with file.open("rb") as opened:
         opened.seek(max(0, opened.seek(0, os.SEEK_END) - _TAIL_BYTES))
         whole, end, torn = opened.read().rpartition(b"\n")

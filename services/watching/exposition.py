@@ -54,7 +54,7 @@ class Metrics(Collector):
         took.observe(seconds)
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """All that the tally tells, as it stands now."""
+        """Collect all that the tally tells, as it stands now."""
         for measure in self._tally.measures():
             family = CounterMetricFamily if measure.grows else GaugeMetricFamily
             metric = family(_PREFIX + measure.name, measure.meaning, labels=measure.labels)
@@ -91,7 +91,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _type_of(method: str) -> str:
-    """Which of the four kinds of RPC a method is, as gRPC's metrics have it."""
+    """Tell which of the four kinds of RPC a method is, as gRPC's metrics have it."""
     try:
         found = descriptor_pool.Default().FindMethodByName(method.lstrip("/").replace("/", "."))
     except KeyError:

@@ -25,7 +25,7 @@ class Measure:
 
     @classmethod
     def by(cls, label: str, name: str, meaning: str, values: Mapping[str, float], *, grows: bool = False) -> "Measure":
-        """One whose values differ by a single label."""
+        """Make one whose values differ by a single label."""
         return cls(name, meaning, {(key,): value for key, value in values.items()}, (label,), grows)
 
 

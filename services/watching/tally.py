@@ -45,7 +45,7 @@ class CallMeter(Protocol):
     """Is told of every call that this process has answered."""
 
     def ended(self, method: str, code: str, seconds: float) -> None:
-        """A call of /package.Service/Method is over, with this status."""
+        """Note that a call of /package.Service/Method is over, with this status."""
 
 
 class Tally:
@@ -111,7 +111,7 @@ class Tally:
             self._refusals[self._known(caller.name) if caller else _NOBODY, reason_of(error)] += 1
 
     def measures(self) -> Iterator[Measure]:
-        """All that there is to tell, as it stands."""
+        """List all that there is to tell, as it stands."""
         by_kind = ("peer", "kind")
         with self._lock:
             ratios = {peer: told.ratio for peer, told in self._told.items()}
@@ -138,7 +138,7 @@ class Tally:
 
 
 def reason_of(error: BaseException) -> str:
-    """The kind of an error in words with underscores; what isn't ours is ``unexpected``."""
+    """Write the kind of an error in words with underscores; what isn't ours is ``unexpected``."""
     if not isinstance(error, FederationError):
         return "unexpected"
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()

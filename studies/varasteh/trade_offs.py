@@ -58,7 +58,7 @@ class _Asked:
     case: str | None = None
 
     def cell(self, records: int) -> TaskCell:
-        """Describe its measurement; those who know the defence attack where the case is the usual one."""
+        """Describe its measurement. In the usual case adversaries who know the defence attack as well."""
         options = {"passive": self.passive, "epsilon": self.epsilon, "records": records, "informed": self.case is None}
         chosen = {} if self.case is None else {"case": self.case}
         return TaskCell.of(_TASK, paper_model(self.dataset, self.seed), **options, **chosen)

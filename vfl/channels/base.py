@@ -56,7 +56,7 @@ class ScoreChannel(ABC):
 
     @abstractmethod
     def likelihood(self, delivered: Delivered) -> Likelihood | None:
-        """The likelihood of what was delivered, given the log scores before this channel.
+        """Compute the likelihood of what was delivered, given the log scores before this channel.
 
         None where ``inverse`` tells all, or where the likelihood is that of an equality.
 
@@ -65,7 +65,7 @@ class ScoreChannel(ABC):
         """
 
     def likelihood_after(self, drawn: "ScoreChannel", delivered: Delivered) -> Likelihood | None:
-        """The same, given the log scores before ``drawn``, a channel with secret draws just before this one.
+        """Compute the same, given the log scores before ``drawn``, a channel with secret draws just before this one.
 
         None where no likelihood of both is known.
         """
@@ -95,7 +95,7 @@ class RepeatableChannel(ScoreChannel):
 
 
 def normalised(logits: FloatArray) -> FloatArray:
-    """The logarithms of softmax scores, (m, k)."""
+    """Take the logarithms of softmax scores, (m, k)."""
     lowered = logits - logits.max(axis=1, keepdims=True)
     log_scores: FloatArray = lowered - np.log(np.exp(lowered).sum(axis=1, keepdims=True))
     return log_scores

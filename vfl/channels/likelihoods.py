@@ -28,10 +28,10 @@ class Likelihood(ABC):
 
     @abstractmethod
     def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """The log likelihood up to a constant per record, (m,); ``slack`` (m,) softens it, 0 does not."""
+        """Compute the log likelihood up to a constant per record, (m,); ``slack`` (m,) softens it, 0 does not."""
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """How far from where the delivered row is possible, in log scores: (m,), 0 inside and for every density."""
+        """Measure how far, in log scores, the delivered row is from being possible: (m,), 0 inside or for densities."""
         return np.zeros(len(rows))
 
     def nearest(self, log_scores: FloatArray, rows: IntArray) -> FloatArray | None:
@@ -43,7 +43,7 @@ class Likelihood(ABC):
         return np.zeros((*log_scores.shape, log_scores.shape[1]))
 
     def moments(self) -> tuple[FloatArray, FloatArray] | None:
-        """A single guess at the log scores of all records, with its variance, both (n, k); None where there is none.
+        """Guess the log scores of all records, once, with a variance, both (n, k); None where there is none.
 
         As if errors were Gaussian and those of classes independent: to fit parameters to, never to sample from.
         """
@@ -67,20 +67,20 @@ class Intervals(Likelihood):
         return softened(self.distance(log_scores, rows), slack)
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """By how much the worst log score leaves its interval."""
+        """Tell by how much the worst log score leaves its interval."""
         beyond: FloatArray = np.maximum(self.low[rows] - log_scores, log_scores - self.high[rows]).max(axis=1)
         return np.maximum(beyond, 0.0)
 
     def nearest(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """Each log score moved into its interval."""
+        """Give each log score moved into its interval."""
         return moved_inside(log_scores, self.low[rows], self.high[rows])
 
     def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """That of independent uniform errors."""
+        """Take the precision of independent uniform errors."""
         return diagonal(12.0 / ((self.high[rows] - self.low[rows]) ** 2 + slack[:, None] ** 2))
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Those of uniform scores."""
+        """Take the moments of uniform scores."""
         return moments_of_scores(np.exp(self.low), np.minimum(np.exp(self.high), 1.0))
 
 
@@ -103,18 +103,18 @@ class DifferenceIntervals(Likelihood):
         return softened(self.distance(log_scores, rows), slack)
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """By how much the worst difference leaves its interval."""
+        """Tell by how much the worst difference leaves its interval."""
         lead = log_scores - np.take_along_axis(log_scores, self.reference[rows, None], axis=1)
         beyond: FloatArray = np.maximum(self.low[rows] - lead, lead - self.high[rows]).max(axis=1)
         return np.maximum(beyond, 0.0)
 
     def nearest(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """Each difference moved into its interval."""
+        """Give each difference moved into its interval."""
         base = np.take_along_axis(log_scores, self.reference[rows, None], axis=1)
         return base + moved_inside(log_scores - base, self.low[rows], self.high[rows])
 
     def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """That of independent uniform errors of the differences."""
+        """Take the precision of independent uniform errors of the differences."""
         k = self.low.shape[1]
         lead = np.eye(k)[None] - np.eye(k)[self.reference[rows]][:, None, :]
         precision = 12.0 / ((self.high[rows] - self.low[rows]) ** 2 + slack[:, None] ** 2 + NARROWEST**2)
@@ -122,7 +122,7 @@ class DifferenceIntervals(Likelihood):
         return precise
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Those of uniform differences."""
+        """Take the moments of uniform differences."""
         bounded = np.isfinite(self.low)
         width = np.where(bounded, self.high - np.where(bounded, self.low, 0.0), 0.0)
         variance = np.where(bounded, width**2 / 12 + EXACT_VARIANCE, _UNKNOWN_VARIANCE)
@@ -144,7 +144,7 @@ class ArgMax(Likelihood):
         return softened(self.distance(log_scores, rows), slack)
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """By how much another class is ahead."""
+        """Tell by how much another class is ahead."""
         chosen = self.chosen[rows, None]
         lead = log_scores - np.take_along_axis(log_scores, chosen, axis=1)
         earlier = np.arange(lead.shape[1]) < chosen
@@ -176,7 +176,7 @@ class NearEquality(Likelihood):
         return np.where(off > 5 * self.width, off, 0.0)
 
     def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """That of the Gaussian."""
+        """Take the precision of the Gaussian."""
         width = np.maximum(self.width, slack)[:, None]
         return diagonal(np.broadcast_to(1.0 / width**2, log_scores.shape))
 
@@ -189,7 +189,7 @@ def moved_inside(values: FloatArray, low: FloatArray, high: FloatArray) -> Float
 
 
 def softened(distance: FloatArray, slack: FloatArray) -> FloatArray:
-    """The log density of a region at a distance from it: (m,)."""
+    """Compute the log density of a region at a distance from it: (m,)."""
     outside = np.where(slack > 0.0, -0.5 * (distance / np.where(slack > 0.0, slack, 1.0)) ** 2, -np.inf)
     density: FloatArray = np.where(distance > 0.0, outside, 0.0)
     return density

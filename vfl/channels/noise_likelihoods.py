@@ -35,7 +35,7 @@ class NoisyRow(Likelihood):
     sigma: float
 
     def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """The exact likelihood: what is unknown of the row before it was normalised is integrated out."""
+        """Integrate out what is unknown of the row before it was normalised: the likelihood is exact."""
         before, row, sigma = np.exp(log_scores), self.delivered[rows], np.maximum(self.sigma, slack)[:, None]
         positive = row > _NOTHING
         largest = row.max(axis=1, keepdims=True)
@@ -50,17 +50,17 @@ class NoisyRow(Likelihood):
         return density
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """Every row is possible; this is 0 but where none is as near as noise ever comes."""
+        """Give 0, as every row is possible, but where none is as near as noise ever comes."""
         return _far(np.abs(np.exp(log_scores) - self.delivered[rows]).max(axis=1), self.sigma)
 
     def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """That of the noise alone, of the scores that weren't clipped."""
+        """Take the precision of the noise alone, of the scores that weren't clipped."""
         row = self.delivered[rows]
         sigma = np.maximum(self.sigma, slack)[:, None]
         return diagonal(np.where(row > _NOTHING, (np.exp(log_scores) / sigma) ** 2, 0.0))
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Those of the noise alone."""
+        """Take the moments of the noise alone."""
         return moments_of_scores(self.delivered, self.delivered, self.sigma)
 
 
@@ -82,7 +82,7 @@ class NoisyIntervals(Likelihood):
     sigma: float
 
     def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """The likelihood integrated over the unknown sum s, with weight 1 / s."""
+        """Integrate the likelihood over the unknown sum s, with weight 1 / s."""
         sigma = np.maximum(self.sigma, slack)
         before, low, high = np.exp(log_scores), self.low[rows], np.minimum(self.high[rows], 1.0)
         middle, widths = (low + high) / 2, high - low
@@ -100,17 +100,17 @@ class NoisyIntervals(Likelihood):
         return np.maximum(density, -1e300)
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """Every row is possible; this is 0 but where none is as near as noise ever comes."""
+        """Give 0, as every row is possible, but where none is as near as noise ever comes."""
         scores = np.exp(log_scores)
         return _far(np.maximum(self.low[rows] - scores, scores - self.high[rows]).max(axis=1), self.sigma)
 
     def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """That of the noise alone, of the scores that weren't clipped."""
+        """Take the precision of the noise alone, of the scores that weren't clipped."""
         wide = (np.maximum(self.sigma, slack)[:, None]) ** 2 + (self.high[rows] - self.low[rows]) ** 2 / 12
         return diagonal(np.where(self.low[rows] > 0.0, np.exp(2 * log_scores) / wide, 0.0))
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Those of the noise alone."""
+        """Take the moments of the noise alone."""
         return moments_of_scores(self.low, self.high, self.sigma)
 
 
@@ -127,7 +127,7 @@ class NoisyArgMax(Likelihood):
     sigma: float
 
     def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
-        """The probability that this class wins: inside [0, 1], clipped to 1, or as the first of a row of nothing."""
+        """Compute how probably this class wins: inside [0, 1], clipped to 1, or as the first of a row of nothing."""
         before, chosen = np.exp(log_scores), self.chosen[rows, None]
         own = np.take_along_axis(before, chosen, axis=1)
         others = np.arange(before.shape[1]) != chosen
@@ -200,7 +200,7 @@ def _log_integral(log_values: FloatArray, length: FloatArray) -> FloatArray:
 
 
 def _window(centre: FloatArray, spread: FloatArray, bound: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Where a Gaussian cut to [0, bound] has its mass: beyond the bound it falls off exponentially."""
+    """Find where a Gaussian cut to [0, bound] has its mass: beyond the bound it falls off exponentially."""
     high = np.minimum(bound, np.maximum(centre + _DEVIATIONS * spread, 2 * _DEVIATIONS * spread))
     tail = 8 * _DEVIATIONS * spread**2 / np.maximum(centre - high, _TINY)
     low = high - np.minimum(2 * _DEVIATIONS * spread, np.where(centre > high, tail, np.inf))

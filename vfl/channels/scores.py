@@ -37,13 +37,13 @@ class Rounding(RepeatableChannel):
     decimals: int
 
     def likelihood(self, delivered: Delivered) -> Likelihood:
-        """Each score lies in its interval."""
+        """Place each score in its interval."""
         low, high = self._cells(delivered)
         with np.errstate(divide="ignore"):
             return Intervals(np.log(low) - NARROWEST, np.log(high) + NARROWEST)
 
     def likelihood_after(self, drawn: ScoreChannel, delivered: Delivered) -> Likelihood | None:
-        """Each score with its noise lies in its interval."""
+        """Place each score with its noise in its interval."""
         if not isinstance(drawn, Noise):
             return None
         from vfl.channels.noise_likelihoods import NoisyIntervals
@@ -51,12 +51,12 @@ class Rounding(RepeatableChannel):
         return NoisyIntervals(*self._cells(delivered), drawn.width)
 
     def passed(self, log_scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
-        """Rounded; rows need not sum to 1."""
+        """Round scores; rows need not sum to 1."""
         scores: FloatArray = np.exp(log_scores)
         return logits_of(scores.round(self.decimals))
 
     def _cells(self, delivered: Delivered) -> tuple[FloatArray, FloatArray]:
-        """The scores that are rounded to these lie between: both (n, k)."""
+        """Bound the scores that are rounded to these, from below and above: both (n, k)."""
         rounded: FloatArray = np.exp(delivered.log_scores)
         if delivered.rescaled:
             rounded = self._on_grid(rounded)
@@ -64,7 +64,7 @@ class Rounding(RepeatableChannel):
         return np.maximum(rounded - half, 0.0), rounded + half
 
     def _on_grid(self, rescaled: FloatArray) -> FloatArray:
-        """Rounded scores from what they are after division by their sum, which is one of few numbers.
+        """Find the rounded scores from what they are after division by their sum, which is one of few numbers.
 
         Raises:
             ChannelError: where no sum puts a row on the grid.
@@ -101,7 +101,7 @@ class Noise(ScoreChannel):
         return min(max(self.sigma, NARROWEST), _WIDEST)
 
     def likelihood(self, delivered: Delivered) -> Likelihood:
-        """That of rows with noise."""
+        """Take the likelihood of rows with noise."""
         from vfl.channels.noise_likelihoods import NoisyRow
 
         return NoisyRow(np.exp(delivered.log_scores), self.width)
@@ -115,11 +115,11 @@ class Decision(ScoreChannel):
     keeps_decision: ClassVar[bool] = True
 
     def likelihood(self, delivered: Delivered) -> Likelihood:
-        """One score is the largest."""
+        """Say which score is the largest."""
         return ArgMax(delivered.scores.argmax(axis=1))
 
     def likelihood_after(self, drawn: ScoreChannel, delivered: Delivered) -> Likelihood | None:
-        """One score is the largest with its noise."""
+        """Say which score is the largest with its noise."""
         if not isinstance(drawn, Noise):
             return None
         from vfl.channels.noise_likelihoods import NoisyArgMax
@@ -184,7 +184,7 @@ class StrongestDirection(RepeatableChannel):
         return without_scheme2(logits, math.sqrt(self.alpha) * self._direction(parameter_gram), self.delta)
 
     def likelihood(self, delivered: Delivered) -> Likelihood | None:
-        """Where decisions were raised, these lie in an interval; None where the inverse tells all."""
+        """Place decisions that were raised in an interval; None where the inverse tells all."""
         if delivered.parameter_gram is None:
             return None
         cleared = self.cleared(delivered.logits, delivered.parameter_gram)
@@ -221,7 +221,7 @@ class Purifier(RepeatableChannel):
     network: DenseNetwork
 
     def purify(self, scores: FloatArray) -> FloatArray:
-        """What comes out for (n, k) scores: (n, k) rows that sum to 1."""
+        """Purify (n, k) scores: (n, k) rows come out that sum to 1."""
         # By record: who asks again, beside others, gets the same to the last bit.
         return confidence_scores(self.network.partial_scores(scores, by_record=True))
 
@@ -252,5 +252,5 @@ class Undeclared(ScoreChannel):
     defence: str
 
     def likelihood(self, delivered: Delivered) -> NoReturn:
-        """Raises ChannelError: none is known."""
+        """Raise ChannelError: none is known."""
         raise ChannelError(f"{self.defence} doesn't declare what it lets pass of scores: nothing can be concluded.")

@@ -11,7 +11,7 @@ _PREFIXES = ("PYTHON", "LD_", "DYLD_", "LC_")
 
 
 def child_environment(*prefixes: str) -> dict[str, str]:
-    """The variables that a child of this process gets.
+    """Collect the variables that a child of this process gets.
 
     Args:
         prefixes: of further variables that this child needs.

@@ -29,7 +29,7 @@ class IdleTime:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While this context lasts its thread waits: pieces may run."""
+        """Let pieces run: while this context lasts its thread waits."""
         with self._condition:
             self._waiting += 1
             self._has_work = True
@@ -45,7 +45,7 @@ class IdleTime:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """While this context lasts somebody waits for its thread: no piece begins."""
+        """Let no piece begin: while this context lasts somebody waits for its thread."""
         with self._condition:
             self._computing += 1
         try:

@@ -66,7 +66,7 @@ class WorkerLink:
         send(self._pipe, packed)
 
     def has_answered(self, seconds: float = 0) -> bool:
-        """Whether an answer begins, or its end, within a time."""
+        """Tell whether an answer begins, or its end, within a time."""
         return bool(wait([self._pipe], seconds))
 
     def stands_still(self) -> bool:
@@ -74,7 +74,7 @@ class WorkerLink:
         return stands_still(self.has_answered, lambda: processor_time(self._process.pid), self._patience)
 
     def receive(self) -> Outcome:
-        """What its task gave, or what that raised; raises OSError or EOFError when it dies or stops meanwhile."""
+        """Give what its task gave, or raise what that raised; OSError or EOFError when it dies or stops meanwhile."""
         outcome: Outcome = pickle.loads(receive(self._pipe))  # noqa: S301 - of our own child
         return outcome
 
@@ -181,7 +181,7 @@ class ProcessCores:
         return function(task)
 
     def _outcome(self, worker: WorkerLink, function: Callable[[Task], Result], task: Task) -> Outcome:
-        """What a worker's task gave; raises what its pipe does when it dies.
+        """Give what a worker's task gave; raises what its pipe does when it dies.
 
         It counts as stopped when it is silent for a patience, and for the time that the same work takes here.
         """
@@ -196,7 +196,7 @@ class ProcessCores:
         return outcome
 
     def _worker(self, session: int) -> WorkerLink | None:
-        """A worker that waits for a task of this session; None where there is none and none can be started."""
+        """Find a worker that waits for a task of this session; None where there is none and none can be started."""
         with self._lock:
             if self._closed or self._deaths >= self._most_deaths:
                 return None

@@ -7,7 +7,7 @@ Spent = list[str]
 
 
 def processor_time(process: int | None) -> Spent:
-    """What Linux counts of a process; nothing elsewhere, where one that computes looks like one that is stopped."""
+    """Read what Linux counts of a process; nothing elsewhere, where a busy one looks like one that is stopped."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
     except OSError:

@@ -87,4 +87,4 @@ class _Here(Generic[Task, Result]):
         return self.function(self.task)
 
     def cancel(self) -> None:
-        """Nothing has begun."""
+        """Do nothing: nothing has begun."""

@@ -37,6 +37,15 @@ class AnswerCapacity:
         sum_bits: what a sum over the widest column takes.
         residual_bits: what a single residual takes, see ``answer_capacity``.
         honest_bits: what all sums of the step take together.
+
+    Examples:
+        A 2048-bit key's answers about three columns of 0 and 1, for which an honest peer asks for three sums:
+
+        >>> columns = ColumnFormats(((BINARY, 3),))
+        >>> product = StepProduct(rows=8, features=columns, columns=1, layout=None, residual_format=RESIDUAL)
+        >>> room = answer_capacity(product, capacity=2047, truncated=False)
+        >>> room.sums, room.equations
+        (3, 183)
     """
 
     answer_bits: tuple[int, ...]
@@ -112,7 +121,13 @@ class StepProduct:
 
 
 def honest_answer_bits(product: StepProduct) -> tuple[int, ...]:
-    """Count w of each answer: the bits that an honest one occupies in two's complement."""
+    """Count w of each answer: the bits that an honest one occupies in two's complement.
+
+    Examples:
+        >>> columns = ColumnFormats(((BINARY, 2), (BYTE, 1)))
+        >>> honest_answer_bits(StepProduct(8, columns, columns=1, layout=None, residual_format=RESIDUAL))
+        (44, 44, 51)
+    """
     return tuple(bits for bits, answers in product.kinds_of_answers() for _ in range(answers))
 
 
@@ -127,6 +142,11 @@ def answer_capacity(product: StepProduct, *, capacity: int, truncated: bool) -> 
         product: what the peer asks for.
         capacity: bits that an answer has room for; under Paillier all but one of the modulus.
         truncated: whether the key holder cuts its answers to their honest width.
+
+    Examples:
+        >>> product = StepProduct(8, ColumnFormats(((BINARY, 3),)), columns=1, layout=None, residual_format=RESIDUAL)
+        >>> answer_capacity(product, capacity=2047, truncated=True).equations
+        6
     """
     honest = honest_answer_bits(product)
     bits = honest if truncated else (capacity,) * len(honest)
@@ -134,7 +154,13 @@ def answer_capacity(product: StepProduct, *, capacity: int, truncated: bool) -> 
 
 
 def count_equations(product: StepProduct, *, capacity: int, truncated: bool) -> int:
-    """Count ``answer_capacity(...).equations``, in a time that doesn't grow with the number of answers."""
+    """Count ``answer_capacity(...).equations``, in a time that doesn't grow with the number of answers.
+
+    Examples:
+        >>> product = StepProduct(8, ColumnFormats(((BINARY, 3),)), columns=1, layout=None, residual_format=RESIDUAL)
+        >>> count_equations(product, capacity=2047, truncated=True)
+        6
+    """
     residual = _residual_bits(product)
     return sum(
         answers * -(-(bits if truncated else capacity) // residual) for bits, answers in product.kinds_of_answers()
@@ -146,5 +172,10 @@ def _residual_bits(product: StepProduct) -> int:
 
 
 def truncate(answers: Sequence[int], bits: Sequence[int]) -> tuple[int, ...]:
-    """Cut each answer in [0, n) to its lowest w bits: all that an honest receiver needs, see ``unmask``."""
+    """Cut each answer in [0, n) to its lowest w bits: all that an honest receiver needs, see ``unmask``.
+
+    Examples:
+        >>> truncate([0b10110], [4])
+        (6,)
+    """
     return tuple(answer & (1 << width) - 1 for answer, width in zip(answers, bits, strict=True))

@@ -40,7 +40,7 @@ class Cipher(Protocol):
     spec: ClassVar[CipherSpec]
 
     def __str__(self) -> str:
-        """The cipher in a person's words."""
+        """Name the cipher in a person's words."""
 
     @property
     def weakness(self) -> str:
@@ -169,13 +169,13 @@ names = REGISTRY.names
 
 
 def spec_of(name: str) -> CipherSpec:
-    """What a cipher declares; raises UnknownCipher, and ValueError for a plugin that declares nothing."""
+    """Look up what a cipher declares; raises UnknownCipher, and ValueError for a plugin that declares nothing."""
     spec: CipherSpec = _class_of(name).spec
     return spec
 
 
 def option_names(name: str) -> tuple[str, ...]:
-    """Names of a cipher's options; raises as ``spec_of``."""
+    """List the names of a cipher's options; raises as ``spec_of``."""
     return tuple(one.name for one in fields(_class_of(name)) if one.init)
 
 

@@ -92,7 +92,7 @@ class BlindingKey(OwnChildrenOnly):
         self._key = X25519PrivateKey.generate()
 
     def rebuilt_in_child(self) -> Rebuilt:
-        """The same key in a worker."""
+        """Make the same key in a worker."""
         return _key_of, (self._key.private_bytes_raw(),)
 
     def blind(self, coordinate: bytes) -> bytes:
@@ -184,7 +184,7 @@ def _elligator2(inverse: gmpy2.mpz) -> bytes:
 
 
 def _inverses(values: Sequence[gmpy2.mpz]) -> list[gmpy2.mpz]:
-    """The inverses modulo the prime, by one inversion for all (Montgomery's trick)."""
+    """Invert numbers modulo the prime, by one inversion for all (Montgomery's trick)."""
     products = [gmpy2.mpz(1)]
     for value in values:
         products.append(products[-1] * value % _PRIME)

@@ -31,6 +31,10 @@ class Engine:
         cores: of this machine: most tasks hold secrets.
         product_cores: what products go over where that is more than ``cores``. Their type takes nothing else: they see
             ciphertexts and the party's own features but never a key, a mask or an obfuscator.
+
+    Examples:
+        >>> str(Engine())
+        '...; 1 core'
     """
 
     kernel: Kernel = field(default_factory=best_kernel)
@@ -102,13 +106,13 @@ class Engine:
     def _mapped(
         self, function: Callable[[Task], list[int]], tasks: Sequence[Task], cores: Cores | None = None
     ) -> list[int]:
-        """What the tasks give, one after the other. A single one stays in the calling process."""
+        """List what the tasks give, one after the other. A single one stays in the calling process."""
         cores = cores or (OneCore() if len(tasks) < 2 else self.cores)
         return [one for result in cores.map(function, tasks) for one in result]
 
 
 def default_engine() -> Engine:
-    """The best kernel there is, on the core that calls."""
+    """Make an engine of the best kernel there is, on the core that calls."""
     return Engine()
 
 
@@ -146,7 +150,7 @@ class ProductChunk:
     first_answer: int
 
     def chosen(self, blocks: Sequence[Sequence[int]]) -> list[int]:
-        """The ciphertexts of it, block by block."""
+        """List the ciphertexts of it, block by block."""
         return [one for block in blocks[self.blocks] for one in block[self.rows]]
 
 
@@ -227,13 +231,13 @@ def _cuts(task: ProductTask, bands: int, pieces: int) -> Iterator[_Cut]:
 
 
 def _starts(answers: IntArray) -> BoolArray:
-    """Which columns begin an answer."""
+    """Tell which columns begin an answer."""
     starts: BoolArray = np.diff(answers, prepend=-1) != 0
     return starts
 
 
 def _horner_bits(task: ProductTask, columns: slice, batch: int) -> int:
-    """The bits of answers within a piece, each as many as the longest of its batch."""
+    """Count the bits of answers within a piece, each as many as the longest of its batch."""
     last = np.diff(task.answers[columns], append=-1) != 0
     bits = (task.shifts + task.digits)[columns][last]
     longest = np.maximum.reduceat(bits, np.arange(0, len(bits), batch))
@@ -254,7 +258,7 @@ def _chunk(task: ProductTask, rows: slice, columns: slice) -> ProductChunk:
 
 
 def _worthwhile_chunks(products: int, modulus_bits: int) -> int:
-    """How many chunks are large enough; a product of half the bits takes about a quarter of the time."""
+    """Count the chunks that are large enough; a product of half the bits takes about a quarter of the time."""
     return max(1, int(products * (modulus_bits / _USUAL_BITS) ** 2) // _FEWEST_PRODUCTS)
 
 

@@ -31,6 +31,10 @@ class FixedPoint:
 
     Raises:
         ValueError: for bits out of range.
+
+    Examples:
+        >>> FixedPoint(fraction_bits=16, integer_bits=0).encode([0.5, -1.0])
+        array([ 32768, -65536])
     """
 
     fraction_bits: int
@@ -71,7 +75,7 @@ class FixedPoint:
         return EntryFormat(self.bound, self.signed)
 
     def columns(self, count: int) -> ColumnFormats:
-        """The formats of so many columns, at least one, that are encoded in this fixed point."""
+        """Give the formats of so many columns, at least one, that are encoded in this fixed point."""
         return ColumnFormats(((self.entries, count),))
 
     def encode(self, values: npt.ArrayLike, *, inclusive: bool = True) -> IntArray:

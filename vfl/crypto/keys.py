@@ -24,7 +24,13 @@ _PRIMALITY_ROUNDS = 64  # GMP: Baillie-PSW and 40 rounds of Miller-Rabin, error 
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A Paillier public key: the modulus n. Two keys are equal when their moduli are."""
+    """A Paillier public key: the modulus n. Two keys are equal when their moduli are.
+
+    Examples:
+        >>> public_key, private_key = keygen(256, insecure=True)
+        >>> private_key.raw_decrypt(public_key.raw_encrypt(5, randomness=2))
+        5
+    """
 
     n: int
 
@@ -60,6 +66,10 @@ class PrivateKey:
 
     Raises:
         MalformedKey: unless p and q are distinct primes, 3 mod 4, gcd(p-1, q-1) = 2, gcd(n, (p-1)(q-1)) = 1.
+
+    Examples:
+        >>> PrivateKey(7, 11)
+        PrivateKey(key_id='...', bits=7)
     """
 
     p: int
@@ -94,7 +104,7 @@ class PrivateKey:
         return self.combine(*powers)[0]
 
     def obfuscator(self, kernel: Kernel) -> OwnerObfuscator:
-        """What draws this key's obfuscators by a kernel; its tables are made once."""
+        """Find what draws this key's obfuscators by a kernel; its tables are made once."""
         found = self._obfuscators.get(kernel.name)
         return found or self._obfuscators.setdefault(kernel.name, OwnerObfuscator(self.p, self.q, kernel))
 
@@ -156,6 +166,11 @@ def keygen(bits: int = MINIMUM_SECURE_BITS, *, insecure: bool = False) -> tuple[
     Raises:
         InsecureKey: for fewer than 2048 bits without `insecure`.
         ValueError: if bits is below 128 or not a multiple of 8.
+
+    Examples:
+        >>> public_key, private_key = keygen(256, insecure=True)  # for a test; 2048 bits unless told otherwise
+        >>> public_key.bits, private_key.public_key == public_key
+        (256, True)
     """
     check_key_bits(bits, insecure=insecure)
     while True:
@@ -181,14 +196,14 @@ def check_key_bits(bits: int, *, insecure: bool = False) -> None:
 
 
 def _well_formed(p: int, q: int) -> bool:
-    """What decryption and the owner's obfuscators need of two primes."""
+    """Check what decryption and the owner's obfuscators need of two primes."""
     totient = (p - 1) * (q - 1)
     blum = p != q and p % 4 == 3 and q % 4 == 3
     return blum and math.gcd(p - 1, q - 1) == 2 and math.gcd(p * q, totient) == 1
 
 
 def _random_prime(bits: int) -> int:
-    """A uniform prime, 3 mod 4, with the top two bits set: the product of two has exactly 2*bits bits."""
+    """Draw a uniform prime, 3 mod 4, with the top two bits set: the product of two has exactly 2*bits bits."""
     while True:
         candidate = secrets.randbits(bits) | 3 << (bits - 2) | 3
         if is_prime(candidate, _PRIMALITY_ROUNDS):

@@ -69,7 +69,7 @@ class MessageFormats:
         return self.widths.formats(self.full)
 
     def of_peer(self, peer: str) -> ColumnFormats:
-        """The formats of a peer's columns, in wire order."""
+        """Give the formats of a peer's columns, in wire order."""
         return self.peer_widths[peer].formats(self.full)
 
 

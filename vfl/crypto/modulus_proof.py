@@ -39,7 +39,14 @@ _LENGTH_BYTES = 8
 
 
 class MalformedModulus(ValueError):
-    """A modulus whose holder could see through masks, or one that is not shown to be otherwise: refuse the key."""
+    """A modulus whose holder could see through masks, or one that is not shown to be otherwise: refuse the key.
+
+    Examples:
+        >>> check_modulus(PublicKey(2**255 + 6), 256, modulus_context("session-1", "bank"), proof=[])
+        Traceback (most recent call last):
+            ...
+        vfl.crypto.modulus_proof.MalformedModulus: The modulus is even.
+    """
 
 
 def modulus_context(session_id: str, party: str) -> bytes:
@@ -86,6 +93,11 @@ def check_modulus(key: PublicKey | int, bits: int, context: bytes, proof: Sequen
 
     Raises:
         MalformedModulus: says what is wrong with the modulus or the proof.
+
+    Examples:
+        >>> public_key, private_key = keygen(256, insecure=True)
+        >>> context = modulus_context("session-1", "bank")
+        >>> check_modulus(public_key, 256, context, prove_modulus(private_key, context))
     """
     n = key.n if isinstance(key, PublicKey) else key
     if n <= 0 or n.bit_length() != bits:
@@ -129,5 +141,5 @@ def _challenges(n: int, context: bytes, count: int = PROOF_ROOTS) -> Iterator[in
 
 
 def _encode(*parts: bytes) -> bytes:
-    """Each part behind its length: no two lists of as many parts give the same bytes."""
+    """Put each part behind its length: no two lists of as many parts give the same bytes."""
     return b"".join(len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in parts)

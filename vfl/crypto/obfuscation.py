@@ -73,5 +73,5 @@ class OwnerObfuscator(OwnChildrenOnly):
 
 @lru_cache(_KEYS_OF_A_WORKER)
 def _obfuscator_of(p: int, q: int, kernel: Kernel) -> OwnerObfuscator:
-    """A worker's obfuscator of a key, with its tables."""
+    """Make a worker's obfuscator of a key, with its tables."""
     return OwnerObfuscator(p, q, kernel)

@@ -81,6 +81,11 @@ class PackingLayout:
         columns_per_answer: m, of the widest columns; an answer about d of them takes ceil(d / m) ciphertexts.
         residual: format of the residual.
         features: format of the widest features. Where it is a fixed point, real numbers are encoded in it.
+
+    Examples:
+        >>> layout = PackingLayout(8, 1, 1, columns_per_answer=3, residual=RESIDUAL, features=BINARY)
+        >>> layout.slot_bits, layout.fits(key_bits=256), layout.fits(key_bits=128)
+        (44, True, False)
     """
 
     batch_size: int
@@ -212,7 +217,7 @@ class PackingLayout:
         return self.class_stride * self.slot_bits
 
     def _wanted(self, place: Place, c: int) -> int:
-        """The bit at which a column's sum of a class stands; with several rows, the last of its slots."""
+        """Find the bit at which a column's sum of a class stands; with several rows, the last of its slots."""
         return c * self._room + place.shift + (self.rows_per_ciphertext - 1) * self.slot_bits
 
     def _slots_of(self, columns: Columns) -> Iterator[tuple[int, int]]:
@@ -237,7 +242,7 @@ class PackingLayout:
         return list(zip(sizes, lifts, strict=True))
 
     def _lift(self, slots: int) -> int:
-        """What makes so many slots of B bits >= 0."""
+        """Make so many slots of B bits >= 0."""
         return sum(1 << self.slot_bits * slot + self.slot_bits - 1 for slot in range(slots))
 
     def _read_slots(self, plaintext: int) -> list[int]:
@@ -275,6 +280,12 @@ def layouts_for(
 
     Raises:
         PackingImpossible: if not even one row and one column of all classes fit into a plaintext.
+
+    Examples:
+        >>> columns = ColumnFormats(((BINARY, 3),))
+        >>> best, *_ = layouts_for([columns], batch_size=8, classes=1, residual_format=RESIDUAL, key_bits=2048)
+        >>> best.rows_per_ciphertext, best.columns_per_answer
+        (1, 3)
     """
     widest = ColumnFormats(tuple(run for party in parties for run in party.runs)).widest
     different = list(dict.fromkeys(parties))

@@ -50,7 +50,7 @@ class PairwiseMasks:
             self._seeds[peer] = hashlib.blake2b(_DOMAIN + content, key=shared, digest_size=32).digest()
 
     def mask(self, step: int, shape: tuple[int, ...]) -> NDArray[np.uint64]:
-        """This party's mask of a step, from 0; zeros where no other party masks."""
+        """Draw this party's mask of a step, from 0; zeros where no other party masks."""
         total = np.zeros(shape, dtype=np.uint64)
         for peer, seed in self._seeds.items():
             stream = hashlib.shake_256(seed + step.to_bytes(8, "big")).digest(total.nbytes)

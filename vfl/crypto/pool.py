@@ -81,7 +81,7 @@ class PooledEngine(Engine):
 
     @classmethod
     def of(cls, engine: Engine) -> Self:
-        """The same kernel and cores, with pools that are empty."""
+        """Take the same kernel and cores, with pools that are empty."""
         return cls(**{one.name: getattr(engine, one.name) for one in fields(Engine) if one.init})
 
     def obfuscators(self, private_key: PrivateKey, count: int) -> list[int]:

@@ -80,5 +80,5 @@ class Rerandomiser(OwnChildrenOnly):
 
 @lru_cache(_KEYS_OF_A_WORKER)
 def _rerandomiser_of(n: int, kernel: Kernel) -> Rerandomiser:
-    """A worker's rerandomiser of a key, with its tables."""
+    """Make a worker's rerandomiser of a key, with its tables."""
     return Rerandomiser(n, kernel)

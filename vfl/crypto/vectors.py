@@ -38,6 +38,11 @@ class CipherVector:
     Raises:
         InvalidCiphertext: if the number of ciphertexts does not agree with shape and layout.
         LayoutMismatch: if the layout was made for fewer rows, other classes, or a longer key.
+
+    Examples:
+        >>> c = encrypt_vector(keygen(256, insecure=True)[0], [0.5, -0.25])
+        >>> c.shape, c.exponent, len(c.ciphertexts)
+        ((2,), -8, 2)
     """
 
     public_key: PublicKey
@@ -66,6 +71,11 @@ class Mask:
         shape: of the masked product.
         layout: how its values are packed, or None.
         columns: which integers its columns held; None where all are in the layout's own format.
+
+    Examples:
+        >>> _, mask = mask_vector(encrypt_vector(keygen(256, insecure=True)[0], [0.5]))
+        >>> mask
+        Mask(public_key=PublicKey(n=...), exponent=-8, shape=(1,), layout=None, columns=None)
     """
 
     public_key: PublicKey
@@ -90,6 +100,10 @@ def ciphertext_count(
         layout: how its values are packed, or None.
         is_product: whether `matvec` made it.
         columns: of a product, which integers the columns held; None where all are in the layout's own format.
+
+    Examples:
+        >>> ciphertext_count((100, 3), layout=None)
+        300
     """
     if layout is None:
         return math.prod(shape)
@@ -116,6 +130,11 @@ def encrypt_vector(
     Raises:
         FixedPointOverflow: before anything is encrypted, if a value is not finite or out of range.
         LayoutMismatch: if g is not of such a shape, or not what `layout` was made for.
+
+    Examples:
+        >>> public_key, private_key = keygen(256, insecure=True)
+        >>> decrypt_vector(private_key, encrypt_vector(public_key, [0.5, -0.25]))
+        array([ 0.5 , -0.25])
     """
     values = np.asarray(g, dtype=np.float64)
     if values.ndim not in (1, 2) or values.size == 0:
@@ -165,6 +184,12 @@ def matvec(
         FixedPointOverflow: if an entry of X is not finite or out of range.
         LayoutMismatch: if X and c differ in their number of rows, `features` is not the layout's format, or `columns`
             are others in number than those of X, or too wide for the layout.
+
+    Examples:
+        >>> public_key, private_key = keygen(256, insecure=True)
+        >>> product = matvec([[1.0, 0.5], [0.0, 1.0]], encrypt_vector(public_key, [0.5, -0.25]))
+        >>> decrypt_vector(private_key, product)
+        array([0.5, 0. ])
     """
     matrix = np.asarray(X, dtype=np.float64)
     if matrix.ndim != 2 or 0 in matrix.shape or len(matrix) != c.shape[0] or c.is_product:
@@ -196,7 +221,7 @@ def matvec(
 
 
 def _feature_format(matrix: FloatArray, layout: PackingLayout | None, features: FixedPoint | None) -> FixedPoint:
-    """The fixed point that real numbers are to be encoded in."""
+    """Choose the fixed point that real numbers are to be encoded in."""
     if layout is None:
         return features or feature_format_of(matrix)
     if not isinstance(layout.features, FixedPoint):
@@ -246,6 +271,12 @@ def mask_vector(
     - The randomness becomes uniform in Z_n*. Without rho it would be prod r_i**x_i, from which the maker of a
       key with smooth p-1 and q-1 reads all x_i (the randomiser channel). rho is drawn anew for every answer;
       powers of a generator supplied by the key holder would leave that channel open.
+
+    Examples:
+        >>> public_key, private_key = keygen(256, insecure=True)
+        >>> masked, mask = mask_vector(encrypt_vector(public_key, [0.5]))
+        >>> unmask(mask, decrypt_integers(private_key, masked))
+        array([0.5])
     """
     key = m.public_key
     summands = tuple(secrets.randbelow(key.n) for _ in m.ciphertexts)

@@ -21,6 +21,10 @@ class EntryFormat:
     Attributes:
         bound: the largest magnitude.
         signed: whether entries may be negative.
+
+    Examples:
+        >>> EntryFormat(255).digits, EntryFormat(255, signed=True).digits
+        (8, 9)
     """
 
     bound: int
@@ -49,6 +53,10 @@ class ColumnWidths:
         binary: columns whose entries are 0 or 1.
         byte: columns whose entries are 0 to 255.
         full: columns in the session's fixed point.
+
+    Examples:
+        >>> ColumnWidths(binary=2, full=1).formats(RESIDUAL.entries).total
+        3
     """
 
     binary: int = 0
@@ -61,7 +69,7 @@ class ColumnWidths:
         return self.binary + self.byte + self.full
 
     def formats(self, full: EntryFormat) -> "ColumnFormats":
-        """The formats of the columns in wire order, where full columns hold integers of this format."""
+        """List the formats of the columns in wire order, where full columns hold integers of this format."""
         runs = ((BINARY, self.binary), (BYTE, self.byte), (full, self.full))
         return ColumnFormats(tuple((entry, count) for entry, count in runs if count))
 
@@ -72,6 +80,11 @@ class ColumnFormats:
 
     Attributes:
         runs: (format, how many consecutive columns have it); at least one column in each.
+
+    Examples:
+        >>> columns = ColumnFormats(((BINARY, 2), (BYTE, 1)))
+        >>> columns.total, columns.digits
+        (3, 10)
     """
 
     runs: tuple[tuple[EntryFormat, int], ...]
@@ -93,7 +106,7 @@ class ColumnFormats:
         return sum(count * entry.digits for entry, count in self.runs)
 
     def each(self) -> Iterator[EntryFormat]:
-        """The format of every column, one after the other."""
+        """Give the format of every column, one after the other."""
         for entry, count in self.runs:
             yield from (entry for _ in range(count))
 

@@ -10,7 +10,12 @@ from vfl.crypto.keys import PublicKey
 
 
 def ciphertext_width(public_key: PublicKey) -> int:
-    """Count the bytes of one ciphertext, an integer below n**2."""
+    """Count the bytes of one ciphertext, an integer below n**2.
+
+    Examples:
+        >>> ciphertext_width(PublicKey(2**2047 + 1))
+        512
+    """
     return (2 * public_key.bits + 7) // 8
 
 
@@ -19,6 +24,10 @@ def to_bytes(values: Sequence[int], width: int) -> bytes:
 
     Raises:
         OverflowError: if a value is negative or needs more than `width` bytes.
+
+    Examples:
+        >>> to_bytes([65, 66], width=1)
+        b'AB'
     """
     return b"".join(value.to_bytes(width, "big") for value in values)
 
@@ -28,6 +37,10 @@ def from_bytes(data: bytes, count: int, width: int) -> tuple[int, ...]:
 
     Raises:
         InvalidCiphertext: if the data is not exactly `count` integers of `width` bytes.
+
+    Examples:
+        >>> from_bytes(b"AB", count=2, width=1)
+        (65, 66)
     """
     if len(data) != count * width:
         raise InvalidCiphertext(f"Expected {count} integers of {width} bytes, {count * width} in all, got {len(data)}.")
@@ -39,6 +52,12 @@ def check_ciphertexts(public_key: PublicKey, values: Sequence[int], expected_cou
 
     Raises:
         InvalidCiphertext: says which index is wrong, and how.
+
+    Examples:
+        >>> check_ciphertexts(PublicKey(77), [7], expected_count=1)
+        Traceback (most recent call last):
+            ...
+        vfl.crypto.kernels.kernel.InvalidCiphertext: Ciphertext 0 shares a factor with the modulus.
     """
     if len(values) != expected_count:
         raise InvalidCiphertext(f"Expected {expected_count} ciphertexts, got {len(values)}.")

@@ -6,10 +6,25 @@ parties put theirs into a common one without telling an id that the other lacks.
 The name ``vfl.data.fetch`` is the function; its module is reached with ``from vfl.data.fetch import ...``.
 
 Examples:
+    What a party learns of its training rows, rows 0 and 1 here, makes features of all of them:
+
     >>> import numpy as np
-    >>> from vfl.data import fit_encoder
-    >>> fit_encoder("minmax", np.array([[10.0], [30.0]])).transform(np.array([[15.0]]))
-    array([[0.25]])
+    >>> from vfl.data import FittedColumns, Table, column_grids, fit_columns, grids_by_column, typed_table_of
+    >>> table = typed_table_of(Table(("anna", "ben", "carl"), np.array([[10.0], [30.0], [15.0]]), ("limit",)))
+    >>> fitted: FittedColumns = fit_columns(table, np.array([0, 1]), "minmax")
+    >>> fitted.transform(table)
+    array([[0.  ],
+           [1.  ],
+           [0.25]])
+    >>> fitted.columns
+    (EncodedColumn(name='limit', source='limit', kind='number', offset=10.0, scale=20.0),)
+
+    A column that stands on few steps takes few digits in an encrypted product:
+
+    >>> grids_by_column(table, "minmax")
+    {'limit': (Grid(step=5.0, steps=4),)}
+    >>> fitted.grids(column_grids(table, "minmax"))
+    (Grid(step=0.25, steps=4),)
 """
 
 from vfl.data.catalogue import DATASETS, dataset, dataset_names, load_dataset, missing_files, sampled_rows

@@ -41,7 +41,12 @@ WHOLE_ROW_UNIT_NORM = (
 
 
 def dataset_names() -> tuple[str, ...]:
-    """List the names that `load_dataset` knows, in the registry's order."""
+    """List the names that `load_dataset` knows, in the registry's order.
+
+    Examples:
+        >>> "breast_cancer" in dataset_names()
+        True
+    """
     return tuple(DATASETS)
 
 
@@ -50,6 +55,10 @@ def dataset(name: str) -> Dataset:
 
     Raises:
         DatasetNotFound: for an unknown name; it lists the known ones.
+
+    Examples:
+        >>> dataset("bank").files
+        ('bank-additional-full.csv',)
     """
     if name not in DATASETS:
         raise DatasetNotFound(
@@ -66,6 +75,10 @@ def missing_files(name: str, data_dir: Path | None) -> tuple[str, ...]:
 
     Raises:
         DatasetNotFound: for an unknown name.
+
+    Examples:
+        >>> missing_files("bank", None), missing_files("breast_cancer", None)
+        (('bank-additional-full.csv',), ())
     """
     entry = dataset(name)
     if data_dir is None:
@@ -77,10 +90,14 @@ def missing_files(name: str, data_dir: Path | None) -> tuple[str, ...]:
 
 
 def sampled_rows(name: str, data_dir: Path | None) -> int | None:
-    """Rows of the published sample that ``load_dataset`` reads where the whole data set isn't there; None otherwise.
+    """Count rows of the published sample that ``load_dataset`` reads where the whole data set isn't there; else None.
 
     Raises:
         DatasetNotFound: for an unknown name.
+
+    Examples:
+        >>> sampled_rows("drive", None) is None
+        True
     """
     entry = dataset(name)
     if data_dir is None or not entry.sample_file:
@@ -101,6 +118,10 @@ def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool 
     Raises:
         DatasetNotFound: for an unknown name, or where raw files are missing.
         DatasetError: if raw files are damaged or not of the size that the entry says.
+
+    Examples:
+        >>> load_dataset("breast_cancer", None).features.shape
+        (569, 30)
     """
     entry = dataset(name)
     try:
@@ -141,7 +162,7 @@ def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool 
 
 
 def _folder(entry: Dataset, data_dir: Path | None) -> Path:
-    """The folder of the entry's raw files, after checking that they are there."""
+    """Find the folder of the entry's raw files, after checking that they are there."""
     if not entry.files:
         return Path()
     advice = f"set PLUMBLINE_DATA_DIR to where it is, or run `plumbline datasets fetch {entry.name}`."

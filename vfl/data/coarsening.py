@@ -19,7 +19,7 @@ from vfl.data.faults import TableError, quoted
 
 
 def coarser_plan(plan: ColumnPlan, asked: str) -> ColumnPlan:
-    """The plan of a column whose values become coarser as asked; raises TableError for one of categories."""
+    """Make the plan of a column whose values become coarser as asked; raises TableError for one of categories."""
     if plan.encoding == "onehot":
         raise TableError(
             f"Column {quoted(plan.name)} is of categories, and only numbers, dates and codes become coarser: group "

@@ -36,6 +36,10 @@ class ColumnPlan:
         warning: what its owner should know, a sentence; empty for nothing.
         role: what its owner says of it; empty for nothing.
         coarsening: how much coarser its values become, as its owner asks; empty for not at all.
+
+    Examples:
+        >>> typed_table_of(Table(("a", "b"), np.array([[31.0], [45.0]]), ("age",))).plans[0]
+        ColumnPlan(name='age', found='numbers from 31 to 45', encoding='number', becomes='1 feature', ...)
     """
 
     name: str
@@ -74,7 +78,7 @@ OPEN_ENDS = (("has no end", float("inf")), ("has no beginning", float("-inf")))
 
 
 def open_ends(days: FloatArray) -> Iterator[tuple[str, float, int]]:
-    """What dates (n,) lack, what stands for it, and how many lack it: see `vfl.data.cell_words.with_open_ends`."""
+    """Say what dates (n,) lack, what stands for it, and how many lack it: see `vfl.data.cell_words.with_open_ends`."""
     for words, stands_for_it in OPEN_ENDS:
         if count := int((days == stands_for_it).sum()):
             yield words, stands_for_it, count

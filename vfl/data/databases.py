@@ -136,7 +136,7 @@ def _rows(connection: Any, query: Any, limits: TableLimits) -> list[tuple[Any, .
 
 
 def _reflected(connection: Any, table_name: str) -> Any:
-    """The table or view of this name (SCHEMA.NAME too); SQLAlchemy quotes the name in the query it makes."""
+    """Find the table or view of this name (SCHEMA.NAME too); SQLAlchemy quotes the name in the query it makes."""
     import sqlalchemy as sa
 
     inspector = sa.inspect(connection)
@@ -162,7 +162,7 @@ def _check_sqlite_file(url: URL) -> None:
 
 
 def _driver_message(error: Exception, url: URL) -> str:
-    """The first line of the driver's own message, without a password it may quote."""
+    """Take the first line of the driver's own message, without a password it may quote."""
     lines = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
     message = lines[0].rstrip(".") if lines else type(error).__name__
     secrets = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]

@@ -17,11 +17,28 @@ from vfl.data.tables import Features
 
 
 class DatasetError(ValueError):
-    """The raw files of a data set are damaged or not the expected ones."""
+    """The raw files of a data set are damaged or not the expected ones.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> Path("bank").mkdir()
+        >>> _ = Path("bank", "bank-additional-full.csv").write_text("age")
+        >>> load_dataset("bank", Path())
+        Traceback (most recent call last):
+            ...
+        vfl.data.datasets.DatasetError: The raw files of bank are damaged (...): run `plumbline datasets fetch bank` ...
+    """
 
 
 class DatasetNotFound(DatasetError):
-    """There is no such data set, or its raw files are missing."""
+    """There is no such data set, or its raw files are missing.
+
+    Examples:
+        >>> load_dataset("bank", None)
+        Traceback (most recent call last):
+            ...
+        vfl.data.datasets.DatasetNotFound: The data set bank needs raw files: set PLUMBLINE_DATA_DIR ...
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +54,11 @@ class RegistryTable:
         train_rows: how many first rows are the published training set; None where none was published.
         simulation: what was done to the data that real parties could not do, in sentences for the report.
         notes: other facts that a reader of results needs.
+
+    Examples:
+        >>> table: RegistryTable = load_dataset("breast_cancer", None)
+        >>> table.features.shape, table.class_names
+        ((569, 30), ('benign', 'malignant'))
     """
 
     name: str
@@ -80,6 +102,11 @@ class Dataset:
         train_rows: see RegistryTable.
         simulation: see RegistryTable.
         notes: see RegistryTable.
+
+    Examples:
+        >>> entry: Dataset = dataset("bank")
+        >>> entry.title, entry.rows, entry.features, entry.licence
+        ('Bank Marketing without `duration`', 41188, 19, 'CC BY 4.0')
     """
 
     name: str
@@ -233,7 +260,7 @@ def load_mnist01(folder: Path) -> RawTable:
 
 
 def _read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
-    """An idx file of unsigned bytes. Raises ValueError for another header or a truncated file."""
+    """Read an idx file of unsigned bytes. Raises ValueError for another header or a truncated file."""
     at = existing_file(path) or path
     data = gzip.decompress(at.read_bytes()) if at.suffix == ".gz" else at.read_bytes()
     magic, *shape = struct.unpack_from(f">{1 + dimensions}I", data)

@@ -21,7 +21,14 @@ _LARGEST = 1e150
 
 
 class EncoderError(ValueError):
-    """Features cannot be encoded; the message says why and what to do."""
+    """Features cannot be encoded; the message says why and what to do.
+
+    Examples:
+        >>> fit_encoder("minmax", np.array([[10.0], [np.nan]]))
+        Traceback (most recent call last):
+            ...
+        vfl.data.encoders.EncoderError: Features contain NaN or infinite values: clean the table first.
+    """
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,11 @@ class Encoder:
         columns: how many it was fitted on.
         offset: one number per column, or empty.
         scale: one number per column, or empty; 0 marks a constant column, which is encoded as 0 throughout.
+
+    Examples:
+        >>> fit_encoder("minmax", np.array([[10.0], [30.0]])).transform(np.array([[15.0], [40.0]]))
+        array([[0.25],
+               [1.  ]])
     """
 
     kind: EncoderKind
@@ -73,6 +85,10 @@ def fit_encoder(kind: EncoderKind, features: Features) -> Encoder:
 
     Raises:
         EncoderError: for an unknown kind, no rows or columns, and values not finite or so large that a range overflows.
+
+    Examples:
+        >>> fit_encoder("minmax", np.array([[10.0], [30.0]]))
+        Encoder(kind='minmax', columns=1, offset=(10.0,), scale=(20.0,))
     """
     if kind not in ENCODER_KINDS:
         raise EncoderError(f"Unknown encoder {kind!r}: choose one of {', '.join(ENCODER_KINDS)}.")
@@ -92,7 +108,13 @@ def fit_encoder(kind: EncoderKind, features: Features) -> Encoder:
 
 
 def rows_to_unit_norm(features: Features) -> Features:
-    """Divide each row of features (n, d) by its 2-norm; rows of zeros stay zeros."""
+    """Divide each row of features (n, d) by its 2-norm; rows of zeros stay zeros.
+
+    Examples:
+        >>> rows_to_unit_norm(np.array([[3.0, 4.0], [0.0, 0.0]]))
+        array([[0.6, 0.8],
+               [0. , 0. ]])
+    """
     # Dividing by the largest entry first keeps the squares from overflowing or vanishing.
     largest = np.abs(features).max(axis=1, keepdims=True)
     scaled = np.divide(features, largest, out=np.zeros_like(features), where=largest > 0)
@@ -106,6 +128,10 @@ def snap_to_grid(features: Features, fraction_bits: int = 16) -> Features:
 
     Fixed point with at least that many fraction bits then holds every feature exactly. The encrypted run and the plain
     run see identical features, so any difference between them comes from the protocol.
+
+    Examples:
+        >>> snap_to_grid(np.array([0.3, 0.9]), fraction_bits=2)
+        array([0.25, 1.  ])
     """
     if not 0 <= fraction_bits <= 52:
         raise EncoderError(f"Expected fraction_bits from 0 to 52, got {fraction_bits}.")
@@ -120,6 +146,10 @@ def magnitude_bits(features: Features) -> int:
 
     Raises:
         EncoderError: when features is empty or not finite.
+
+    Examples:
+        >>> magnitude_bits(np.array([[1.0, -5.0]]))
+        3
     """
     _check_matrix(features)
     mantissa, exponent = math.frexp(float(np.abs(features).max()))
@@ -127,7 +157,12 @@ def magnitude_bits(features: Features) -> int:
 
 
 def is_signed(features: Features) -> bool:
-    """Tell whether any value is negative."""
+    """Tell whether any value is negative.
+
+    Examples:
+        >>> is_signed(np.array([[1.0, -5.0]]))
+        True
+    """
     return bool((features < 0).any())
 
 

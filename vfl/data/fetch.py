@@ -39,7 +39,17 @@ _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 
 
 class FetchError(ValueError):
-    """A download failed or delivered something else; the message says what to do."""
+    """A download failed or delivered something else; the message says what to do.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> def offline(address):
+        ...     raise OSError("no network")
+        >>> fetch("bank", Path("data"), opener=offline)
+        Traceback (most recent call last):
+            ...
+        vfl.data.fetch.FetchError: Cannot download https://... (no network): check the network connection ...
+    """
 
 
 @dataclass(frozen=True)
@@ -190,7 +200,7 @@ class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
 def _contents(
     entry: Dataset, opener: Opener, openml_frame: Callable[[int], pd.DataFrame], progress: Progress | None
 ) -> dict[str, bytes]:
-    """The data set's raw files by name, checked."""
+    """Get the data set's raw files by name, checked."""
     if entry.name == "credit" and entry.openml is not None:
         return {entry.files[0]: _credit_csv(openml_frame(entry.openml))}
     if entry.name == "mnist01":
@@ -228,7 +238,7 @@ def _download(url: str, opener: Opener, progress: Progress | None) -> bytes:
 
 
 def _member(data: bytes, name: str, url: str) -> bytes:
-    """The file of this name (in any folder) from a zip archive or from an archive within it."""
+    """Read the file of this name (in any folder) from a zip archive or from an archive within it."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
@@ -264,7 +274,7 @@ def _verified(file: _File, content: bytes) -> bytes:
 
 
 def _openml_frame(number: int) -> pd.DataFrame:
-    """A data set of OpenML, all columns, target last; scikit-learn checks the sum that OpenML states."""
+    """Download a data set of OpenML, all columns, target last; scikit-learn checks the sum that OpenML states."""
     import sklearn.datasets
 
     try:

@@ -37,6 +37,10 @@ class Grid:
     Attributes:
         step: between neighbours, in the unit of the values; > 0.
         steps: from 0, where every value is the same, to 255.
+
+    Examples:
+        >>> Grid(step=0.5, steps=4).width
+        'byte'
     """
 
     step: float = 1.0
@@ -48,13 +52,13 @@ class Grid:
         return "binary" if self.steps <= BINARY.bound else "byte"
 
     def halved(self) -> Grid | None:
-        """The grid that has the middle between any two values besides: the median of some of them may be one."""
+        """Add the middle between any two values to the grid: the median of some of them may be one."""
         if self.steps == 0:
             return self
         return Grid(self.step / 2, 2 * self.steps) if 2 * self.steps <= BYTE.bound else None
 
     def scaled(self, span: float) -> Grid:
-        """The same grid where values are divided by a span of it, as min-max scaling does: 0 to 1 in whole steps.
+        """Divide the grid by a span of it, as min-max scaling does values: 0 to 1 in whole steps.
 
         A span of 0 is that of rows that have the same value: it is encoded as 0 throughout.
         """
@@ -65,7 +69,12 @@ UNIT_GRID = Grid(steps=1)
 
 
 def width_of(grid: Grid | None) -> Width:
-    """The width of a column on this grid; a column without one is full."""
+    """Tell the width of a column on this grid; a column without one is full.
+
+    Examples:
+        >>> width_of(Grid(steps=1)), width_of(Grid(steps=4)), width_of(None)
+        ('binary', 'byte', 'full')
+    """
     return "full" if grid is None else grid.width
 
 
@@ -83,6 +92,10 @@ def grid_of(values: FloatArray, *, from_zero: bool = False) -> Grid | None:
         values: finite, or NaN, which is left out.
         from_zero: whether the origin is 0, for values that keep their unit and aren't negative; otherwise it is the
             least value.
+
+    Examples:
+        >>> grid_of(np.array([10.0, 30.0, 15.0]))
+        Grid(step=5.0, steps=4)
     """
     distinct = _distinct_values(values)
     if distinct is None:
@@ -107,7 +120,7 @@ def grid_of(values: FloatArray, *, from_zero: bool = False) -> Grid | None:
 
 
 def _distinct_values(values: FloatArray) -> FloatArray | None:
-    """The different values in order, NaN left out; None where there are more than a short grid has."""
+    """List the different values in order, NaN left out; None where there are more than a short grid has."""
     found = np.empty(0)
     for start in range(0, len(values), _CHUNK):
         chunk = values[start : start + _CHUNK]
@@ -130,6 +143,11 @@ class GriddedFeatures:
             see these same numbers.
         scales: (d,) D > 0. They never leave the party.
         column_widths: d widths. Those of a session follow from the party's whole table.
+
+    Examples:
+        >>> gridded = GriddedFeatures.of(np.array([[0.0, 0.3], [1.0, 0.12345]]))
+        >>> gridded.column_widths, gridded.widths
+        (('binary', 'full'), ColumnWidths(binary=1, byte=0, full=1))
     """
 
     values: FloatArray
@@ -163,7 +181,7 @@ class GriddedFeatures:
         return is_signed(self._full_columns)
 
     def integers_of(self, features: FloatArray) -> FloatArray:
-        """The integers z behind (s, d) rows of the values, as float64 in the order of the wire.
+        """Find the integers z behind (s, d) rows of the values, as float64 in the order of the wire.
 
         They are made for each batch: kept beside the values they would take as much memory again.
         """
@@ -192,6 +210,10 @@ def put_on_grids(features: FloatArray, grids: Sequence[Grid | None], fraction_bi
 
     Raises:
         EncoderError: when a column leaves the grid that it was said to stand on.
+
+    Examples:
+        >>> put_on_grids(np.array([[1.0, 0.3]]), [UNIT_GRID, None], fraction_bits=2).values
+        array([[1.  , 0.25]])
     """
     for at, grid in enumerate(grids):
         column = features[:, at]

@@ -30,7 +30,7 @@ class IdArray(Sequence[str]):
 
     @classmethod
     def of(cls, ids: Iterable[str]) -> IdArray:
-        """The same ids as an array.
+        """Take the same ids as an array.
 
         Raises:
             ValueError: for what is not valid Unicode text. It doesn't show which.
@@ -83,7 +83,7 @@ class IdArray(Sequence[str]):
             yield self._texts[start : start + size].to_pylist()
 
     def take(self, rows: IntArray) -> IdArray:
-        """The ids of some rows, in their order."""
+        """Give the ids of some rows, in their order."""
         return IdArray(self._texts.take(rows))
 
     def order(self) -> IntArray:
@@ -128,7 +128,7 @@ class IdIndex(Mapping[str, int]):
         self._hashes = hashes[self._order]
 
     def rows(self, values: Sequence[str]) -> IntArray:
-        """The row of each value, (values,); -1 where there is none."""
+        """Find the row of each value, (values,); -1 where there is none."""
         wanted = _hashes(values, len(values))
         rows = np.full(len(values), -1, dtype=np.int64)
         at = np.searchsorted(self._hashes, wanted)

@@ -29,6 +29,10 @@ def class_names(labels: Iterable[object]) -> tuple[str, ...]:
     """List the distinct label values as strings: in numeric order when all are numbers, else alphabetically.
 
     1, 1.0, np.int64(1), True and "1" name the same class.
+
+    Examples:
+        >>> class_names(["yes", "no", "yes"]), class_names([10, "9", True])
+        (('no', 'yes'), ('1', '9', '10'))
     """
     names = {str(_label_value(label)) for label in labels}
     if all(reads_as_number(name) for name in names):
@@ -37,7 +41,12 @@ def class_names(labels: Iterable[object]) -> tuple[str, ...]:
 
 
 def encode_labels(labels: Iterable[object]) -> tuple[IntArray, tuple[str, ...]]:
-    """Turn labels into class indices (n,) in 0..k-1, and list the k class names that they index."""
+    """Turn labels into class indices (n,) in 0..k-1, and list the k class names that they index.
+
+    Examples:
+        >>> encode_labels(["no", "yes", "no"])
+        (array([0, 1, 0]), ('no', 'yes'))
+    """
     values = list(labels)
     names = class_names(values)
     index_of = {name: index for index, name in enumerate(names)}
@@ -103,7 +112,7 @@ def _check_classes(names: Sequence[str], column: str) -> None:
 
 
 def _label_value(label: object) -> str | int:
-    """One label as int (booleans and whole numbers of any type) or str (everything else)."""
+    """Read one label as int (booleans and whole numbers of any type) or str (everything else)."""
     if isinstance(label, (numbers.Integral, np.bool_)):
         return int(label)
     if isinstance(label, (float, np.floating, Decimal)):

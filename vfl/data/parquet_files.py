@@ -87,7 +87,7 @@ def _column(path: Path, name: str, kind: pa.DataType, rows: int, limits: TableLi
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether cells of a type may become numbers, dates or text."""
+    """Tell whether cells of a type may become numbers, dates or text."""
     import pyarrow as pa
 
     types = pa.types

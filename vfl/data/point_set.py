@@ -58,7 +58,7 @@ class PointSet:
         return True
 
     def holds(self, points: bytes) -> NDArray[np.bool_]:
-        """Which of so many points are in this set, (points,)."""
+        """Tell which of so many points are in this set, (points,)."""
         rows = _rows(points)
         found = np.zeros(len(rows), dtype=np.bool_)
         waiting, slots = np.arange(len(rows)), self._slots_of(rows)

@@ -53,7 +53,14 @@ _SUITE = b"plumbline-psi-v2-with-curve25519_XMD:SHA-512_ELL2_NU_"
 
 
 class PsiError(ValueError):
-    """An alignment was refused, or a message is malformed; the text says what to do and never shows an id."""
+    """An alignment was refused, or a message is malformed; the text says what to do and never shows an id.
+
+    Examples:
+        >>> PsiServer(["anna", "anna"])
+        Traceback (most recent call last):
+            ...
+        vfl.data.psi.PsiError: The ids are not distinct: keep one row per id.
+    """
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,11 @@ class BlindedIds:
         count: how many there are.
         chunks: their coordinates, 32 bytes each, a whole number of them in every chunk.
         close: ends the stream that they come from, read to its end, half-way or not at all. A `with` block calls it.
+
+    Examples:
+        >>> with PsiServer(["anna", "ben"]).setup(client_count=1) as blinded:
+        ...     print(blinded.count, sum(len(chunk) for chunk in blinded.chunks))
+        2 64
     """
 
     count: int
@@ -84,6 +96,11 @@ class PsiServer:
 
     An object answers one request: answering a second would let the client test further ids for membership. The next
     alignment takes a new object, and so a new key.
+
+    Examples:
+        >>> server = PsiServer(["anna", "ben"])
+        >>> server.setup(client_count=9).count, server.most_common
+        (2, 2)
     """
 
     def __init__(self, ids: Iterable[str], context: str = "", cores: Cores | None = None) -> None:
@@ -170,7 +187,14 @@ class PsiServer:
 
 
 class PsiClient:
-    """The side that learns the intersection, in one alignment with one server."""
+    """The side that learns the intersection, in one alignment with one server.
+
+    Examples:
+        >>> server, client = PsiServer(["anna", "ben"]), PsiClient(["ben", "carl"])
+        >>> client.receive_setup(server.setup(client_count=2))
+        >>> client.intersect(server.respond(client.request()))
+        ['ben']
+    """
 
     def __init__(self, ids: Iterable[str], context: str = "", cores: Cores | None = None) -> None:
         """Take the distinct ids of this side's table.
@@ -249,7 +273,7 @@ class _Blinding:
     _is_over: threading.Event = field(default_factory=threading.Event)
 
     def of_ids(self, ids: IdArray, order: IntArray) -> Iterator[bytes]:
-        """The ids in this order, as blinded points."""
+        """Blind the ids, in this order, as points."""
         chunks = (
             [value.encode() for value in ids.take(order[start : start + CHUNK_IDS])]
             for start in range(0, len(order), CHUNK_IDS)
@@ -257,7 +281,7 @@ class _Blinding:
         return self._then_forgotten(self.key.powers_of_messages(chunks, self.domain, self.cores))
 
     def of_points(self, chunks: Iterable[bytes], what: str, *, check: bool) -> Iterator[bytes]:
-        """The powers of the other side's points, chunk by chunk.
+        """Raise the other side's points to the key, chunk by chunk.
 
         Cores draw chunks ahead of their turn. A chunk that is refused as it is drawn is refused in its turn, so that
         of several faults the first one is told, however many cores there are.
@@ -276,7 +300,7 @@ class _Blinding:
             raise faults[0]
 
     def _then_forgotten(self, powers: Iterator[bytes]) -> Iterator[bytes]:
-        """The same chunks. No worker is left that has seen the key when they end, or nobody goes on with them."""
+        """Pass the chunks on. No worker is left that has seen the key when they end, or nobody goes on with them."""
         try:
             for chunk in powers:
                 # A thread that was drawing this one when the alignment ended has started workers again.
@@ -308,7 +332,7 @@ class _DistinctPoints:
 
 
 def _whole_chunks(blinded: BlindedIds, what: str) -> Iterator[bytes]:
-    """The chunks as they come; raises PsiError for what can't be whole points, and another count than announced."""
+    """Pass the chunks on as they come; raises PsiError for what can't be whole points, and for another count."""
     received = 0
     for chunk in blinded.chunks:
         if not chunk or len(chunk) % COORDINATE_BYTES or len(chunk) > COORDINATE_BYTES * CHUNK_IDS:
@@ -322,7 +346,7 @@ def _whole_chunks(blinded: BlindedIds, what: str) -> Iterator[bytes]:
 
 
 def _on_curve(chunks: Iterable[bytes], what: str) -> Iterator[bytes]:
-    """The same chunks, once all of their points are checked; raises PsiError for what is none."""
+    """Pass the chunks on, once all of their points are checked; raises PsiError for what is none."""
     for chunk in chunks:
         with _in_words(what):
             for coordinate in coordinates(chunk):
@@ -332,7 +356,7 @@ def _on_curve(chunks: Iterable[bytes], what: str) -> Iterator[bytes]:
 
 @contextmanager
 def _in_words(what: str) -> Iterator[None]:
-    """Raises PsiError for what is no point, or none that an id has."""
+    """Raise PsiError for what is no point, or none that an id has."""
     try:
         yield
     except SmallOrder:
@@ -347,7 +371,7 @@ def _cut(points: bytearray) -> Iterator[bytes]:
 
 
 def _random_order(count: int) -> IntArray:
-    """An order of the operating system's randomness, each as likely: a table's own would tell who knows one place."""
+    """Draw an order from the operating system, each as likely: a table's own would tell who knows one place."""
     while True:
         draws = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
         order = np.argsort(draws)
@@ -358,7 +382,7 @@ def _random_order(count: int) -> IntArray:
 
 
 def _domain(context: str) -> bytes:
-    """The domain of one alignment's points; a digest, since RFC 9380 allows 255 bytes."""
+    """Name the domain of one alignment's points; a digest, since RFC 9380 allows 255 bytes."""
     return _SUITE + hashlib.sha256(context.encode()).digest()
 
 
@@ -379,7 +403,14 @@ def _checked_ids(ids: Iterable[str]) -> IdArray:
 
 
 class EmptyIntersection(PsiError):
-    """The parties have no id in common."""
+    """The parties have no id in common.
+
+    Examples:
+        >>> common_order([])
+        Traceback (most recent call last):
+            ...
+        vfl.data.psi.EmptyIntersection: The parties have no id in common: check that all use the same id, ...
+    """
 
 
 def common_order(intersection: Iterable[str]) -> list[str]:
@@ -387,6 +418,10 @@ def common_order(intersection: Iterable[str]) -> list[str]:
 
     Raises:
         EmptyIntersection: when there is no id.
+
+    Examples:
+        >>> common_order(["ben", "anna"])
+        ['anna', 'ben']
     """
     ids = sorted(set(intersection))
     _check_any(len(ids))
@@ -398,6 +433,11 @@ def rows_in_common_order(table_ids: IdArray, common_rows: IntArray) -> IntArray:
 
     Raises:
         EmptyIntersection: when there is none.
+
+    Examples:
+        >>> from vfl.data.id_array import IdArray
+        >>> rows_in_common_order(IdArray.of(["carl", "ben", "anna"]), np.array([1, 2]))
+        array([2, 1])
     """
     _check_any(len(common_rows))
     ordered: IntArray = common_rows[table_ids.take(common_rows).order()]
@@ -417,6 +457,10 @@ def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> IntArray:
 
     Raises:
         PsiError: when the table lacks one of them.
+
+    Examples:
+        >>> rows_of(["carl", "ben", "anna"], ["anna", "ben"])
+        array([2, 1])
     """
     rows = IdIndex(IdArray.of(table_ids)).rows(common_ids)
     if missing := int((rows < 0).sum()):

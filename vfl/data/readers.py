@@ -68,6 +68,17 @@ def load_table(
         TableError: for a missing file or an unknown format; missing columns; duplicate or empty ids; cells that are not
             numbers; no rows or no features; labels that are missing, of one class, or amounts; a database that does not
             answer. A database URL is shown without its password.
+
+    Examples:
+        >>> clients = pd.DataFrame({"id": ["a", "b"], "age": [31, 45], "city": ["Bern", "Basel"]})
+        >>> clients.to_csv("clients.csv", index=False)
+        >>> load_table("clients.csv", id_column="id", label_column=None, columns=["age"]).features
+        array([[31.],
+               [45.]])
+        >>> load_table("clients.csv", id_column="id", label_column=None, columns=["city"])
+        Traceback (most recent call last):
+            ...
+        vfl.data.faults.TableError: Column 'city' holds text, not a number, in row 1: encode it as numbers first, ...
     """
     selection = Selection(id_column, label_column, columns)
 
@@ -129,7 +140,7 @@ _READERS = (((".parquet",), _read_parquet), ((".xlsx",), _read_excel), (_TEXT_EN
 
 
 def _plain_numbers(column: pd.Series[str]) -> pd.Series[float] | pd.Series[str]:
-    """A column of text as the numbers it writes, gaps included; the same column where a cell is none."""
+    """Read a column of text as the numbers it writes, gaps included; the same column where a cell is none."""
     import pandas as pd
 
     from vfl.data.cell_words import is_missing_word, yes_or_no

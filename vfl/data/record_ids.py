@@ -44,7 +44,7 @@ def record_ids(values: Iterable[object]) -> IdArray:
 
 
 def id_array(ids: Iterable[str]) -> IdArray:
-    """The same ids as an array. Raises TableError for what is not valid Unicode text."""
+    """Take the same ids as an array. Raises TableError for what is not valid Unicode text."""
     try:
         return IdArray.of(ids)
     except TableError:
@@ -75,7 +75,7 @@ def check_ids(ids: IdArray) -> None:
 
 
 def _repeated(ids: IdArray) -> list[int]:
-    """The rows whose id an earlier row has, empty ones left out."""
+    """Find the rows whose id an earlier row has, empty ones left out."""
     first_row: dict[str, int] = {}
     return [row for row, value in enumerate(ids, start=1) if value and first_row.setdefault(value, row) != row]
 
@@ -92,7 +92,7 @@ def _are(rows: list[int]) -> str:
 
 
 def id_text(value: object, row: int = 1) -> str:
-    """One id as text; a missing one as the empty string. Raises TableError as ``record_ids`` does, with the row."""
+    """Write one id as text, a missing one as the empty text. Raises TableError as ``record_ids`` does, with the row."""
     if isinstance(value, str):
         if len(value) > MOST_ID_BYTES:
             raise TableError(
@@ -115,7 +115,7 @@ def id_text(value: object, row: int = 1) -> str:
 
 
 def _digits_of_floats(ids: IdArray) -> IdArray:
-    """The same ids; where all are whole numbers, without the marks of floats."""
+    """Take the same ids; where all are whole numbers, without the marks of floats."""
     if all(_WHOLE.fullmatch(text) for text in ids) or not all(
         not text or _WHOLE.fullmatch(text) or _is_exact_float(text) for text in ids
     ):

@@ -79,7 +79,7 @@ class Selection:
         return features
 
     def _named(self, present: Sequence[str], problems: Problems) -> list[str]:
-        """The columns that are asked for; a pattern never means the id or the label."""
+        """List the columns that are asked for; a pattern never means the id or the label."""
         for name in self.columns or ():
             if name in self.exact:
                 problems.add(f"Column {quoted(name)} is the id or the label: take it off the list of features.")
@@ -156,7 +156,7 @@ def looks_like_data(present: Sequence[str]) -> bool:
 
 
 def check_header(names: Sequence[str]) -> None:
-    """Raises TableError for a first line that a row of data has run into, as its fractions among the names tell.
+    """Raise TableError for a first line that a row of data has run into, as its fractions among the names tell.
 
     Where most names are fractions, they are names, such as the wavelengths of a spectrum.
     """
@@ -168,10 +168,10 @@ def check_header(names: Sequence[str]) -> None:
 
 
 def _fractions(names: Sequence[str]) -> int:
-    """How many names are numbers with decimals, or below 0."""
+    """Count the names that are numbers with decimals, or below 0."""
     return sum(reads_as_number(name) and not name.strip().isdigit() for name in names)
 
 
 def _what_there_is(name: str, present: Sequence[str]) -> str:
-    """The end of a sentence on a name that isn't there."""
+    """End a sentence on a name that isn't there."""
     return f"; the columns are {name_list(present)}.{did_you_mean(name, present) or ' Name one of these.'}"

@@ -13,7 +13,14 @@ from vfl.data.tables import Table
 
 
 class SplitError(ValueError):
-    """A data set cannot be dealt out as asked; the message says what to change."""
+    """A data set cannot be dealt out as asked; the message says what to change.
+
+    Examples:
+        >>> column_blocks(1, parties=2)
+        Traceback (most recent call last):
+            ...
+        vfl.data.split.SplitError: 1 columns cannot give each of 2 parties at least one: use fewer parties ...
+    """
 
 
 def party_share(
@@ -38,6 +45,11 @@ def party_share(
 
     Raises:
         SplitError: for an argument out of range, or too few columns.
+
+    Examples:
+        >>> share = party_share(load_dataset("breast_cancer", None), 1, parties=2, seed=0)
+        >>> share.features.shape, share.labels is None
+        ((558, 15), True)
     """
     blocks = column_blocks(table.features.shape[1], parties)
     if not 0 <= share_index < parties:
@@ -71,6 +83,10 @@ def column_blocks(columns: int, parties: int) -> list[range]:
 
     Raises:
         SplitError: for fewer than two parties, or when someone would hold no column.
+
+    Examples:
+        >>> column_blocks(5, parties=2)
+        [range(0, 3), range(3, 5)]
     """
     if parties < 2:
         raise SplitError(f"Expected at least 2 parties, got {parties}.")
@@ -85,5 +101,10 @@ def column_blocks(columns: int, parties: int) -> list[range]:
 
 
 def row_ids(count: int) -> list[str]:
-    """Name rows 0 to count - 1 of a data set: `r000000` and so on."""
+    """Name rows 0 to count - 1 of a data set: `r000000` and so on.
+
+    Examples:
+        >>> row_ids(2)
+        ['r000000', 'r000001']
+    """
     return [f"r{row:06d}" for row in range(count)]

@@ -54,7 +54,7 @@ class TableLimits:
         return replace(self, cells=max(1, self.cells // _DATABASE_CELLS))
 
     def check_bytes(self, size: int) -> None:
-        """Raises TableError for a table of more bytes."""
+        """Raise TableError for a table of more bytes."""
         if size > self.bytes:
             raise TableError(
                 f"The table unpacks to more than {self.megabytes:,} MB: {self.advice}, or set "
@@ -62,7 +62,7 @@ class TableLimits:
             )
 
     def check_columns(self, count: int) -> None:
-        """Raises TableError for a table of more columns."""
+        """Raise TableError for a table of more columns."""
         if count > self.columns:
             raise TableError(
                 f"The table has {counted(count, 'column')}, and {self.columns:,} are read: {self.advice}, or set "
@@ -70,13 +70,13 @@ class TableLimits:
             )
 
     def check_cells(self, rows: int, columns: int) -> None:
-        """Raises TableError for a table of more rows times columns."""
+        """Raise TableError for a table of more rows times columns."""
         self.check_columns(columns)
         if rows * columns > self.cells:
             self._refuse(f"The table has {counted(rows, 'row')} of {counted(columns, 'column')}")
 
     def check_count(self, cells: int) -> None:
-        """Raises TableError for a table of which so many cells were counted, and more may come."""
+        """Raise TableError for a table of which so many cells were counted, and more may come."""
         if cells > self.cells:
             self._refuse(f"The table has more than {self.cells:,} cells")
 
@@ -88,7 +88,7 @@ class TableLimits:
 
 @contextmanager
 def in_memory() -> Iterator[None]:
-    """Turns the end of memory into a sentence."""
+    """Turn the end of memory into a sentence."""
     try:
         yield
     except MemoryError:

@@ -40,6 +40,10 @@ class Table:
 
     Raises:
         TableError: when the parts do not fit together.
+
+    Examples:
+        >>> Table(ids=("a", "b"), features=np.array([[31.0], [45.0]]), feature_names=("age",)).labels is None
+        True
     """
 
     ids: Sequence[str]
@@ -76,6 +80,11 @@ def table_from_frame(
 
     Raises:
         TableError: as `load_table`.
+
+    Examples:
+        >>> frame = pd.DataFrame({"id": ["a", "b"], "age": [31, 45], "bought": ["no", "yes"]})
+        >>> table_from_frame(frame, id_column="id", label_column="bought").labels
+        array(['no', 'yes'], dtype=object)
     """
     frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
     features = strict_features(list(frame.columns), Selection(id_column, label_column, columns))
@@ -101,7 +110,7 @@ def _check_finite(values: Features, name: str) -> None:
 
 
 def _numeric_column(column: pd.Series[Any], name: str) -> Features:
-    """A column as float64; NaN and infinities are left for the Table to refuse."""
+    """Read a column as float64; NaN and infinities are left for the Table to refuse."""
     import pandas as pd
 
     advice = "encode it as numbers first, or leave the column out"

@@ -35,6 +35,11 @@ class TypedTable:
         plans: of every column besides id and label, in the table's order; also of those that are left out.
         labels: (n,) object array of str or int, as they are in the source; None for a passive party.
         read_as: how the file was read, in words: ``UTF-8 text separated by semicolons``; empty for nothing to say.
+
+    Examples:
+        >>> table: TypedTable = typed_table_of(Table(("a", "b"), np.array([[31.0], [45.0]]), ("age",)))
+        >>> table.with_roles(public=["a*"], sensitive=[]).roles
+        {'age': 'public'}
     """
 
     ids: Sequence[str]
@@ -44,7 +49,7 @@ class TypedTable:
     read_as: str = ""
 
     def with_roles(self, public: Sequence[str], sensitive: Sequence[str], *, is_share: bool = False) -> TypedTable:
-        """The same table with what its owner says of columns, by names and patterns.
+        """Take down what its owner says of columns, by names and patterns: the same table otherwise.
 
         Args:
             public: columns whose values are published.
@@ -70,7 +75,7 @@ class TypedTable:
         return replace(self, plans=tuple(plans))
 
     def changed(self, asked: Mapping[str, str]) -> TypedTable:
-        """The same rows with columns left out or coarser.
+        """Leave columns out or make them coarser: the same rows otherwise.
 
         Args:
             asked: ``drop`` or one of `vfl.data.columns.COARSENINGS`, by the column's name.
@@ -122,6 +127,12 @@ def read_table(
 
     Raises:
         TableError: lists everything that has to be mended before the table can be used.
+
+    Examples:
+        >>> clients = pd.DataFrame({"id": ["a", "b"], "age": [31, 45], "city": ["Bern", "Basel"]})
+        >>> clients.to_csv("clients.csv", index=False)
+        >>> [plan.becomes for plan in read_table("clients.csv", id_column="id", label_column=None).plans]
+        ['1 feature', '2 features, one per category']
     """
     selection = Selection(id_column, label_column, columns, drop, dict(encode or {}))
     return read_selected(source, lambda _: selection, limits)
@@ -175,7 +186,7 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
 
 
 def _exact(frame: pd.DataFrame, name: str) -> Iterator[object]:
-    """A column's values one by one; none where it isn't there, which was noted."""
+    """List a column's values one by one; none where it isn't there, which was noted."""
     return cells_in_parts(frame[name]) if name in frame else iter(())
 
 

@@ -157,7 +157,7 @@ class _FirstSheet(ExcelReader):  # type: ignore[misc]
 
 
 def _rows(sheet: Any, limits: TableLimits) -> list[tuple[Any, ...]]:
-    """A sheet's rows from the first to the last that has anything in it, without the empty cells at their ends."""
+    """List a sheet's rows from the first to the last that has anything in it, without the empty cells at their ends."""
     # What the file says of the size may be wrong.
     sheet.reset_dimensions()
     rows: list[tuple[Any, ...]] = []

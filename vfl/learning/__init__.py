@@ -4,9 +4,20 @@ A learner is a model family by name (``vfl.learning.registry``); ``docs/adding-a
 ``vfl.learning.learner`` what a plugin promises. What stands here and there is public, the other modules are private.
 
 Examples:
-    >>> from vfl.learning import registry
-    >>> registry.load("linear", learning_rate=0.1).columns(3)
-    3
+    A passive party's half of one step, answered as the training loop does:
+
+    >>> import numpy as np
+    >>> from vfl.learning import Half, OwnData, registry
+    >>> own = OwnData(features=1, labels=None, classes=2, total_features=2, generator=np.random.default_rng())
+    >>> half: Half = registry.load("linear", initialisation="zero").begin(own)
+    >>> step = half.step(np.array([0, 1]))  # records of the aligned order
+    >>> next(step)
+    Forward(weights=array([[0.]]))
+    >>> step.send(np.array([[0.5], [0.25]]))  # its columns times its weights
+    Send(values=array([[0.5 ],
+           [0.25]]))
+    >>> step.send(None)
+    Ask()
 """
 
 from vfl.learning.confidence import class_rows, confidence_scores, log_loss

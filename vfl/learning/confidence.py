@@ -6,7 +6,13 @@ from vfl.arrays import FloatArray, IntArray
 
 
 def class_rows(weights: FloatArray) -> FloatArray:
-    """Turn (d, columns) weights into (k, d) class rows; a binary theta becomes (-theta/2, theta/2): the same scores."""
+    """Turn (d, columns) weights into (k, d) class rows; a binary theta becomes (-theta/2, theta/2): the same scores.
+
+    Examples:
+        >>> class_rows(np.array([[2.0], [0.5]]))
+        array([[-1.  , -0.25],
+               [ 1.  ,  0.25]])
+    """
     rows: FloatArray = np.vstack([-weights.T / 2, weights.T / 2]) if weights.shape[1] == 1 else weights.T
     return rows
 
@@ -29,6 +35,11 @@ def confidence_scores(products: FloatArray) -> FloatArray:
     """Turn summed partial products into confidence scores: (n, 1) or (n, k) in, (n, 2) or (n, k) out; rows sum to 1.
 
     A binary product z stands for the logits (-z/2, z/2), whose softmax is (1 - sigmoid(z), sigmoid(z)).
+
+    Examples:
+        >>> confidence_scores(np.array([[0.0], [2.0]])).round(2)
+        array([[0.5 , 0.5 ],
+               [0.12, 0.88]])
     """
     logits = np.hstack([-products / 2, products / 2]) if products.shape[1] == 1 else products
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -37,5 +48,10 @@ def confidence_scores(products: FloatArray) -> FloatArray:
 
 
 def log_loss(scores: FloatArray, labels: IntArray) -> float:
-    """Average the negative log-likelihood of (n, k) scores and (n,) class indices, in nats; scores floored at 1e-15."""
+    """Average the negative log-likelihood of (n, k) scores and (n,) class indices, in nats; scores floored at 1e-15.
+
+    Examples:
+        >>> round(log_loss(np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([0, 1])), 3)
+        0.458
+    """
     return float(-np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-15)).mean())

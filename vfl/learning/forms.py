@@ -18,12 +18,12 @@ _ROUNDING = 1e-13
 
 
 def most_forms(share: float, features: int) -> int:
-    """How many independent forms of a record may be answered: this share of a party's features, at least one."""
+    """Count the independent forms of a record that may be answered: this share of a party's features, at least one."""
     return max(1, math.floor(share * features))
 
 
 def forms_per_model(classes: int) -> int:
-    """How many forms of a record one model's scores tell: a constant added to all classes' logits shows in none."""
+    """Count the forms of a record that a model's scores tell: a constant added to all classes' logits shows in none."""
     return classes - 1
 
 
@@ -102,14 +102,14 @@ class AnsweredForms:
         return AnsweredForms(names, found.forms, tuple(found.bases), keys, of_record)._without_unused()
 
     def _places(self, records: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.bool_]]:
-        """Where records stand among those that were answered, and which do."""
+        """Find where records stand among those that were answered, and which do."""
         places = np.searchsorted(self.records, records)
         known = places < len(self.records)
         known[known] = self.records[places[known]] == records[known]
         return places, known
 
     def _without_unused(self) -> "AnsweredForms":
-        """The same count without what no record's basis has any more."""
+        """Keep the count without what no record's basis has any more."""
         kinds, of_record = np.unique(self.of_record, return_inverse=True)
         bases = [self.bases[kind] for kind in kinds.tolist()]
         used = sorted({form for basis in bases for form in basis})
@@ -126,7 +126,7 @@ class _Bases:
     forms: FloatArray
 
     def extended(self, number: int, added: int, most: int) -> int:
-        """Number a basis with what it doesn't span of the last ``added`` forms, up to ``most``; its own for none."""
+        """Extend a basis with what it doesn't span of the last ``added`` forms, up to ``most``, and give its number."""
         basis = self.bases[number]
         new = range(len(self.forms) - added, len(self.forms))
         extended = basis + tuple(_independent(self.forms, basis, new, most))
@@ -138,7 +138,7 @@ class _Bases:
 
 
 def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[int], most: int) -> list[int]:
-    """Those of the candidates that no combination of the basis and the candidates before them gives, up to ``most``."""
+    """Find the candidates that no combination of the basis and the candidates before them gives, up to ``most``."""
     # The same again is told to the last bit; of other combinations rounding leaves room for doubt, which counts.
     candidates = [one for one in candidates if not (forms[list(basis)] == forms[one]).all(axis=1).any()]
     rows = forms[[*basis, *candidates]]
@@ -164,7 +164,7 @@ def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[i
 
 
 def _is_combination(basis: FloatArray, row: FloatArray) -> bool:
-    """Whether forms give another one in every coordinate to rounding, however much larger others are.
+    """Tell whether forms give another one in every coordinate to rounding, however much larger others are.
 
     A record's score holds what a small weight tells to its last digit where the feature of a huge one is 0.
     """

@@ -18,19 +18,19 @@ class Installed(Learner):
     spec: ClassVar[LearnerSpec] = LearnerSpec(senders="none", part=DenseNetwork, source="Jiang 5.1")
 
     def columns(self, classes: int) -> int:
-        """Of nothing that is ever sent; a session's batch size goes by it, as by the linear learner's."""
+        """Count columns though none is ever sent; a session's batch size goes by it, as by the linear learner's."""
         return 1 if classes == 2 else classes
 
     def tells(self) -> EquationLeakage:
-        """Nothing is answered; counted as the linear learner's, for the batch size."""
+        """Count as the linear learner does, for the batch size: nothing is answered."""
         return EquationLeakage(labels=4)
 
     def outputs(self, classes: int) -> int:
-        """One per class, whatever their number."""
+        """Count one per class, whatever their number."""
         return classes
 
     def begin(self, own: OwnData) -> "InstalledHalf":
-        """The part that the party brings; raises LearnerError without one, and where it doesn't fit the table."""
+        """Take the part that the party brings; raises LearnerError without one, and where it doesn't fit the table."""
         part = own.brought
         if part is None:
             raise LearnerError(
@@ -56,9 +56,9 @@ class InstalledHalf:
         self._part = part
 
     def step(self, batch: IntArray) -> Step:
-        """Nothing is asked for."""
+        """Ask for nothing."""
         yield from ()
 
     def part(self) -> DenseNetwork:
-        """The part."""
+        """Give the part."""
         return self._part

@@ -26,7 +26,16 @@ Senders = Literal["all", "active", "none"]
 
 
 class LearnerError(ValueError):
-    """A learner can't work with this data, or has done what none may; the sentence says what."""
+    """A learner can't work with this data, or has done what none may; the sentence says what.
+
+    Examples:
+        >>> from vfl.learning import registry
+        >>> own = OwnData(features=1, labels=None, classes=2, total_features=2, generator=np.random.default_rng())
+        >>> registry.load("installed").begin(own)
+        Traceback (most recent call last):
+            ...
+        vfl.learning.learner.LearnerError: an installed model is answered by parts, and this party brings none: ...
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +66,27 @@ Step: TypeAlias = Generator[Request, Any, None]
 
 
 class Part(Protocol):
-    """One party's part of a model that answers. Frozen."""
+    """One party's part of a model that answers. Frozen.
+
+    Examples:
+        >>> part: Part = LinearPart(np.array([[2.0]]))
+        >>> part.class_rows
+        array([[-1.],
+               [ 1.]])
+    """
 
     def shares(self, features: FloatArray) -> FloatArray:
-        """The party's share of each record's outputs: (n, d) features in, (n, outputs) out.
+        """Compute the party's share of each record's outputs: (n, d) features in, (n, outputs) out.
 
         A record's is the same to the last bit whatever stands beside it.
         """
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """All that the part is made of, by name: what is kept on disk, disclosed and recorded."""
+        """Name all that the part is made of: what is kept on disk, disclosed and recorded."""
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The part that ``arrays`` wrote.
+        """Read the part that ``arrays`` wrote.
 
         Raises:
             ValueError: for anything else; arrays come from disks and from other parties.
@@ -84,14 +100,14 @@ class Part(Protocol):
         """
 
     def with_class_rows(self, rows: FloatArray) -> Self:
-        """The part that has these class rows; only asked of one that has some."""
+        """Make the part that has these class rows; only asked of one that has some."""
 
 
 class ScoringPart(Part, Protocol):
     """The label party's part of a model whose learner forwards: what is above the first layer is its own."""
 
     def scores(self, joined: FloatArray) -> FloatArray:
-        """Confidence scores of all parties' shares added up, (n, outputs) in, (n, classes) out; rows sum to 1."""
+        """Score all parties' shares added up, (n, outputs) in, (n, classes) out; rows sum to 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +143,10 @@ class Half(Protocol):
     weights: FloatArray
 
     def step(self, batch: IntArray) -> Step:
-        """The program of one step, for these records of the aligned order, (s,)."""
+        """Make the program of one step, for these records of the aligned order, (s,)."""
 
     def part(self) -> Part:
-        """The party's part of the model as it stands."""
+        """Give the party's part of the model as it stands."""
 
 
 @runtime_checkable
@@ -158,6 +174,10 @@ class LearnerSpec:
             else, or say what (``CarryingHalf``).
 
     Raises ValueError for a word that a field doesn't know: nobody would wait for such senders.
+
+    Examples:
+        >>> LearnerSpec(senders="all", part=LinearPart, source="Hu section 2").trains
+        True
     """
 
     senders: Senders
@@ -189,6 +209,11 @@ class EquationLeakage:
             same rows then move in no more directions than it has columns, and what doesn't move tells of labels alone.
         step_size: what a step moves the weights by, relative to what they are: steps that move nothing have the same
             unknowns, and add up. The option is called learning_rate. None where it isn't known.
+
+    Examples:
+        >>> from vfl.learning import registry
+        >>> registry.load("linear", initialisation="zero").tells().labels_alone
+        'initialisation=zero'
     """
 
     labels: int = 7
@@ -199,46 +224,53 @@ class EquationLeakage:
 
 
 class Learner(Protocol):
-    """A model family with its options, a frozen dataclass. Subclasses have what isn't said here otherwise."""
+    """A model family with its options, a frozen dataclass. Subclasses have what isn't said here otherwise.
+
+    Examples:
+        >>> from vfl.learning import registry
+        >>> learner: Learner = registry.load("linear")
+        >>> learner.columns(classes=2), learner.columns(classes=10)
+        (1, 10)
+    """
 
     name: ClassVar[str]
     spec: ClassVar[LearnerSpec]
 
     def columns(self, classes: int) -> int:
-        """How many columns are sent in a step."""
+        """Count the columns that are sent in a step."""
 
     def begin(self, own: OwnData) -> Half:
-        """A party's half, with its first weights. Raises LearnerError for data that it can't work with."""
+        """Make a party's half, with its first weights. Raises LearnerError for data that it can't work with."""
 
     def outputs(self, classes: int) -> int:
-        """How many columns a part's shares have."""
+        """Count the columns of a part's shares."""
         return self.columns(classes)
 
     def check_label_party(self) -> None:
-        """Raises LearnerError where the label party lacks what it trains with: asked there before a session begins."""
+        """Raise LearnerError where the label party lacks what it trains with: asked there before a session begins."""
         return  # a body of words only would count as abstract
 
     def terms(self) -> Mapping[str, str]:
-        """Terms of the session's plan that follow from the options, such as its protocol; others stay free."""
+        """Name terms of the session's plan that follow from the options, such as its protocol; others stay free."""
         return {}
 
     def tells(self) -> EquationLeakage:
-        """What one answered equation tells."""
+        """Say what one answered equation tells."""
         return EquationLeakage()
 
     def quadratic_loss(self, mean_square: float, classes: int) -> float | None:
-        """The loss that steps lower, in nats, where it follows from the mean of records' squares of all that is sent.
+        """Compute the loss that steps lower, in nats, where it follows from the mean square of records' sent values.
 
         For early stopping where nobody knows the model: protocol=shared refuses it for a learner that gives None.
         """
         return None
 
     def join(self, shares: Sequence[FloatArray]) -> FloatArray:
-        """All parties' shares of some records' outputs as one, (n, outputs)."""
+        """Join all parties' shares of some records' outputs to one, (n, outputs)."""
         # The others' first, as whoever adds up for the label party does.
         joined: FloatArray = shares[0] + sum(shares[1:])
         return joined
 
     def link(self, joined: FloatArray) -> FloatArray:
-        """Confidence scores of what ``join`` gave, (n, classes); rows sum to 1."""
+        """Score what ``join`` gave, (n, classes); rows sum to 1."""
         return confidence_scores(joined)

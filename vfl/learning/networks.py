@@ -76,18 +76,18 @@ class DenseNetwork:
         return logits
 
     def shares(self, features: FloatArray) -> FloatArray:
-        """This part's share of the logits, (n, k), each record's to the last bit whatever stands beside it."""
+        """Compute this part's share of the logits, (n, k), each record's to the last bit whatever stands beside it."""
         return self.partial_scores(features, by_record=True)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The activation's name, and weights and biases by their layer."""
+        """Give the activation's name, and weights and biases by their layer."""
         layers = {f"weights_{index}": weight for index, weight in enumerate(self.weights)}
         layers |= {f"biases_{index}": bias for index, bias in enumerate(self.biases)}
         return {"activation": np.array(self.activation), **layers}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "DenseNetwork":
-        """The part that ``arrays`` wrote; raises ValueError for anything else."""
+        """Read the part that ``arrays`` wrote; raises ValueError for anything else."""
         depth = sum(name.startswith("weights_") for name in arrays)
         try:
             return cls(
@@ -104,7 +104,7 @@ class DenseNetwork:
         return class_rows(self.weights[0]) if self.is_linear else None
 
     def with_class_rows(self, rows: FloatArray) -> "DenseNetwork":
-        """The part without hidden layers that has these class rows, and the same biases."""
+        """Make the part without hidden layers that has these class rows, and the same biases."""
         return DenseNetwork((rows.T,), self.biases)
 
 
@@ -160,13 +160,13 @@ def load_network(path: Path) -> DenseNetwork:
 
 
 def product_by_record(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """The matrix product, each row of it summed up alike, however many there are."""
+    """Multiply matrices, each row of the product summed up alike, however many there are."""
     product: FloatArray = np.einsum("nd,dk->nk", values, weights)
     return product
 
 
 def activated(values: FloatArray, activation: Activation) -> FloatArray:
-    """What units give of these values, of any shape."""
+    """Compute what units give of these values, of any shape."""
     if activation == "tanh":
         return np.tanh(values)
     if activation == "relu":

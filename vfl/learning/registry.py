@@ -24,7 +24,7 @@ names = REGISTRY.names
 
 
 def is_built_in(name: str) -> bool:
-    """Whether a learner is Plumbline's own."""
+    """Tell whether a learner is Plumbline's own."""
     return name in _BUILT_IN
 
 

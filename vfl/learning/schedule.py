@@ -35,7 +35,12 @@ class RowSplit:
 
 
 def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, seed: int) -> RowSplit:
-    """Split ``rows`` aligned records by the public seed. Counts are rounded; the training set gets the rest."""
+    """Split ``rows`` aligned records by the public seed. Counts are rounded; the training set gets the rest.
+
+    Examples:
+        >>> split_rows(5, validation_fraction=0.2, test_fraction=0.2, seed=0)
+        RowSplit(train=array([1, 3, 4]), validation=array([2]), test=array([0]))
+    """
     order = _public_permutation(rows, seed, _SPLIT_STREAM, 0)
     counts = count_rows(rows, validation_fraction=validation_fraction, test_fraction=test_fraction)
     held_out = counts.test + counts.validation
@@ -55,14 +60,24 @@ class RowCounts(NamedTuple):
 
 
 def count_rows(rows: int, *, validation_fraction: float, test_fraction: float) -> RowCounts:
-    """Count the rows of each part of a split, without making it."""
+    """Count the rows of each part of a split, without making it.
+
+    Examples:
+        >>> count_rows(10, validation_fraction=0.2, test_fraction=0.2)
+        RowCounts(train=6, validation=2, test=2)
+    """
     test = round(rows * test_fraction)
     validation = round(rows * validation_fraction)
     return RowCounts(max(rows - test - validation, 0), validation, test)
 
 
 def smallest_batch(training_rows: int, batch_size: int) -> int:
-    """Count the records of the smallest batch of a ``BatchSchedule``."""
+    """Count the records of the smallest batch of a ``BatchSchedule``.
+
+    Examples:
+        >>> smallest_batch(training_rows=5, batch_size=2)
+        1
+    """
     return training_rows // -(-training_rows // batch_size)
 
 
@@ -81,6 +96,11 @@ class BatchSchedule:
 
     Raises:
         ValueError: for a batch size below 1 or above the number of training rows.
+
+    Examples:
+        >>> schedule = BatchSchedule(np.arange(5), batch_size=2, seed=0)
+        >>> [batch.tolist() for batch in schedule.epoch(0)]
+        [[3, 0], [1, 4], [2]]
     """
 
     train_rows: IntArray
@@ -125,6 +145,11 @@ class BlockSchedule:
         batch_size: the most rows of a batch.
         seed: public.
         reshuffled: whether every epoch has batches of its own; otherwise all have those of the first.
+
+    Examples:
+        >>> schedule = BlockSchedule(np.arange(6), block_size=2, batch_size=4, seed=0)
+        >>> [block.tolist() for block in schedule.blocks], [batch.tolist() for batch in schedule.epoch(0)]
+        ([[5, 1], [2, 0], [3, 4]], [[0, 1], [2]])
     """
 
     train_rows: IntArray

@@ -42,7 +42,7 @@ def accuracy(scores: FloatArray, labels: IntArray) -> float:
 
 
 def area_under_curve(scores: FloatArray, labels: IntArray) -> float:
-    """Area under the ROC curve, in [0, 1]; one class against the rest, averaged, for more than two.
+    """Compute the area under the ROC curve, in [0, 1]; one class against the rest, averaged, for more than two.
 
     Args:
         scores: (n, classes) in [0, 1], one row per record.

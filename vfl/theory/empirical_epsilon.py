@@ -82,7 +82,7 @@ def epsilon_lower_bound(one: FloatArray, other: FloatArray, *, delta: float, con
 
 
 def _counts(values: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """How many values reach each threshold."""
+    """Count the values that reach each threshold."""
     return np.asarray((values[:, None] >= thresholds).sum(axis=0), dtype=np.float64)
 
 

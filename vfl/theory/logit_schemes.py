@@ -41,7 +41,7 @@ class BoundedLogits:
 
 
 def logits_of(scores: FloatArray) -> FloatArray:
-    """Logarithms of (n, k) scores: z up to a constant per record, which softmax ignores."""
+    """Take logarithms of (n, k) scores: z up to a constant per record, which softmax ignores."""
     logits: FloatArray = np.log(np.maximum(scores, _SCORE_FLOOR))
     return logits
 

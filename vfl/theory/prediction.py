@@ -80,12 +80,12 @@ class SampleOrdering:
     half: FloatArray
 
     def violation(self) -> float:
-        """The largest amount by which a record breaks either inequality; rounding only when the theorem applies."""
+        """Measure by how much a record breaks either inequality at most; rounding only when the theorem applies."""
         return float(max((self.rcc2 - self.half_star).max(initial=0.0), (self.half_star - self.half).max(initial=0.0)))
 
 
 def sample_ordering(truth: FloatArray, rcc2: FloatArray, half_star: FloatArray) -> SampleOrdering:
-    """The three errors that Theorem 1 orders (Rassouli eq. 44 and 48); all arguments (n, d)."""
+    """Measure the three errors that Theorem 1 orders (Rassouli eq. 44 and 48); all arguments (n, d)."""
     return SampleOrdering(
         rcc2=((truth - rcc2) ** 2).sum(axis=1),
         half_star=((truth - half_star) ** 2).sum(axis=1),
@@ -243,7 +243,7 @@ def preflight_bounds(features: FloatArray, classes: int) -> PreflightBounds:
 
 
 def _trace_bounds(moment: FloatArray, nullity: int) -> tuple[float, float]:
-    """The least and greatest Tr(N K)/d over projectors N of the given rank: sums of extreme eigenvalues (eq. 56)."""
+    """Bound Tr(N K)/d over projectors N of the given rank, below and above: sums of extreme eigenvalues (eq. 56)."""
     # K is psd: what eigvalsh puts below zero is rounding.
     rising = np.maximum(np.linalg.eigvalsh(moment), 0.0)
     return float(rising[:nullity].sum()) / len(moment), float(rising[len(moment) - nullity :].sum()) / len(moment)

@@ -97,7 +97,7 @@ class RunEntry:
 
 
 def _entry(file: Path) -> RunEntry | None:
-    """A run's entry; None where there is none that can be read: its report is made again."""
+    """Read a run's entry; None where there is none that can be read: its report is made again."""
     try:
         entry: RunEntry = parsed(RunEntry, read_json(file), file)
     except RunFolderError:
@@ -113,7 +113,7 @@ class WatchPages:
         self._shown: Standing | None = None
 
     def run_folder(self, session_id: str) -> Path:
-        """The folder of a session's report, which is made when it isn't there.
+        """Find the folder of a session's report, which is made when it isn't there.
 
         Raises ValueError for an id that would lead elsewhere: the active party chose it.
         """
@@ -124,11 +124,11 @@ class WatchPages:
         return folder
 
     def report_of(self, session_id: str) -> Path:
-        """Where a session's report is, or will be."""
+        """Tell where a session's report is, or will be."""
         return self.run_folder(session_id) / _REPORT
 
     def has_run(self, session_id: str) -> bool:
-        """Whether a session's report is complete: its entry is written after it."""
+        """Tell whether a session's report is complete: its entry is written after it."""
         return _entry(self.run_folder(session_id) / _RUN) is not None
 
     def add(self, session_id: str, entry: RunEntry) -> None:
@@ -136,7 +136,7 @@ class WatchPages:
         write_durably(self.run_folder(session_id) / _RUN, json.dumps(asdict(entry)).encode())
 
     def runs(self) -> list[RunEntry]:
-        """Every run with a report, the newest first."""
+        """List every run with a report, the newest first."""
         entries = map(_entry, (self._folder / "runs").glob(f"*/{_RUN}"))
         return sorted((one for one in entries if one is not None), key=lambda one: one.written)[::-1]
 
@@ -272,7 +272,7 @@ class _Joined(RunFolder):
 
 
 def joined(runs: Sequence[Path], into: Path) -> RunFolder:
-    """All parties' folders as one, as the judge reads them; nothing is copied."""
+    """Join all parties' folders to one, as the judge reads them; nothing is copied."""
     for run in runs:
         for place in ("", "attacks"):
             (into / place).mkdir(exist_ok=True)
@@ -288,7 +288,7 @@ def joined(runs: Sequence[Path], into: Path) -> RunFolder:
 
 
 def _complete(runs: Sequence[Path], scratch: Path, session_id: str, *, awaits_passive: bool) -> RunFolder:
-    """The parties' folders, joined, once all that they will write of a session is there."""
+    """Join the parties' folders, once all that they will write of a session is there."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         folder = joined(runs, scratch)
@@ -300,7 +300,7 @@ def _complete(runs: Sequence[Path], scratch: Path, session_id: str, *, awaits_pa
 
 
 def _lacking(folder: RunFolder, session_id: str, *, awaits_passive: bool) -> str:
-    """What isn't there yet of a session, in a sentence; empty when all of it is."""
+    """Say what isn't there yet of a session; empty when all of it is."""
     records = folder.records()
     agreements = [one.agreement for one in records.values() if one.agreement and one.agreement.session_id == session_id]
     names = {party.name for one in agreements for party in one.parties}

@@ -70,11 +70,11 @@ class PageHandler(SimpleHTTPRequestHandler):
         return super().send_head()
 
     def page(self) -> Page | None:
-        """What is made for this address; None where a file of the folder answers, as all do here."""
+        """Make the page of this address; None where a file of the folder answers, as all do here."""
         return None
 
     def may_show(self, within: Path) -> bool:
-        """Whether a file or folder at this place of the folder is for readers: what isn't hidden."""
+        """Tell whether a file or folder at this place of the folder is for readers: what isn't hidden."""
         return not any(part.startswith(".") for part in within.parts)
 
     def _send(self, page: Page) -> BytesIO:
@@ -86,7 +86,7 @@ class PageHandler(SimpleHTTPRequestHandler):
         return BytesIO(content)
 
     def _is_shown(self) -> bool:
-        """Whether what would be opened lies in the folder, wherever links lead, may be shown and is no pipe."""
+        """Tell whether what would be opened lies in the folder, wherever links lead, may be shown and is no pipe."""
         # As it will be opened: an encoded dot is a dot, and of a folder its first page.
         asked = Path(self.translate_path(self.path))
         try:
@@ -116,7 +116,7 @@ class PageHandler(SimpleHTTPRequestHandler):
 def page_server(
     folder: Path, address: tuple[str, int], handler: type[PageHandler] = PageHandler
 ) -> ThreadingHTTPServer:
-    """A server, not started, of the pages in ``folder``; raises OSError for an address that can't be had."""
+    """Make a server, not started, of the pages in ``folder``; raises OSError for an address that can't be had."""
     return ThreadingHTTPServer(address, partial(handler, directory=str(folder)))
 
 

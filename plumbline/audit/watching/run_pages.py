@@ -68,13 +68,13 @@ class Filter:
     status: str = ""
 
     def keeps(self, run: PastRun) -> bool:
-        """Whether a run is to be seen."""
+        """Tell whether a run is to be seen."""
         words = f"{run.folder.name} {run.what}".lower()
         return self.text.strip().lower() in words and self.light in ("", run.light) and self.status in ("", run.status)
 
 
 def listed_runs(folder: Path) -> list[ListedRun]:
-    """The runs in a folder, newest first; a link that leads out of it is named and not read. None without a folder."""
+    """List the runs in a folder, newest first; a link that leads out is named and not read. None without a folder."""
     if not folder.is_dir():
         return []
     home, listed = folder.resolve(), list[ListedRun]()
@@ -99,7 +99,7 @@ def _leads_within(link: Path, home: Path) -> bool:
 
 
 def list_page(folder: Path, runs: Sequence[ListedRun], wanted: Filter, trouble: str = "") -> str:
-    """The page of all runs that a reader wants to see; ``trouble``: what couldn't be done, in a sentence."""
+    """Make the page of all runs that a reader wants to see; ``trouble``: what couldn't be done, in a sentence."""
     kept = [one for one in runs if wanted.keeps(one.run)]
     return template("runs.html").render(
         folder=escaped(str(folder), _MOST_SAID),
@@ -141,7 +141,7 @@ def over_time(runs: Sequence[PastRun]) -> Chart | None:
 
 
 def _moment_words(days: float, step: float) -> str:
-    """A day; of runs within a few days the minute as well, beside ticks without the year."""
+    """Write a day; of runs within a few days the minute as well, beside ticks without the year."""
     if step >= 1:
         return day_words(days, step)
     return (_EPOCH + timedelta(days=days)).isoformat(" ", "minutes")[5 if step else 0 :]
@@ -152,7 +152,7 @@ def _tables(run: PastRun) -> str:
 
 
 def compare_page(runs: Sequence[ListedRun]) -> str:
-    """Two to four runs side by side; raises ValueError where they are fewer or more, or one has no results."""
+    """Put two to four runs side by side; raises ValueError where they are fewer or more, or one has no results."""
     if not FEWEST <= len(runs) <= MOST:
         raise ValueError(f"Choose {FEWEST} to {MOST} runs to compare: {len(runs)} were chosen.")
     found = compare_runs(*(one.run.folder for one in runs))
@@ -184,7 +184,7 @@ class RunPagesHandler(PageHandler):
     path = ""
 
     def page(self) -> Page | None:
-        """The list or a comparison, made of what the folder holds now."""
+        """Make the list or a comparison of what the folder holds now."""
         path, _, query = self.path.partition("?")
         if path not in _PAGES:
             return None
@@ -201,7 +201,7 @@ class RunPagesHandler(PageHandler):
         return Page(list_page(folder, runs, Filter(), trouble), HTTPStatus.BAD_REQUEST)
 
     def may_show(self, within: Path) -> bool:
-        """Whether this is a run's report or annex."""
+        """Tell whether this is a run's report or annex."""
         return super().may_show(within) and len(within.parts) == 2 and within.name in SHOWN
 
     def end_headers(self) -> None:
@@ -212,7 +212,7 @@ class RunPagesHandler(PageHandler):
 
 
 def _chosen(runs: Sequence[ListedRun], addresses: Sequence[str]) -> list[ListedRun]:
-    """Runs by their addresses, from the list alone: none that is asked for becomes a path. Raises ValueError."""
+    """Find runs by their addresses, in the list alone: none that is asked for becomes a path. Raises ValueError."""
     known = {one.address: one for one in runs}
     if unknown := [address for address in addresses if address not in known]:
         raise ValueError(f"There is no run {escaped(unknown[0], 80)} here any more: choose again.")

@@ -147,13 +147,13 @@ class Dialogue:
 
 
 def _printable(data: bytes) -> str:
-    """A sentence for the log, in one line."""
+    """Put a sentence for the log in one line."""
     letters = data[: 4 * _MOST_LETTERS].decode(errors="replace")[:_MOST_LETTERS]
     return "".join(letter if letter.isprintable() else " " for letter in letters)
 
 
 def _environment() -> dict[str, str]:
-    """What a child gets, and what Dask is configured by."""
+    """Make what a child gets, and what Dask is configured by."""
     places = [str(Path(vfl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return {**child_environment("DASK_", "SSL_"), "PYTHONPATH": os.pathsep.join(filter(None, places))}
 
@@ -248,7 +248,7 @@ class _Shared:
             self._ask()
 
     def feed(self) -> Iterator[ProductJob]:
-        """The jobs that this machine computes: one after the other, as long as there are any."""
+        """Give the jobs that this machine computes: one after the other, as long as there are any."""
         while True:
             with self._lock:
                 if (found := self._next()) is None:

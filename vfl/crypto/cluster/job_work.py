@@ -10,7 +10,7 @@ class WorkerDiffers(RuntimeError):
 
 
 def installed_version() -> str:
-    """The version of Plumbline that is installed where this runs."""
+    """Find the version of Plumbline that is installed where this runs."""
     try:
         return version("plumbline")
     except PackageNotFoundError:

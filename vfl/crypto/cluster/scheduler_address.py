@@ -48,7 +48,7 @@ def check_cluster(address: str) -> None:
 
 
 def is_safe(address: str) -> bool:
-    """Whether nobody on the network can speak with who listens at this address, or only by showing a certificate."""
+    """Tell whether nobody on the network can speak with who listens at this address, or only with a certificate."""
     found = _ADDRESS.fullmatch(address)
     return found is not None and (found[1] == "tls" or _is_loopback(found[2].strip("[]")))
 

@@ -140,7 +140,7 @@ class NativeKernel:
     def _part(
         self, residues: "_Residues", data: bytes, columns: "_Columns", corrections: dict[int, list[int]]
     ) -> list[list[int]]:
-        """Every block's answers."""
+        """List every block's answers."""
         out = residues.room(columns.blocks * columns.answers)
         task = columns.task(residues, corrections, self._count)
         _check(load().plumbline_product(ctypes.byref(residues.modulus), data, ctypes.byref(task), out))
@@ -310,7 +310,7 @@ def group_size(rows: int, digit_columns: int, lanes: int) -> int:
 
 
 def _integers(array: IntArray, dimensions: int, what: str) -> IntArray:
-    """An array as C reads it. Raises ValueError for what isn't integers of the right dimensions."""
+    """Make an array as C reads it. Raises ValueError for what isn't integers of the right dimensions."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.ndim != dimensions:
         raise ValueError(f"Expected {what} to be integers in an array of {dimensions} dimensions.")
     if array.dtype == np.uint64 and array.size and array.max() >= 1 << 63:
@@ -319,7 +319,7 @@ def _integers(array: IntArray, dimensions: int, what: str) -> IntArray:
 
 
 def _check(status: int) -> None:
-    """Raises MemoryError where C had no memory."""
+    """Raise MemoryError where C had no memory."""
     if status == 1:
         raise MemoryError("There is not enough memory for the cryptography of this batch: use smaller batches.")
     if status:

@@ -85,7 +85,7 @@ def _build(compiler: list[str], target: Path, flags: Sequence[str], link: Sequen
 
 
 def _replace(target: Path, library: Path) -> None:
-    """At once and whole: a process that has the old file open keeps it, and others may be building it as well."""
+    """Replace at once and whole: a process that has the old file open keeps it, and others may be building it too."""
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     beside = Path(name)
     try:

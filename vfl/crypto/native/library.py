@@ -78,7 +78,7 @@ def load() -> ctypes.CDLL:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file has all that its header promises: the loader of a shorter one ends the process (SIGBUS)."""
+    """Tell whether a file has all that its header promises: the loader of a shorter one ends the process (SIGBUS)."""
     content = path.read_bytes()
     if content[:6] != b"\x7fELF\2\1":
         return True  # of another system: its loader's to judge

@@ -77,16 +77,16 @@ class ScoreFormats:
         return self.parties.bit_length()
 
     def groups(self, records: int) -> int:
-        """How many ciphertexts so many records take, for each output."""
+        """Count the ciphertexts that so many records take, for each output."""
         return -(-records // self.layout.count)
 
     def sizes(self, records: int) -> list[int]:
-        """How many slots each of them uses."""
+        """Count the slots that each of them uses."""
         count = self.layout.count
         return [min(count, records - start) for start in range(0, records, count)]
 
     def weights(self, share: Shares) -> Residues:
-        """A share of weights, rounded, as it is served; any shape."""
+        """Round a share of weights, as it is served; any shape."""
         return residues_of(share.rescaled(self.weight_fraction_bits).integers << self._carry_bits)
 
     def own_products(self, features: IntArray, share: Residues) -> Residues:

@@ -103,7 +103,7 @@ def kept(
 
 
 def _placed(answers: Sequence[int], layout: SlotLayout, sizes: Sequence[int]) -> Integers:
-    """The used slots of k answers for each group: (sum of sizes, k)."""
+    """Pick the used slots of k answers for each group: (sum of sizes, k)."""
     outputs = len(answers) // len(sizes)
     slots = np.array([layout.read(answer) for answer in answers], dtype=np.object_)
     by_place = slots.reshape(len(sizes), outputs, layout.count).transpose(0, 2, 1)

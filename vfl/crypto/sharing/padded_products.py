@@ -94,7 +94,7 @@ class PaddedFormats:
         return -(-rows // self.rows_at_once) * len(self.groups)
 
     def sizes(self, rows: int) -> list[int]:
-        """How many slots each of these uses."""
+        """Count the slots that each of these uses."""
         starts = range(0, rows, self.rows_at_once)
         return [
             (group.stop - group.start) * min(self.rows_at_once, rows - start)
@@ -103,7 +103,7 @@ class PaddedFormats:
         ]
 
     def matrix(self, slots: Integers, rows: int) -> Integers:
-        """The used slots of all answers, in their order, as (rows, h) residues."""
+        """Pick the used slots of all answers, in their order, as (rows, h) residues."""
         cuts = [rows * group.stop for group in self.groups[:-1]]
         parts = [part.reshape(rows, -1) for part in np.split(slots.ravel(), cuts)]
         residues: Integers = np.concatenate(parts, axis=1) % (1 << self.ring)

@@ -58,7 +58,7 @@ class SlotLayout:
         return sum(value << self.bits * place for place, value in enumerate(values))
 
     def read(self, plaintext: int) -> list[int]:
-        """Every slot of a plaintext that isn't negative, whatever is in it."""
+        """Read every slot of a plaintext that isn't negative, whatever is in it."""
         return [plaintext >> self.bits * place & (1 << self.bits) - 1 for place in range(self.count)]
 
 

@@ -74,12 +74,12 @@ class SquareFormats:
         return SlotLayout(2 * self.ring + self.values.bit_length(), 1, signed=False)
 
     def word(self, share: int) -> int:
-        """The highest bits of a share of the sum, rounded."""
+        """Round a share of the sum to its highest bits."""
         found: int = rounded(share % (1 << self.ring), self.ring - WORD_BITS).item()
         return found % (1 << WORD_BITS)
 
     def joined(self, words: Sequence[int]) -> float:
-        """The mean square, of both parties' words."""
+        """Join both parties' words to the mean square."""
         below = 1 << WORD_BITS - 4
         total = (sum(words) + below) % (1 << WORD_BITS) - below
         return float(np.ldexp(total / self.records, self.ring - WORD_BITS - 2 * self.fraction_bits))
@@ -142,5 +142,5 @@ def cross(
 
 
 def show(own: int, ciphertext: int, formats: SquareFormats, key: PrivateKey, engine: Engine) -> int:
-    """The second party's word, of its own part and what it decrypts. Any ciphertext gives some."""
+    """Make the second party's word, of its own part and what it decrypts. Any ciphertext gives some."""
     return formats.word(own + 2 * kept([ciphertext], formats.layout, [1], key, engine).item())

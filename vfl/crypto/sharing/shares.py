@@ -65,7 +65,7 @@ def as_bytes(integers: Integers) -> npt.NDArray[np.uint8]:
 
 
 def of_bytes(data: npt.NDArray[np.uint8]) -> Integers:
-    """The integers that ``as_bytes`` wrote."""
+    """Read the integers that ``as_bytes`` wrote."""
     *shape, width = data.shape
     values = [int.from_bytes(one.tobytes(), "big", signed=True) for one in data.reshape(-1, width)]
     return np.array(values, dtype=np.object_).reshape(shape)
@@ -92,7 +92,7 @@ class Shares:
 
     @classmethod
     def of(cls, values: npt.ArrayLike, fraction_bits: int) -> "Shares":
-        """A party's own finite real numbers as its shares; the others' are 0."""
+        """Take a party's own finite real numbers as its shares; the others' are 0."""
         return cls(encoded(values, fraction_bits), fraction_bits)
 
     def __repr__(self) -> str:
@@ -123,7 +123,7 @@ class Shares:
         return -self + other
 
     def __mul__(self, factor: npt.ArrayLike) -> "Shares":
-        """Times public numbers, which count to 2**-64; what comes out is rounded to the same units."""
+        """Multiply by public numbers, which count to 2**-64; what comes out is rounded to the same units."""
         product = self.integers * encoded(factor, _FACTOR_BITS)
         return Shares(rounded(product, _FACTOR_BITS), self.fraction_bits)
 
@@ -135,7 +135,7 @@ class Shares:
         return total * (1.0 / self.shape[axis])
 
     def rescaled(self, fraction_bits: int) -> "Shares":
-        """The same shares in other units; rounded where those are coarser."""
+        """Put the same shares in other units; rounded where those are coarser."""
         finer = fraction_bits - self.fraction_bits
         integers = self.integers << finer if finer > 0 else rounded(self.integers, -finer)
         return Shares(integers, fraction_bits)

@@ -28,6 +28,10 @@ def initial_weights(
 
     Raises:
         ValueError: for an unknown kind.
+
+    Examples:
+        >>> initial_weights("zero", 2, 1, total_features=5, generator=np.random.default_rng()).shape
+        (2, 1)
     """
     shape = (features, columns)
     if kind == "zero":

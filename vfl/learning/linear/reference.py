@@ -61,6 +61,12 @@ def train_centrally(
 
     Returns:
         Per party, its final weights, (d_j, columns).
+
+    Examples:
+        >>> data = VerticalData([np.array([[0.0], [1.0]]), np.ones((2, 1))], labels=np.array([0, 1]), label_party=1)
+        >>> descent = GradientDescent(BatchSchedule(np.arange(2), batch_size=2, seed=0), epochs=200, learning_rate=1.0)
+        >>> [block.round(1).tolist() for block in train_centrally(data, [np.zeros((1, 1))] * 2, descent)]
+        [[[4.0]], [[-2.0]]]
     """
     *_, trained = (list(weights), *train_by_epoch(data, weights, descent, l2=l2, unpenalised=unpenalised))
     return trained
@@ -74,7 +80,14 @@ def train_by_epoch(
     l2: float = 0.0,
     unpenalised: Sequence[BoolArray] | None = None,
 ) -> Iterator[list[FloatArray]]:
-    """Train as ``train_centrally`` does, and give the weights after each epoch."""
+    """Train as ``train_centrally`` does, and give the weights after each epoch.
+
+    Examples:
+        >>> data = VerticalData([np.array([[0.0], [1.0]])], labels=np.array([0, 1]))
+        >>> descent = GradientDescent(BatchSchedule(np.arange(2), batch_size=2, seed=0), epochs=3, learning_rate=1.0)
+        >>> [theta.item() for theta, in train_by_epoch(data, [np.zeros((1, 1))], descent)]
+        [0.25, 0.46875, 0.66015625]
+    """
     scheme = ResidualScheme(data.classes)
     features = np.hstack(data.blocks)
     theta = np.vstack(weights).astype(np.float64)
@@ -102,11 +115,17 @@ def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDesc
         weights: (d, columns) initial weights, over all parties' features side by side; returned are the final ones.
         descent: batches, epochs and learning rate.
         penalty: (d, 1) strength of the penalty on each feature's weights.
+
+    Examples:
+        >>> data = VerticalData([np.array([[0.0], [1.0]])], labels=np.array([0, 1]))
+        >>> descent = GradientDescent(BatchSchedule(np.arange(2), batch_size=2, seed=0), epochs=3, learning_rate=1.0)
+        >>> train_by_sums(data, np.zeros((1, 1)), descent, penalty=np.zeros((1, 1)))
+        array([[0.66015625]])
     """
     scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
 
     def kept(batch: IntArray) -> tuple[list[FloatArray], FloatArray]:
-        """What weights are multiplied by for a batch's gradient, in this order, and what it has by labels."""
+        """Make what weights are multiplied by for a batch's gradient, in this order, and what it has by labels."""
         rows, scale = features[batch], scheme.gradient_scale(len(batch))
         of_labels = scheme.active_share(np.zeros((len(batch), scheme.columns)), data.labels[batch])
         factors = [scale * (rows.T @ rows)] if rows.shape[0] > rows.shape[1] else [rows, scale * rows.T]

@@ -21,21 +21,26 @@ class LinearPart:
 
     Attributes:
         weights: (d, columns); one column for two classes, else one per class.
+
+    Examples:
+        >>> LinearPart(np.array([[2.0]])).shares(np.array([[0.5], [0.25]]))
+        array([[1. ],
+               [0.5]])
     """
 
     weights: FloatArray
 
     def shares(self, features: FloatArray) -> FloatArray:
-        """X W of (n, d) features, (n, columns); a record's to the last bit whatever stands beside it."""
+        """Compute X W of (n, d) features, (n, columns); a record's to the last bit whatever stands beside it."""
         return product_by_record(features, self.weights)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The weights."""
+        """Give the weights."""
         return {"weights": self.weights}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "LinearPart":
-        """The part that ``arrays`` wrote, or that was kept as a network of one layer; raises ValueError."""
+        """Read the part that ``arrays`` wrote, or that was kept as a network of one layer; raises ValueError."""
         weights = arrays.get("weights", arrays.get("weights_0"))
         if weights is None or weights.ndim != 2 or weights.dtype.kind != "f":
             raise ValueError("a linear part has one matrix of weights")
@@ -47,7 +52,7 @@ class LinearPart:
         return class_rows(self.weights)
 
     def with_class_rows(self, rows: FloatArray) -> "LinearPart":
-        """The part of other class rows: in one column where that says the same, as of rows that nothing distorted."""
+        """Make the part of other class rows: in one column where that says the same, as of undistorted rows."""
         if self.weights.shape[1] == 1 and np.array_equal(rows[0], -rows[1]):
             return LinearPart(2 * rows[1][:, None])
         return LinearPart(rows.T)
@@ -87,11 +92,11 @@ class LinearRegression(Learner):
             raise ValueError(f"Expected l2 to be from 0 to {_LARGEST:g}, got {self.l2!r}.")
 
     def columns(self, classes: int) -> int:
-        """One for two classes, else one per class."""
+        """Count one for two classes, else one per class."""
         return residual_columns(classes)
 
     def tells(self) -> EquationLeakage:
-        """Several labels in an equation near the start; in zero's first step labels alone."""
+        """Say that an equation tells several labels near the start; in zero's first step labels alone."""
         near_zero = self.initialisation == "normal"
         return EquationLeakage(
             labels=LABELS_PER_EQUATION_NEAR_ZERO if near_zero else LABELS_PER_EQUATION,
@@ -102,11 +107,11 @@ class LinearRegression(Learner):
         )
 
     def quadratic_loss(self, mean_square: float, classes: int) -> float:
-        """The second-order expansion of the log loss at 0."""
+        """Expand the log loss at 0 to second order."""
         return ResidualScheme(classes).quadratic_loss(mean_square)
 
     def begin(self, own: OwnData) -> "LinearHalf":
-        """A party's half; its weights are drawn."""
+        """Make a party's half; its weights are drawn."""
         return LinearHalf(self, own)
 
 
@@ -139,7 +144,7 @@ class LinearHalf:
         self.weights = self.weights - self._rate * gradient
 
     def part(self) -> LinearPart:
-        """The weights, to answer with."""
+        """Give the weights, to answer with."""
         return LinearPart(self.weights)
 
     def _share(self, products: FloatArray, batch: IntArray) -> FloatArray:

@@ -9,7 +9,12 @@ from vfl.arrays import FloatArray, IntArray
 
 
 def residual_columns(classes: int) -> int:
-    """Columns of residuals, trained weights and their partial scores: 1 for two classes, one per class otherwise."""
+    """Count columns of residuals, trained weights and partial scores: 1 for two classes, one per class otherwise.
+
+    Examples:
+        >>> residual_columns(2), residual_columns(3)
+        (1, 3)
+    """
     return 1 if classes == 2 else classes
 
 
@@ -31,6 +36,11 @@ class ResidualScheme:
 
     Raises:
         ValueError: for fewer than two classes.
+
+    Examples:
+        >>> scheme = ResidualScheme(classes=2)
+        >>> scheme.passive_share(np.array([[0.5]])) + scheme.active_share(np.array([[0.25]]), labels=np.array([1]))
+        array([[-1.25]])
     """
 
     classes: int

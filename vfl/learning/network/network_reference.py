@@ -69,7 +69,7 @@ class ReferenceTraining:
     seen: tuple[SeenStep, ...]
 
     def scores(self, blocks: Sequence[FloatArray]) -> FloatArray:
-        """Confidence scores, (n, classes), of records whose features are ``blocks``, as in training."""
+        """Score records whose features are ``blocks``, as in training: (n, classes)."""
         shares = [part.shares(block) for part, block in zip(self.parts, blocks, strict=True)]
         return self.parts[0].scores(np.asarray(sum(shares)))
 

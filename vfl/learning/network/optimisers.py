@@ -24,11 +24,11 @@ class Optimiser(Protocol):
     state: Mapping[str, Any]
 
     def change(self, gradient: FloatArray) -> FloatArray:
-        """What to subtract after this gradient; both (d, h)."""
+        """Compute what to subtract after this gradient; both (d, h)."""
 
 
 def optimiser_named(name: OptimiserName, rate: float) -> Optimiser:
-    """A new optimiser, as torch's SGD (momentum 0.9 or none) or Adam with its defaults."""
+    """Make a new optimiser, as torch's SGD (momentum 0.9 or none) or Adam with its defaults."""
     return Adam(rate) if name == "adam" else Descent(rate, MOMENTUM if name == "momentum" else 0.0)
 
 
@@ -43,7 +43,7 @@ class Descent:
         self.state: Mapping[str, Any] = {}
 
     def change(self, gradient: FloatArray) -> FloatArray:
-        """What to subtract after this gradient; both (d, h)."""
+        """Compute what to subtract after this gradient; both (d, h)."""
         if self._momentum:
             if "velocity" in self.state:
                 gradient = self._momentum * self.state["velocity"] + gradient
@@ -59,7 +59,7 @@ class Adam:
         self.state: Mapping[str, Any] = {"steps": np.zeros(()), "mean": np.zeros(()), "square": np.zeros(())}
 
     def change(self, gradient: FloatArray) -> FloatArray:
-        """What to subtract after this gradient; both (d, h)."""
+        """Compute what to subtract after this gradient; both (d, h)."""
         steps = int(self.state["steps"]) + 1
         mean = _FIRST * self.state["mean"] + (1 - _FIRST) * gradient
         square = _SECOND * self.state["square"] + (1 - _SECOND) * gradient**2

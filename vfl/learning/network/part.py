@@ -45,7 +45,7 @@ class NetworkPart:
         return product_by_record(features, self.weights)
 
     def scores(self, joined: FloatArray) -> FloatArray:
-        """Confidence scores, (n, classes), of all parties' shares added up, (n, h); a record's to the last bit.
+        """Score all parties' shares added up, (n, h): (n, classes); a record's to the last bit.
 
         Raises:
             ValueError: at a party that has no upper layers.
@@ -55,13 +55,13 @@ class NetworkPart:
         return confidence_scores(self.top.partial_scores(activated(joined, self.top.activation), by_record=True))
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The weights, and those of the upper layers."""
+        """Give the weights, and those of the upper layers."""
         top = {} if self.top is None else {f"{_TOP}{name}": array for name, array in self.top.arrays().items()}
         return {"weights": self.weights, **top}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "NetworkPart":
-        """The part that ``arrays`` wrote; raises ValueError for anything else."""
+        """Read the part that ``arrays`` wrote; raises ValueError for anything else."""
         if "weights" not in arrays or arrays["weights"].dtype.kind != "f":
             raise ValueError("a part of a network has one matrix of weights")
         top = {name.removeprefix(_TOP): array for name, array in arrays.items() if name.startswith(_TOP)}

@@ -91,27 +91,27 @@ class Network(Learner):
             )
 
     def check_label_party(self) -> None:
-        """Raises LearnerError without torch."""
+        """Raise LearnerError without torch."""
         _top_class()
 
     def terms(self) -> Mapping[str, str]:
-        """The protocol and the cipher that carry the backward signal as its option says."""
+        """Name the protocol and the cipher that carry the backward signal as its option says."""
         return _TERMS.get(self.backward, {})
 
     def columns(self, classes: int) -> int:
-        """One per unit of the first layer."""
+        """Count one per unit of the first layer."""
         return self.hidden
 
     def tells(self) -> EquationLeakage:
-        """As many labels in an equation as were measured of any learner; the step size is the owner's."""
+        """Say as many labels in an equation as were measured of any learner; the step size is the owner's."""
         return EquationLeakage(remedy="backward=shared", step_size=self.learning_rate)
 
     def begin(self, own: OwnData) -> "NetworkHalf":
-        """A party's half; its weights are drawn. Raises LearnerError at a label party without torch."""
+        """Make a party's half; its weights are drawn. Raises LearnerError at a label party without torch."""
         return NetworkHalf(self, own)
 
     def first_layers(self, classes: int, generator: np.random.Generator) -> DenseNetwork:
-        """The label party's upper layers as they begin: uniform as Glorot and Bengio say, biases 0."""
+        """Draw the label party's upper layers: uniform as Glorot and Bengio say, biases 0."""
         sizes = [self.hidden, *([self.upper] if self.upper else []), classes]
         weights = [
             initial_weights("xavier", inputs, outputs, total_features=inputs, generator=generator)
@@ -157,7 +157,7 @@ class NetworkHalf:
             self._top.state = {name.removeprefix(_TOP): array for name, array in kept.items() if name.startswith(_TOP)}
 
     def part(self) -> NetworkPart:
-        """The weights, and the upper layers at the label party, to answer with."""
+        """Give the weights, and the upper layers at the label party, to answer with."""
         return NetworkPart(self.weights, None if self._top is None else self._top.network())
 
 

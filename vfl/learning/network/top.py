@@ -82,7 +82,7 @@ class Top:
         self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": remembered})
 
     def network(self) -> DenseNetwork:
-        """The layers as they stand, to answer with."""
+        """Give the layers as they stand, to answer with."""
         found = dense_network(self._layers, self._activation)
         return DenseNetwork(
             tuple(np.array(weight) for weight in found.weights),
