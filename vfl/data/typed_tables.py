@@ -151,6 +151,7 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
 
     raw = read_raw(source, choose, limits)
     selection = chosen[0]
+    problems.found[:0] = raw.faults
     if not len(raw.frame):
         problems.add("The table has no rows: check the file or the query.")
         problems.tell()

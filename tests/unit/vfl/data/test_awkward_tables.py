@@ -105,9 +105,19 @@ def test_told_of_a_column(tmp_path: Path, content: str, told: str) -> None:
     [
         (export("1,00", "2,00", below="Summe;78,00;117\n"), ["The last row (row 41) is called a total"]),
         (export("1,00", "2,00", below=";78,00;117\n"), ["1 row without an id (row 41)"]),
-        (export("1,00", "2,00", below="40 Zeilen\n"), ["1 row has more or fewer cells than the header's 3 (row 41)"]),
+        (export("1,00", "2,00", below="40 Zeilen\n"), ["the header's 3 (1 in row 41): a separator"]),
         (export("1,00", above="Export vom Montag\n\n"), ["put nothing above it"]),
-        ("id;x\n1;2;\n2;3;\n3;4;\n", ["3 rows have more", "no separator at the end"]),
+        ("id;x\n1;2;\n2;3;\n3;4;\n", ["3 rows have more", "(3 in rows 1, 2, 3)", "no separator at the end"]),
+        # Lines that don't fit hide none of the others' faults, and all have the numbers of their rows.
+        (
+            "id;x;k\n1;2;3\n2;3;4;5\n\n1;3;4\n5;6\n6;7\n;8;9\n7;8;9\nSumme;36\n",
+            ["4 rows have", "(4 in row 2; 2 in rows 4, 5, 8)", "(row 6)", "of an earlier row (row 3)", "a total"],
+        ),
+        (export("1", "2", below="99;1\n") + "1;1;1\n", ["(2 in row 41)", "of an earlier row (row 42)"]),
+        # Rows that end in a quote's cell are missed by nobody else.
+        (export("1", below='41;1;"2\n42;1;2\n43;1;2\n'), ["1 row has a quote", "(row 41)"]),
+        (export("1", below='41;1;"2\n42;1;2\n43;1;"2\n1;1;2\n'), ["1 row has a quote", "(row 41)", "(row 42)"]),
+        (export("1", below='41;"1;2\n42;1;2\n43;1;2\n'), ["1 row has a quote", "(row 41)"]),
         # A header's fault hides none of the rows'.
         ("id;x;x;k\n1;2;3;4\n1;3;4;5\n;4;4;6\n", ["('x')", "without an id (row 3)", "of an earlier row (row 2)"]),
         ("id;id;x\n1;1;2\n2;2;3\n", ["('id')"]),
