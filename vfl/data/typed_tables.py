@@ -158,7 +158,7 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
     ids: Sequence[str] = ()
     labels = None
     with problems.noted():
-        ids = record_ids(_exact(raw.frame, selection.id_column))
+        ids = record_ids(_exact(raw.frame, selection.id_column), selection.id_column)
     with problems.noted():
         if selection.label_column is not None and selection.label_column in raw.frame:
             labels = label_array(_exact(raw.frame, selection.label_column), selection.label_column)
