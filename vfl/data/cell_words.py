@@ -66,7 +66,8 @@ _MONTHS = [
     *("ma[iyjg]|mei|v$", "jun|juin|giu|cze|vi$", "jul|juil|lug|lip|vii$", "aug|ao[uû]|ago|sie|viii$"),
     *("sep|set|wrz|ix$", "o[ck]t|ott|paź|x$", "nov|lis|xi$", "de[cz]|dé?c|di[cz]|gru|xii$"),
 ]
-_MONTH_WORDS = [re.compile(begins) for begins in _MONTHS]
+_ENGLISH = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_MONTH_WORDS = {name: re.compile(begins) for name, begins in zip(_ENGLISH, _MONTHS, strict=True)}
 _DAY_AND_WORD = re.compile(r"(\d{1,2})[. -]{1,2}([^\W\d_]{1,11})[. -]{1,2}(\d{4}|\d{2})(?!\d)")
 _TIME = r"(?:[ T]\d{1,2}:\d{2}.*)?"
 # Also 20241231 and 2024, which are numbers unless a person says otherwise.
@@ -217,10 +218,10 @@ class Dates:
 
 def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None:
     """Read dates: ISO 8601 and the common local forms; None for texts of which most are none in any one form."""
-    sample = [_DAY_AND_WORD.sub(_numbered_month, text) for text in texts[:_SAMPLE]]
+    sample = [_DAY_AND_WORD.sub(_in_english, text) for text in texts[:_SAMPLE]]
     if sum(_LOOKS_LIKE_A_DATE.fullmatch(text) is not None for text in sample) < 0.5 * len(sample):
         return None
-    texts = [_DAY_AND_WORD.sub(_numbered_month, text) for text in texts]
+    texts = [_DAY_AND_WORD.sub(_in_english, text) for text in texts]
     best, most = None, 0
     for form in _forms(sample):
         days = _days(texts, form)
@@ -237,16 +238,16 @@ def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None
     return best
 
 
-def _numbered_month(found: re.Match[str]) -> str:
-    """A day, a month's name in any of the languages and a year, as 31.12.2024."""
+def _in_english(found: re.Match[str]) -> str:
+    """A day, a month's name in any of the languages and a year, as 31-Dec-2024."""
     day, word, year = found.groups()
-    month = next((at for at, begins in enumerate(_MONTH_WORDS, start=1) if begins.match(word.lower())), None)
-    return f"{day}.{month}.{year}" if month else found[0]
+    month = next((name for name, begins in _MONTH_WORDS.items() if begins.match(word.lower())), None)
+    return f"{day}-{month}-{year}" if month else found[0]
 
 
 def _forms(sample: Sequence[str]) -> Iterator[str]:
     """Forms that read most of a sample, ISO 8601 first, those with the day first before those with the month first."""
-    named = ("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%d. %b %Y")
+    named = ("%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y")
     local = [f"%{a}{mark}%{b}{mark}%{y}" for mark in "./-" for y in "Yy" for a, b in (("d", "m"), ("m", "d"))]
     ones = ["ISO8601", "%Y%m%d", "%Y", "%Y/%m/%d", "%Y.%m.%d", "%m/%Y", *local, *named]
     for form in ones:
