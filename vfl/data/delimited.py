@@ -309,7 +309,8 @@ def _uneven(counts: Mapping[int, int], columns: int, path: Path, *, all_of_it: b
 def _open_quotes(content: bytes | bytearray, separator: str) -> list[int]:
     """Rows with a quote that is closed lines below, in another row's cell, or never: nothing else tells of them."""
     text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
-    lines, row, found = csv.reader(text, delimiter=separator, strict=True), 0, []
+    lines, row = csv.reader(text, delimiter=separator, strict=True), 0
+    found: list[int] = []
     while True:
         before = lines.line_num
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pytest
 
 from vfl.data import TableError, TypedTable, read_table
@@ -145,3 +146,14 @@ def test_refused_with_rows(tmp_path: Path, content: str, told: list[str]) -> Non
 def test_columns_without_cells_or_a_name_are_left_out(tmp_path: Path) -> None:
     table = read(tmp_path, "id;x;leer;;\n1;2;;;\n2;3;;;\n3;4;;;\n")
     assert [plan.name for plan in table.kept] == ["x"]
+
+
+def test_day_0_of_a_workbook_is_no_date(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["id", "Betrag"])
+    for row in range(ROWS):
+        book.active.append([row, datetime.date(2024, 1, row + 1) if row % 4 and row < 30 else 0])
+        book.active.cell(row + 2, 2).number_format = "dd.mm.yyyy"
+    book.save(tmp_path / "t.xlsx")
+    table = read_table(str(tmp_path / "t.xlsx"), id_column="id", label_column=None)
+    np.testing.assert_array_equal(table.frame["Betrag"].tolist()[:2], [NAN, day(2024, 1, 2)])
