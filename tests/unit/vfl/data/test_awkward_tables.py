@@ -88,6 +88,11 @@ def test_read_right(tmp_path: Path, content: str, encoding: str, first: list[Any
     ("content", "told"),
     [
         (export("1.234", "12.500", "999"), "Points in it (first in row 1) may separate thousands or decimals"),
+        # The others say one as often as the other.
+        (
+            "id;Betrag;a;b\n" + "".join(f"{row};1.{row:03};{row},5;{row}.5\n" for row in range(ROWS)),
+            "Points in it (first in row 1) may separate thousands or decimals",
+        ),
         (export("12,00 EUR", "7,00 USD"), "counted in EUR (first in row 1) and USD (first in row 2)"),
         (export("12 %", "0,5"), "counted in % (first in row 1) and no unit (first in row 2)"),
         (export("12 kg", "7 kg"), "40 cells (first in row 1) begin with a number and read as none"),
