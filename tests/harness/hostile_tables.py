@@ -54,6 +54,12 @@ TEXTS: dict[str, Callable[[], bytes]] = {
     "an open quote in every row": lambda: _PLAIN.replace(b",", b',"'),
     "quotes alone": lambda: b'"' * 100_001,
     "a cell of megabytes": lambda: _PLAIN + b"q," + CELL.encode() * _MEGABYTE + b",z\n",
+    "rows of one cell below a wide header": lambda: (
+        (",".join(["id", *map(str, range(4_900))]) + "\n").replace(",", ",c") + "1\n" * 3_000_000
+    ).encode(),
+    "rows of one cell": lambda: b"id,x\n" + b"1\n" * 3_000_000,
+    "quotes that close in the next row": lambda: _PLAIN + b'q,"a,b\n' * 3_000_000,
+    "a quote that swallows all": lambda: _PLAIN[:15] + b'q,"' + _PLAIN * 40 + b"a,b\n",
     "a number of a million digits": lambda: _NUMBERS.encode() + b"900," + b"1" * 900_000 + b",1\n",
     "an id of ten thousand letters": lambda: _PLAIN + CELL.encode() * 2_000 + b",a,b\n",
     "labels of five thousand digits": lambda: (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 DecimalMark = Literal[".", ","]
 _MISSING = frozenset(
     {
-        *("", "na", "n/a", "#n/a", "n.a.", "k.a.", "nan", "nat", "<na>", "null", "(null)", "nil", "none"),
-        *("?", "-", "--", "."),
+        *("", "na", "n/a", "#n/a", "n.a.", "k.a.", "k. a.", "nan", "nat", "<na>", "null", "(null)", "nil", "none"),
+        *("?", "-", "--", ".", "…"),
+        # No date, of MySQL, SAP and Excel.
+        *(day + time for day in ("0000-00-00", "00.00.0000") for time in ("", " 00:00", " 00:00:00")),
+        *("0000/00/00", "00/00/0000", "00-00-0000", "00000000", "1900-01-00", "00.01.1900"),
         # Excel's, in English and German.
         *("#nv", "#ref!", "#bezug!", "#value!", "#wert!", "#div/0!", "#num!", "#zahl!", "#name?", "#null!"),
     }
@@ -31,11 +34,12 @@ _MISSING = frozenset(
 # The second means 1.
 _YES_OR_NO = [
     *(("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"), ("off", "on")),
-    *(("n", "j"), ("falsch", "wahr"), ("faux", "vrai")),
-    *(("nein", "ja"), ("non", "oui"), ("no", "si"), ("no", "sí"), ("não", "sim"), ("nee", "ja"), ("nej", "ja")),
+    *(("n", "j"), ("falsch", "wahr"), ("faux", "vrai"), ("falso", "vero"), ("falso", "verdadero")),
+    *(("nein", "ja"), ("non", "oui"), ("no", "si"), ("no", "sí"), ("no", "sì"), ("não", "sim"), ("nee", "ja")),
+    *(("nej", "ja"), ("nie", "tak"), ("ne", "ano")),
 ]
 # Spaces of every width, and the Swiss apostrophe.
-_BLANK_MARKS = " '’\u00a0\u2009\u202f"
+_BLANK_MARKS = " '’\u00a0\u2007\u2009\u202f"
 # Before or after an amount, in the letters that tables have.
 _UNIT = (
     r"(?:US\$|A\$|C\$|[€$£¥₹₽₺₩₪₫฿%‰]|EUR|Euro|CHF|SFr\.?|Fr\.|USD|GBP|JPY|CNY|INR|Rs\.?|AUD|CAD|NZD|SEK|NOK|DKK|kr\.?|PLN|"
@@ -43,8 +47,8 @@ _UNIT = (
 )
 _AMOUNT = re.compile(
     # A sign may stand before the unit, behind it or, as accountants have it, at the end; brackets are a minus too.
-    rf"(?P<open>\()?(?P<sign>[+−-])?\s*(?:(?P<unit>{_UNIT})\s*)?(?P<inner>[+−-])?(?P<number>\d.*?)"
-    rf"(?P<no_cents>[.,][-–—]+)?(?P<last>[−-])?\s*(?P<early>\))?\s*(?P<behind>{_UNIT})?\s*(?P<close>\))?",
+    rf"(?P<open>\()?(?P<sign>[+−–-])?\s*(?:(?P<unit>{_UNIT})\s*)?(?P<inner>[+−–-])?(?P<number>\d.*?)"
+    rf"(?P<no_cents>[.,][-–—]+)?(?P<last>[−–-])?\s*(?P<early>\))?\s*(?P<behind>{_UNIT})?\s*(?P<close>\))?",
     re.IGNORECASE,
 )
 # Ways to write a currency besides its code.
@@ -52,10 +56,19 @@ _CURRENCIES = {
     **{"€": "EUR", "EURO": "EUR", "$": "USD", "US$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "RS": "INR"},
     **{"FR": "CHF", "SFR": "CHF", "ZŁ": "PLN", "KČ": "CZK", "FT": "HUF", "LEI": "RON", "TL": "TRY", "R$": "BRL"},
 }
-# An amount with a word of its own behind it: 12 kg, 1,234.50CR, 1,2 Mio. EUR.
-_AMOUNT_AND_WORD = re.compile(rf"[(+−-]?\d[\d.,{_BLANK_MARKS}]*(?:[.,]\d+|[{_BLANK_MARKS}])[^\W\d_]+\b.*")
+# What may be an amount or a date of another form: 12 kg, 2024Q1, 10-20. Longer ones are numbers of things.
+_BEGINS_AS_A_NUMBER = re.compile(r"[(+−–-]?\d.{0,30}")
 # A zero in front or a mark that keeps it, a phone number, or more digits than a float has.
 _CODE = re.compile(r"0\d+|['’]\d+|\+\d{8,}|\d{16,}")
+# How months begin in English, German, French, Italian, Spanish, Dutch and Polish, and as the Romans count them.
+_MONTHS = [
+    *("jan|gen|ene|sty|i$", "feb|fe?v|fév|lut|ii$", "mar|mär|mrz|maa|mrt|iii$", "apr|avr|abr|kwi|iv$"),
+    *("ma[iyjg]|mei|v$", "jun|juin|giu|cze|vi$", "jul|juil|lug|lip|vii$", "aug|ao[uû]|ago|sie|viii$"),
+    *("sep|set|wrz|ix$", "o[ck]t|ott|paź|x$", "nov|lis|xi$", "de[cz]|dé?c|di[cz]|gru|xii$"),
+]
+_ENGLISH = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_MONTH_WORDS = {name: re.compile(begins) for name, begins in zip(_ENGLISH, _MONTHS, strict=True)}
+_DAY_AND_WORD = re.compile(r"(\d{1,2})[. -]{1,2}([^\W\d_]{1,11})[. -]{1,2}(\d{4}|\d{2})(?!\d)")
 _TIME = r"(?:[ T]\d{1,2}:\d{2}.*)?"
 # Also 20241231 and 2024, which are numbers unless a person says otherwise.
 _LOOKS_LIKE_A_DATE = re.compile(
@@ -140,7 +153,7 @@ def _ungrouped(texts: pd.Series[str], decimal: DecimalMark) -> pd.Series[str]:
         if sum(map(bool, signs)) > 1:
             return "x"
         digits = "".join(letter for letter in found[1] if letter.isdigit())
-        sign = "-" if any(one in ("-", "−") for one in signs) else ""
+        sign = "-" if any(one in ("-", "−", "–") for one in signs) else ""
         return f"{sign}{digits}.{found[3] or '0'}e{found[4] or '0'}"
 
     return texts.map(plain)
@@ -153,9 +166,9 @@ def currency_of(text: str) -> str:
     return _CURRENCIES.get(unit, unit)
 
 
-def has_word_behind(text: str) -> bool:
-    """Tell whether a text is an amount with a word behind it that is no currency: ``12 kg``, ``1,234.50CR``."""
-    return _AMOUNT_AND_WORD.fullmatch(text) is not None
+def begins_as_a_number(text: str) -> bool:
+    """Tell whether a short text begins as numbers and dates do: ``12 kg``, ``1,234.50CR``, ``2024Q1``."""
+    return _BEGINS_AS_A_NUMBER.fullmatch(text) is not None
 
 
 def notation_of(texts: Sequence[str], weights: NDArray[np.int64]) -> DecimalMark | Literal["either", "same"]:
@@ -194,37 +207,47 @@ class Dates:
         days: since 1970, with fractions for times of day (UTC where a zone is given); NaN for a text that is no date.
         order: ``day first`` or ``month first`` where the form leaves it open, else empty.
         ambiguous: whether the other order would have done as well.
+        has_short_years: whether years have two digits.
     """
 
     days: FloatArray
     order: str = ""
     ambiguous: bool = False
+    has_short_years: bool = False
 
 
 def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None:
     """Read dates: ISO 8601 and the common local forms; None for texts of which most are none in any one form."""
-    sample = texts[:_SAMPLE]
+    sample = [_DAY_AND_WORD.sub(_in_english, text) for text in texts[:_SAMPLE]]
     if sum(_LOOKS_LIKE_A_DATE.fullmatch(text) is not None for text in sample) < 0.5 * len(sample):
         return None
+    texts = [_DAY_AND_WORD.sub(_in_english, text) for text in texts]
     best, most = None, 0
     for form in _forms(sample):
         days = _days(texts, form)
         read = weights[~np.isnan(days)].sum()
         order = _order(form)
         if read > most:
-            best, most = Dates(days, order), read
+            best, most = Dates(days, order, has_short_years="%y" in form), read
         elif best and read == most and order == "month first" and best.order == "day first":
             differ = not np.array_equal(best.days, days, equal_nan=True)
             # Dates with points have the day first wherever they are written.
-            best = Dates(best.days, best.order, ambiguous=differ and "." not in form)
+            best = replace(best, ambiguous=differ and "." not in form)
         if most == weights.sum() and best is not None and best.order != "day first":
             break
     return best
 
 
+def _in_english(found: re.Match[str]) -> str:
+    """A day, a month's name in any of the languages and a year, as 31-Dec-2024."""
+    day, word, year = found.groups()
+    month = next((name for name, begins in _MONTH_WORDS.items() if begins.match(word.lower())), None)
+    return f"{day}-{month}-{year}" if month else found[0]
+
+
 def _forms(sample: Sequence[str]) -> Iterator[str]:
     """Forms that read most of a sample, ISO 8601 first, those with the day first before those with the month first."""
-    named = ("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%d. %b %Y")
+    named = ("%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y")
     local = [f"%{a}{mark}%{b}{mark}%{y}" for mark in "./-" for y in "Yy" for a, b in (("d", "m"), ("m", "d"))]
     ones = ["ISO8601", "%Y%m%d", "%Y", "%Y/%m/%d", "%Y.%m.%d", "%m/%Y", *local, *named]
     for form in ones:

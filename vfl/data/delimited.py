@@ -13,6 +13,7 @@ import itertools
 import string
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,8 +44,8 @@ _SAMPLE, _SAMPLE_ROWS = 1_000_000, 100
 _PART = 1 << 20
 # Letters of a name and of a cell; longer ones are what an open quote has swallowed.
 _MOST_OF_A_NAME, _MOST_OF_A_CELL = 1_000, 1_000_000
-# Rows that don't fit the header, from which on nothing is read.
-_MOST_UNEVEN = 100_000
+# Cells of rows that don't fit the header, from which on nothing else is looked at.
+_MOST_MENDED = 1_000_000
 
 
 def separator_words(separator: str) -> str:
@@ -52,15 +53,15 @@ def separator_words(separator: str) -> str:
     return _SEPARATORS.get(separator, repr(separator))
 
 
-def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.DataFrame, str, str]:
-    """Read a file of separated cells: a frame of text without blanks around it, its encoding and its separator.
+def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.DataFrame, str, str, list[str]]:
+    """Read a file of separated cells: a frame of text without blanks around it, its encoding, separator and faults.
 
     The encoding (UTF-8, UTF-16, UTF-32, else Windows-1252) and the separator are found out. Columns without a name in
     the header are called as pandas calls them, `Unnamed: 0`; rows at the end without anything in them are left out.
+    Faults are sentences on lines that don't fit the header: who has looked for others as well must refuse the table.
 
     Raises:
-        TableError: for a file that is empty, damaged, too large or of another format, and lines that don't fit the
-            header.
+        TableError: for a file that is empty, damaged, too large or of another format.
     """
     limits = limits or TableLimits()
     content, encoding = _as_utf8(_content(path, limits), path)
@@ -81,7 +82,8 @@ def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.Da
         )
     check_header(header)
     _check_size(content, separator, len(header), limits)
-    return _cells(content, start, separator, len(header), path).set_axis(header, axis="columns"), encoding, separator
+    frame, faults = _cells(content, start, separator, len(header), path)
+    return frame.set_axis(header, axis="columns"), encoding, separator, faults
 
 
 def _content(path: Path, limits: TableLimits) -> bytes:
@@ -197,10 +199,14 @@ def _fit(text: str, separator: str) -> tuple[float, int]:
 def _first_rows(text: str, separator: str) -> list[list[str]]:
     # newline: old line ends are ends too.
     lines = csv.reader(io.StringIO(text, newline=None), delimiter=separator)
+    rows: list[list[str]] = []
     try:
-        return list(itertools.islice(lines, _SAMPLE_ROWS)) or [[""]]
+        for row in itertools.islice(lines, _SAMPLE_ROWS):
+            rows.append(row)
     except csv.Error:
-        raise TableError("The file's first lines are no table: check that quotes are closed.") from None
+        if not rows:
+            raise TableError("The file's first lines are no table: check that quotes are closed.") from None
+    return rows or [[""]]
 
 
 def _check_size(content: bytes | bytearray, separator: str, columns: int, limits: TableLimits) -> None:
@@ -211,16 +217,26 @@ def _check_size(content: bytes | bytearray, separator: str, columns: int, limits
         limits.check_cells(rows, columns)
 
 
-def _cells(content: bytes | bytearray, start: int, separator: str, columns: int, path: Path) -> pd.DataFrame:
+def _cells(
+    content: bytes | bytearray, start: int, separator: str, columns: int, path: Path
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows below the header, all made as wide as it, and what is wrong with those that weren't."""
+    import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv as arrow_csv
 
-    uneven: list[int] = []
+    counts: dict[int, int] = {}
+    mended: list[list[str]] = []
 
     def note(row: Any) -> str:
-        uneven.append(row.number - 1)
-        return "skip" if len(uneven) < _MOST_UNEVEN else "error"
+        counts[row.number - 1] = row.actual_columns
+        try:
+            cells = next(csv.reader([row.text], delimiter=separator), [])
+        except csv.Error:
+            cells = []
+        mended.append([cell.strip() for cell in [*cells, *[""] * columns][:columns]])
+        return "skip" if len(mended) * columns < _MOST_MENDED else "error"
 
     names = [str(at) for at in range(columns)]
     try:
@@ -232,27 +248,17 @@ def _cells(content: bytes | bytearray, start: int, separator: str, columns: int,
             arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
         )
     except pa.ArrowException as error:
+        if counts:
+            raise TableError(_uneven(counts, columns, path, all_of_it=True)) from None
         # Only the kind of fault: a parser's message may quote a cell.
-        if not uneven:
-            raise TableError(
-                f"Cannot read {quoted_path(path)} as text with cells separated by {separator_words(separator)} "
-                f"({type(error).__name__}): check that every line has as many cells as the header and that quotes are "
-                "closed."
-            ) from None
-    if uneven:
-        lines = max(content.count(b"\n"), content.count(b"\r"))
-        why = (
-            "name every column in the first line, put nothing above it and no separator at the end of rows."
-            if 2 * len(uneven) > lines
-            else "a separator within a number or a text needs quotes around the cell; remove what isn't of the table."
-        )
-        rows = "1 row has" if len(uneven) == 1 else f"{len(uneven):,} rows have"
         raise TableError(
-            f"In {quoted_path(path)}, {rows} more or fewer cells than the header's {columns} ({row_list(uneven)}): "
-            f"{why}"
-        )
+            f"Cannot read {quoted_path(path)} as text with cells separated by {separator_words(separator)} "
+            f"({type(error).__name__}): check that every line has as many cells as the header and that quotes are "
+            "closed."
+        ) from None
+    lines = max(content.count(b"\n"), content.count(b"\r"))
     # The first row is the header. What isn't trimmed is given back column by column.
-    cells, filled = read.slice(1).columns, 0
+    cells, filled, rows = read.slice(1).columns, 0, read.num_rows - 1
     del read
     for at, column in enumerate(cells):
         cells[at] = column = pc.utf8_trim_whitespace(column)
@@ -265,4 +271,53 @@ def _cells(content: bytes | bytearray, start: int, separator: str, columns: int,
         filled = max(filled, int(np.flatnonzero(lengths).max(initial=-1)) + 1)
     # Spreadsheets write rows of separators below the table.
     frame: pd.DataFrame = pa.table(cells, names=names).slice(0, filled).to_pandas(self_destruct=True)
-    return frame
+    has_line_ends = lines > rows + len(counts) + 1 and b'"' in content
+    open_quotes = _open_quotes(content[start:], separator) if has_line_ends else []
+    faults = []
+    if open_quotes:
+        have = "1 row has" if len(open_quotes) == 1 else f"{len(open_quotes):,} rows have"
+        faults.append(
+            f"In {quoted_path(path)}, {have} a quote that isn't closed where its cell ends ({row_list(open_quotes)}), "
+            "and the lines below ran into it: close the quote, or take it away."
+        )
+    if uneven := {row: count for row, count in counts.items() if row not in open_quotes}:
+        faults.append(_uneven(uneven, columns, path, all_of_it=2 * len(uneven) > lines))
+    if counts:
+        # In their places, so that the rows of all other faults have their numbers.
+        places = np.setdiff1d(np.arange(1, rows + len(counts) + 1), list(counts))[:filled]
+        others = pd.DataFrame(mended, index=list(counts), columns=names)
+        frame = pd.concat([frame.set_axis(places), others]).sort_index().reset_index(drop=True)
+    return frame, faults
+
+
+def _uneven(counts: Mapping[int, int], columns: int, path: Path, *, all_of_it: bool) -> str:
+    """A sentence on rows that have as many cells, by their numbers, and the header has others."""
+    rows_of: dict[int, list[int]] = {}
+    for row, count in counts.items():
+        rows_of.setdefault(count, []).append(row)
+    told = "; ".join(f"{count:,} in {row_list(rows)}" for count, rows in itertools.islice(rows_of.items(), 3))
+    why = (
+        "name every column in the first line, put nothing above it and no separator at the end of rows."
+        if all_of_it
+        else "a separator within a number or a text needs quotes around the cell; remove what isn't of the table."
+    )
+    more = " or more" if len(counts) * columns >= _MOST_MENDED else ""
+    have = "1 row has" if len(counts) == 1 else f"{len(counts):,} rows{more} have"
+    return f"In {quoted_path(path)}, {have} more or fewer cells than the header's {columns:,} ({told}): {why}"
+
+
+def _open_quotes(content: bytes | bytearray, separator: str) -> list[int]:
+    """Rows with a quote that is closed lines below, in another row's cell, or never: nothing else tells of them."""
+    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
+    lines, row = csv.reader(text, delimiter=separator, strict=True), 0
+    found: list[int] = []
+    while True:
+        before = lines.line_num
+        try:
+            row += bool(next(lines))
+        except StopIteration:
+            return found
+        except csv.Error:
+            row += 1
+            if lines.line_num > before + 1:
+                found.append(row - 1)

@@ -18,8 +18,8 @@ from vfl.data.cell_words import (
     Dates,
     DecimalMark,
     are_codes,
+    begins_as_a_number,
     currency_of,
-    has_word_behind,
     notation_of,
     read_dates,
     read_numbers,
@@ -158,16 +158,16 @@ def _decimal_marks(cells: Mapping[str, Cells], separator: str) -> dict[str, tupl
     doesn't mean decimals by them.
     """
     found = {name: notation_of(one.texts, one.weights) for name, one in cells.items() if one.kind == "text"}
-    sure = [mark for mark in found.values() if mark in (".", ",")]
+    lead = sum((mark == ",") - (mark == ".") for mark in found.values())
     marks: dict[str, tuple[DecimalMark, str]] = {}
     for name, mark in found.items():
         if mark == "either":
             marked = next(at for at, text in enumerate(cells[name].texts) if "," in text or "." in text)
             has_commas, row = "," in cells[name].texts[marked], int((cells[name].codes == marked).argmax()) + 1
             guess: DecimalMark = "," if has_commas and separator not in (",", "") else "."
-            if sure:
-                guess = "," if sure.count(",") > sure.count(".") else "."
-            marks[name] = (guess, "" if sure else _mark_warning(has_commas, guess, row))
+            if lead:
+                guess = "," if lead > 0 else "."
+            marks[name] = (guess, "" if lead else _mark_warning(has_commas, guess, row))
         else:
             marks[name] = ("," if mark == "," else ".", "")
     return marks
@@ -242,7 +242,7 @@ def _text(name: str, cells: Cells, decimal: tuple[DecimalMark, str]) -> Reading:
         )
         return _categories(name, cells, warning)
     read = _numbers(name, cells, decimal) or _dates(name, cells)
-    return read or _categories(name, cells, _mixed(cells, decimal) or _with_words(cells))
+    return read or _categories(name, cells, _mixed(cells, decimal) or _begun_as_numbers(cells))
 
 
 def _numbers(name: str, cells: Cells, decimal: tuple[DecimalMark, str], least: float = _MOSTLY) -> Reading | None:
@@ -283,12 +283,11 @@ def _dates(name: str, cells: Cells, least: float = _MOSTLY) -> Reading | None:
 
 
 def _date_warnings(dates: Dates) -> tuple[str, ...]:
-    if not dates.ambiguous:
-        return ()
-    return (
-        "Days and months can't be told apart, and the day is taken to come first: if that is wrong, write dates as "
-        "2024-12-31.",
+    told = (
+        (dates.ambiguous, "Days and months can't be told apart, and the day is taken to come first"),
+        (dates.has_short_years, "Years of two digits are taken to be those from 1969 to 2068"),
     )
+    return tuple(f"{words}: if that is wrong, write dates as 2024-12-31." for is_so, words in told if is_so)
 
 
 def _mixed(cells: Cells, decimal: tuple[DecimalMark, str]) -> str:
@@ -307,15 +306,15 @@ def _mixed(cells: Cells, decimal: tuple[DecimalMark, str]) -> str:
     return ""
 
 
-def _with_words(cells: Cells) -> str:
-    """A sentence on texts that are mostly amounts with a word behind, which is no currency; empty for others."""
-    has_word = np.array([float(has_word_behind(text)) for text in cells.texts])
-    rows = np.flatnonzero(cells.of_texts(has_word) == 1) + 1
+def _begun_as_numbers(cells: Cells) -> str:
+    """A sentence on texts of which most may be amounts or dates in another form; empty for others."""
+    begun = np.array([float(begins_as_a_number(text)) for text in cells.texts])
+    rows = np.flatnonzero(cells.of_texts(begun) == 1) + 1
     if not len(rows) or 2 * len(rows) < cells.weights.sum():
         return ""
     return (
-        f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) hold a number and a word that is no currency: if "
-        "they are amounts, write plain numbers."
+        f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) begin with a number and read as none, nor as "
+        "dates: if they are, write plain numbers, or dates as 2024-12-31."
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vfl.data.databases import read_database
-from vfl.data.faults import TableError, quoted_path
+from vfl.data.faults import Problems, TableError, quoted_path
 from vfl.data.selection import Selection, strict_features
 from vfl.data.table_limits import TableLimits, in_memory
 from vfl.data.tables import Table, table_from_frame
@@ -37,11 +37,13 @@ class Raw:
         frame: n rows; of text files every cell is text.
         read_as: how the source was read, in words; empty for nothing to say.
         separator: of the cells of a text file; empty for other sources.
+        faults: sentences on rows that don't fit the header, and were made to, so that all faults are found at once.
     """
 
     frame: pd.DataFrame
     read_as: str = ""
     separator: str = ""
+    faults: tuple[str, ...] = ()
 
 
 def load_table(
@@ -86,11 +88,15 @@ def load_table(
         return [*selection.exact, *strict_features(list(present), selection)]
 
     with in_memory():
-        frame = read_raw(source, choose, limits).frame
+        raw = read_raw(source, choose, limits)
+        frame, problems = raw.frame, Problems(list(raw.faults))
         if "://" not in source and source.lower().endswith(_TEXT_ENDINGS):
             for name in frame.columns.difference(selection.exact):
                 frame[name] = _plain_numbers(frame[name])
-        return table_from_frame(frame, id_column=id_column, label_column=label_column, columns=columns)
+        with problems.noted():
+            table = table_from_frame(frame, id_column=id_column, label_column=label_column, columns=columns)
+        problems.tell()
+        return table
 
 
 def read_raw(source: str, choose: Chooser, limits: TableLimits | None = None) -> Raw:
@@ -118,9 +124,12 @@ def read_raw(source: str, choose: Chooser, limits: TableLimits | None = None) ->
 def _read_text(path: Path, choose: Chooser, limits: TableLimits) -> Raw:
     from vfl.data.delimited import read_delimited, separator_words
 
-    frame, encoding, separator = read_delimited(path, limits)
+    frame, encoding, separator, faults = read_delimited(path, limits)
     read_as = f"{encoding} text separated by {separator_words(separator)}"
-    return Raw(frame[choose(list(frame.columns))], read_as, separator)
+    problems = Problems(faults)
+    with problems.noted():
+        return Raw(frame[choose(list(frame.columns))], read_as, separator, tuple(faults))
+    raise TableError(*problems.found)
 
 
 def _read_parquet(path: Path, choose: Chooser, limits: TableLimits) -> Raw:

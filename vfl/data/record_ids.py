@@ -14,11 +14,13 @@ from decimal import Decimal
 
 import numpy as np
 
-from vfl.data.faults import TableError, counted, row_list
+from vfl.data.faults import Problems, TableError, counted, row_list
 from vfl.data.id_array import MOST_ID_BYTES, IdArray
 
 # How programs write whole numbers that they keep as floats: 12.0 and, of R, 1e+05.
 _WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0*|(-?[1-9])(?:\.(\d+))?e\+?(\d{1,2})", re.IGNORECASE)
+# How Excel shows numbers of twelve and more digits, unless asked not to.
+_ROUNDED = re.compile(r"[1-9](?:[.,]\d{1,5})?E\+(?:1[1-9]|[2-9]\d)", re.IGNORECASE)
 # What exports call the row of sums below a table.
 _TOTALS = frozenset(
     {
@@ -29,17 +31,28 @@ _TOTALS = frozenset(
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d*)")
 
 
-def record_ids(values: Iterable[object]) -> IdArray:
+def record_ids(values: Iterable[object], column: str) -> IdArray:
     """Make the ids of a column's cells: text without blanks around it, whole numbers as their digits.
 
     Leading zeros stay. Text that is whole numbers throughout, some written as 12.0 or 1e+05, becomes digits as well.
 
     Raises:
-        TableError: for ids that are missing, twice there, or neither text nor exact whole numbers.
+        TableError: for ids that are missing, twice there, rounded, the column's own name, or neither text nor exact
+            whole numbers.
     """
     ids = id_array(id_text(value, row) for row, value in enumerate(values, start=1))
+    problems = Problems()
+    if headers := [row for row, text in enumerate(ids, start=1) if text == column]:
+        problems.add(f"The header is repeated in {row_list(headers)}: remove it from there.")
+    if rounded := [row for row, text in enumerate(ids, start=1) if _ROUNDED.fullmatch(text)]:
+        problems.add(
+            f"There {_are(rounded)} whose id has lost digits, as 1.23E+15 has ({row_list(rounded)}): export the ids as "
+            "text, or as numbers without decimals."
+        )
     ids = _digits_of_floats(ids)
-    check_ids(ids)
+    with problems.noted():
+        check_ids(ids)
+    problems.tell()
     return ids
 
 

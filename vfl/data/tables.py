@@ -90,7 +90,7 @@ def table_from_frame(
     features = strict_features(list(frame.columns), Selection(id_column, label_column, columns))
     if len(frame) == 0:
         raise TableError("The table has no rows: check the file or the query.")
-    ids = record_ids(cells_in_parts(frame[id_column]))
+    ids = record_ids(cells_in_parts(frame[id_column]), id_column)
     labels = None if label_column is None else label_array(cells_in_parts(frame[label_column]), label_column)
     matrix = np.column_stack([_numeric_column(frame[name], name) for name in features])
     return Table(ids, matrix, tuple(features), labels)

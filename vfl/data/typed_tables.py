@@ -162,13 +162,14 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
 
     raw = read_raw(source, choose, limits)
     selection = chosen[0]
+    problems.found[:0] = raw.faults
     if not len(raw.frame):
         problems.add("The table has no rows: check the file or the query.")
         problems.tell()
     ids: Sequence[str] = ()
     labels = None
     with problems.noted():
-        ids = record_ids(_exact(raw.frame, selection.id_column))
+        ids = record_ids(_exact(raw.frame, selection.id_column), selection.id_column)
     with problems.noted():
         if selection.label_column is not None and selection.label_column in raw.frame:
             labels = label_array(_exact(raw.frame, selection.label_column), selection.label_column)

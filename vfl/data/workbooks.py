@@ -6,6 +6,7 @@ cell in the last row of the last column.
 
 from __future__ import annotations
 
+import datetime
 import warnings
 import zipfile
 from contextlib import suppress
@@ -190,4 +191,5 @@ def _cell(value: Any) -> Any:
         return None if value in ERROR_CODES else value
     if isinstance(value, int) and abs(value) > _LARGEST:
         return None
-    return "" if value is None else value
+    # Day 0 is no date, and comes as midnight.
+    return "" if value is None or value == datetime.time() else value

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pytest
 
 from vfl.data import TableError, TypedTable, read_table
@@ -57,6 +58,14 @@ def read(folder: Path, content: str, encoding: str = "utf-8") -> TypedTable:
         (export("01.01.0001 00:00:00", "01.02.2024 12:00:00"), "utf-8", [-NEVER, day(2024, 2, 1) + 0.5]),
         (export("01.02.24", "31.12.99"), "utf-8", [day(2024, 2, 1), day(1999, 12, 31)]),
         (export("01/2024", "12/2023"), "utf-8", [day(2024, 1, 1), day(2023, 12, 1)]),
+        (export("12.III.2024", "01.XI.2023"), "utf-8", [day(2024, 3, 12), day(2023, 11, 1)]),
+        (export("1 août 2024", "15 décembre 2023"), "cp1252", [day(2024, 8, 1), day(2023, 12, 15)]),
+        (export("1. Mai 2024", "03. Mrz 2024"), "utf-8", [day(2024, 5, 1), day(2024, 3, 3)]),
+        (export("5 lip 2024", "3 gennaio 2024"), "utf-8", [day(2024, 7, 5), day(2024, 1, 3)]),
+        (export("0000-00-00", "2024-02-01"), "utf-8", [NAN, day(2024, 2, 1)]),
+        (export("00.00.0000", "00.00.0000", "00.00.0000", "01.02.2024", "07.02.2024"), "utf-8", [NAN, NAN, NAN]),
+        (export("–3,50", "1\u2007234,00"), "utf-8", [-3.5, 1234]),
+        (export("tak", "nie"), "utf-8", [1, 0]),
         # A number that stands for a day all the same, as Excel counts them.
         (export("45292", "45293"), "utf-8", [45292, 45293]),
         (export("Köln", "Zürich"), "cp1252", ["Köln", "Zürich"]),
@@ -79,19 +88,26 @@ def test_read_right(tmp_path: Path, content: str, encoding: str, first: list[Any
     ("content", "told"),
     [
         (export("1.234", "12.500", "999"), "Points in it (first in row 1) may separate thousands or decimals"),
+        # The others say one as often as the other.
+        (
+            "id;Betrag;a;b\n" + "".join(f"{row};1.{row:03};{row},5;{row}.5\n" for row in range(ROWS)),
+            "Points in it (first in row 1) may separate thousands or decimals",
+        ),
         (export("12,00 EUR", "7,00 USD"), "counted in EUR (first in row 1) and USD (first in row 2)"),
         (export("12 %", "0,5"), "counted in % (first in row 1) and no unit (first in row 2)"),
-        (export("12 kg", "7 kg"), "40 cells (first in row 1) hold a number and a word that is no currency"),
-        (export("1.234,50 S", "12,00 H"), "hold a number and a word that is no currency"),
-        (export("1,2 Mio. EUR", "3 Mio. EUR"), "hold a number and a word that is no currency"),
+        (export("12 kg", "7 kg"), "40 cells (first in row 1) begin with a number and read as none"),
+        (export("1.234,50 S", "12,00 H"), "begin with a number and read as none"),
+        (export("1,2 Mio. EUR", "3 Mio. EUR"), "begin with a number and read as none"),
         (export("99991231", "20240105"), "They read as dates written as 20241231"),
-        (export("0000-00-00", "2024-02-01", "2024-02-03"), "26 cells (first in row 2) read as dates, and 14 cells"),
+        (export("1900-01-32", "2024-02-01", "2024-02-03"), "26 cells (first in row 2) read as dates, and 14 cells"),
+        (export("01.02.44", "31.12.65"), "Years of two digits are taken to be those from 1969 to 2068"),
+        (export("2024Q1", "2023Q4"), "40 cells (first in row 1) begin with a number and read as none, nor as dates"),
         (export("01.02.2024", "2024-02-03", "2024-02-04"), "26 cells (first in row 2) read as dates, and 14 cells"),
         (export("1,50", "1.50", "2.50"), "26 cells (first in row 2) read as numbers, and 14 cells (first in row 1)"),
         (export("Wort", "4508", "a", "b"), "10 cells (first in row 2) read as numbers, and 30 cells (first in row 1)"),
         (export(*map(str, range(39)), "geheim"), "1 cell (first in row 40) held no number"),
         (export(*(f"DE{row:02} 3704 0044 0532 0130 00" for row in range(ROWS))), "Hardly a value occurs twice"),
-        (export(*(f"{row},50 kg" for row in range(ROWS))), "40 cells (first in row 1) hold a number and a word"),
+        (export(*(f"{row},50 kg" for row in range(ROWS))), "40 cells (first in row 1) begin with a number"),
     ],
 )
 def test_told_of_a_column(tmp_path: Path, content: str, told: str) -> None:
@@ -105,9 +121,21 @@ def test_told_of_a_column(tmp_path: Path, content: str, told: str) -> None:
     [
         (export("1,00", "2,00", below="Summe;78,00;117\n"), ["The last row (row 41) is called a total"]),
         (export("1,00", "2,00", below=";78,00;117\n"), ["1 row without an id (row 41)"]),
-        (export("1,00", "2,00", below="40 Zeilen\n"), ["1 row has more or fewer cells than the header's 3 (row 41)"]),
+        (export("1,00", "2,00", below="40 Zeilen\n"), ["the header's 3 (1 in row 41): a separator"]),
         (export("1,00", above="Export vom Montag\n\n"), ["put nothing above it"]),
-        ("id;x\n1;2;\n2;3;\n3;4;\n", ["3 rows have more", "no separator at the end"]),
+        ("id;x\n1;2;\n2;3;\n3;4;\n", ["3 rows have more", "(3 in rows 1, 2, 3)", "no separator at the end"]),
+        # Lines that don't fit hide none of the others' faults, and all have the numbers of their rows.
+        (
+            "id;x;k\n1;2;3\n2;3;4;5\n\n1;3;4\n5;6\n6;7\n;8;9\n7;8;9\nSumme;36\n",
+            ["4 rows have", "(4 in row 2; 2 in rows 4, 5, 8)", "(row 6)", "of an earlier row (row 3)", "a total"],
+        ),
+        (export("1", "2", below="99;1\n") + "1;1;1\n", ["(2 in row 41)", "of an earlier row (row 42)"]),
+        (export("1", below="id;Betrag;k\n41;1;1\n"), ["The header is repeated in row 41"]),
+        ("id;x\n1,2346E+15;1\n1,2346E+15;2\n", ["2 rows whose id has lost digits", "earlier row (row 2)"]),
+        # Rows that end in a quote's cell are missed by nobody else.
+        (export("1", below='41;1;"2\n42;1;2\n43;1;2\n'), ["1 row has a quote", "(row 41)"]),
+        (export("1", below='41;1;"2\n42;1;2\n43;1;"2\n1;1;2\n'), ["1 row has a quote", "(row 41)", "(row 42)"]),
+        (export("1", below='41;"1;2\n42;1;2\n43;1;2\n'), ["1 row has a quote", "(row 41)"]),
         # A header's fault hides none of the rows'.
         ("id;x;x;k\n1;2;3;4\n1;3;4;5\n;4;4;6\n", ["('x')", "without an id (row 3)", "of an earlier row (row 2)"]),
         ("id;id;x\n1;1;2\n2;2;3\n", ["('id')"]),
@@ -123,3 +151,14 @@ def test_refused_with_rows(tmp_path: Path, content: str, told: list[str]) -> Non
 def test_columns_without_cells_or_a_name_are_left_out(tmp_path: Path) -> None:
     table = read(tmp_path, "id;x;leer;;\n1;2;;;\n2;3;;;\n3;4;;;\n")
     assert [plan.name for plan in table.kept] == ["x"]
+
+
+def test_day_0_of_a_workbook_is_no_date(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["id", "Betrag"])
+    for row in range(ROWS):
+        book.active.append([row, datetime.date(2024, 1, row + 1) if row % 4 and row < 30 else 0])
+        book.active.cell(row + 2, 2).number_format = "dd.mm.yyyy"
+    book.save(tmp_path / "t.xlsx")
+    table = read_table(str(tmp_path / "t.xlsx"), id_column="id", label_column=None)
+    np.testing.assert_array_equal(table.frame["Betrag"].tolist()[:2], [NAN, day(2024, 1, 2)])

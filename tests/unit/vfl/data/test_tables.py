@@ -224,7 +224,11 @@ def test_duplicate_ids_are_counted_and_not_shown(tmp_path: Path) -> None:
         (",client,x\n0,a,1\n1,b,2\n", {"label_column": None}, r"no name in the header"),
         ("client,x\n1,2,3\n4,5,6\n", {"label_column": None}, r"more or fewer cells than the header"),
         ("client,x,x\n1,2,3\n", {"label_column": None}, r"Two columns have the same name"),
-        ("client,x\n1\n2,3\n", {"label_column": None}, r"1 row has more or fewer cells than the header's 2 \(row 1\)"),
+        (
+            "client,x\n1\n2,3\n",
+            {"label_column": None},
+            r"1 row has more or fewer cells than the header's 2 \(1 in row 1\)",
+        ),
     ],
 )
 def test_bad_csv(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
