@@ -2,14 +2,15 @@
 
 The parties need no attack for that: the split follows from the session's public seed, so that each of them knows of
 every aligned record whether it was trained on. It is somebody outside whom scores may tell it: who has a record with
-its label, and its score or the model. Measured is the strongest such adversary: it has all these records, lacks only
+its label, and its score or the model. Measured is one that knows all but that: it has all these records, lacks only
 which of them were trained on, and trains reference models as the session trained its own (LiRA: Carlini et al.,
-Membership inference attacks from first principles, 2022). Beside it stands the plain threshold of the loss (Yeom et
-al., Privacy risk in machine learning, 2018).
+Membership inference attacks from first principles, 2022). Beside it stand what each record did to the weights, which
+scores of as many records as features tell as well (as GLiR: Leemann et al., Gaussian membership inference privacy,
+2023), and the plain threshold of the loss (Yeom et al., Privacy risk in machine learning, 2018).
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import logsumexp
@@ -25,6 +26,7 @@ from services.shared_weights.opening import stays_shared
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning import (
     GradientDescent,
+    ResidualScheme,
     VerticalData,
     confidence_scores,
     initial_weights,
@@ -53,7 +55,7 @@ class MembershipAttack:
     """How well one attack tells records that were trained on from others.
 
     Attributes:
-        name: ``likelihood ratio`` or ``threshold``.
+        name: ``likelihood ratio``, ``influence on weights`` or ``threshold``.
         found: share of the trained records that it finds, with at most ``FALSE_POSITIVES`` of the others taken for
             trained. Its 95 % interval also allows for where the threshold lies, which these others are few to tell.
         auc: how often a trained record looks more like one than another does; 1/2 is guessing.
@@ -166,16 +168,24 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     def log_odds(weights: FloatArray) -> FloatArray:
         return own_log_odds(data.blocks[0] @ class_rows(weights).T, data.labels)
 
-    def reference(members: IntArray) -> FloatArray:
-        columns, descent = weights.shape[1], GradientDescent(plan.schedule(members), epochs, learner.learning_rate)
-        start = initial_weights(learner.initialisation, width, columns, total_features=width, generator=generator)
-        return log_odds(train_by_sums(data, start, descent, penalty))
+    descent = partial(GradientDescent, epochs=epochs, learning_rate=learner.learning_rate)
+
+    def start() -> FloatArray:
+        columns = weights.shape[1]
+        return initial_weights(learner.initialisation, width, columns, total_features=width, generator=generator)
 
     members = np.stack([generator.permutation(len(rows))[: len(split.train)] for _ in range(MODELS)])
     is_member = np.zeros((MODELS, len(rows)), dtype=bool)
     np.put_along_axis(is_member, members, values=True, axis=1)
-    own, others = log_odds(weights), np.stack([reference(one) for one in members])
-    scores = {"likelihood ratio": likelihood_ratios(own, others, is_member), "threshold": own}
+    trained = [train_by_sums(data, start(), descent(plan.schedule(one)), penalty) for one in members]
+    own = log_odds(weights)
+    scores = {
+        "likelihood ratio": likelihood_ratios(own, np.stack([log_odds(one) for one in trained]), is_member),
+        "influence on weights": influences(
+            data, weights, np.mean(trained, axis=0), descent(plan.schedule(split.train)), penalty, float(start().var())
+        ),
+        "threshold": own,
+    }
     found = membership_of(scores, np.arange(len(rows)) < len(split.train), generator)
     return replace(found, without=tuple(sorted({one for name in names for one in summary.defences.get(name, ())})))
 
@@ -212,6 +222,52 @@ def likelihood_ratios(own: FloatArray, references: FloatArray, is_member: BoolAr
     )
     is_told = is_member.any(axis=0) & ~is_member.all(axis=0)
     ratios: FloatArray = np.where(is_told, inside - outside, 0.0)
+    return ratios
+
+
+def influences(
+    data: VerticalData,
+    weights: FloatArray,
+    reference: FloatArray,
+    descent: GradientDescent,
+    penalty: FloatArray,
+    start_variance: float = 0.0,
+) -> FloatArray:
+    """How far each record's gradient explains in what the weights differ from reference ones.
+
+    The residual is linear, so that weights differ by F sum_i (m_i - p) g_i: g_i is record i's gradient at the weights,
+    m_i whether it was trained on, p the share that was, and F what T steps of descent make of a gradient, in the
+    direction of an eigenvalue h of the gradient's slope (1 - (1 - eta h)^T) / h. Were the sum normal, the likelihood
+    ratio of record i would grow with g_i^T S^-1 F^-1 (weights - reference), S the sum's covariance.
+
+    Args:
+        data: all records, those that were trained on and others.
+        weights: (d, columns) of the attacked model.
+        reference: (d, columns), the mean of reference models.
+        descent: how the attacked model was trained; of its batches only their number counts, and that of their rows.
+        penalty: (d, 1) strength of the penalty on each feature's weights.
+        start_variance: of the weights that training began from.
+
+    Returns:
+        (n,), larger for records that were likelier trained on.
+    """
+    scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
+    trained, steps = len(descent.schedule.train_rows), max(1, descent.epochs) * descent.schedule.steps_per_epoch
+    _, spread, directions = np.linalg.svd(np.linalg.qr(features, mode="r"), full_matrices=False)
+    reached = spread > 1e-9 * spread[0]
+    spread, directions = spread[reached], directions[reached]
+    slopes = scheme.gradient_scale(len(features)) * spread**2 + (directions**2) @ penalty[:, 0]
+    left = np.clip(1 - descent.learning_rate * slopes, 0.0, 1.0) ** steps
+    filters = (1 - left) / slopes
+    told = directions @ (reference - weights) / filters[:, None]
+    residuals = scheme.active_share(features @ weights, data.labels)
+    projected, share = features @ directions.T * scheme.gradient_scale(trained), trained / len(features)
+    ratios = np.zeros(len(features))
+    for residual, of_column in zip(residuals.T, told.T, strict=True):
+        gradients = residual[:, None] * projected
+        covariance = share * (1 - share) * (gradients.T @ gradients) + np.diag(start_variance * (left / filters) ** 2)
+        covariance += 1e-9 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+        ratios += gradients @ np.linalg.solve(covariance, of_column)
     return ratios
 
 

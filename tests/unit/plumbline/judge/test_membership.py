@@ -13,6 +13,7 @@ from plumbline.judge.measures import exact_share
 from plumbline.judge.membership import (
     FALSE_POSITIVES,
     MembershipFinding,
+    influences,
     likelihood_ratios,
     membership_of,
     own_log_odds,
@@ -111,12 +112,39 @@ def test_the_plain_threshold_is_that_of_scikit_learn_and_the_ratio_does_no_worse
     is_trained, sure = np.arange(len(rows)) < len(split.train), chances[rows, labels[rows]]
     allowed = int(FALSE_POSITIVES * (len(split.test) + 1)) - 1
     taken, right, _ = roc_curve(is_trained, sure, drop_intermediate=False)
-    best, plain = found.attacks
-    assert (best.name, plain.name) == ("likelihood ratio", "threshold")
+    attacks = {one.name: one for one in found.attacks}
+    best, plain = attacks["likelihood ratio"], attacks["threshold"]
     assert plain.auc == pytest.approx(roc_auc_score(is_trained, sure))
     assert plain.found.mean == pytest.approx(right[taken <= allowed / len(split.test)].max())
     assert best.auc >= plain.auc
     assert best.found.mean >= plain.found.mean
+
+
+def test_weights_of_more_features_than_records_tell_every_one_however_regularised(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    features, labels = one_hot(generator, 40, 25), generator.integers(0, 2, RECORDS)
+    plan = plan_of(5, learning_rate=0.3, l2=0.3)
+    folder = written(tmp_path, features, labels, plan, 5)
+    best = measured(folder).attacks[0]
+    assert best.name == "influence on weights"
+    assert (best.found.mean, best.auc) == (1, 1)
+    # As anybody reads it: weights are a sum over the records that were trained on.
+    split = rows_of_plan(plan, RECORDS)
+    rows = np.concatenate([split.train, split.test])
+    own = np.hstack([folder.features(name).features for name in ("active", "passive")])[rows]
+    weights = np.vstack([folder.weights(name).weights for name in ("active", "passive")])
+    summed = np.linalg.lstsq(own.T, weights[:, 0], rcond=None)[0] * (2 * labels[rows] - 1)
+    assert roc_auc_score(np.arange(len(rows)) < len(split.train), summed) > 0.99
+
+
+def test_influences_are_the_equations_of_who_was_trained_on() -> None:
+    generator = np.random.default_rng(4)
+    features, labels = generator.normal(size=(12, 20)), generator.integers(0, 2, 12)
+    data, trained = VerticalData([features], labels, 2), np.arange(0, 12, 2)
+    schedule = plan_of(1).changed(batch_size=6).schedule(trained)
+    (weights,) = train_centrally(data, [np.zeros((20, 1))], GradientDescent(schedule, 1, 0.1))
+    told = influences(data, weights, np.zeros((20, 1)), GradientDescent(schedule, 1, 0.1), np.zeros((20, 1)))
+    assert set(np.argsort(told)[-6:]) == set(trained)
 
 
 @pytest.mark.parametrize(("trained", "others"), [(600, 120), (900, 900)])
