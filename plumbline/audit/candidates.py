@@ -7,8 +7,10 @@ where labels leaked to who replaces ciphertexts are there ciphertexts again, or 
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -249,10 +251,18 @@ def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: Aud
 
 
 def measured_federation(trial: AuditPlan, title: str, tables: JoinedTables, run: AuditFolder) -> Findings:
-    """Run a federation in a folder of the run that goes, and judge it; raises what ``run_federation`` raises."""
-    with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
-        folder = AuditFolder(Path(scratch))
-        run_federation(trial, tables, folder, RunProgress())
+    """Run a federation in a folder of the run, which stays where it fails, and judge it.
+
+    Raises what ``run_federation`` raises.
+    """
+    folder = AuditFolder(Path(tempfile.mkdtemp(prefix="trial-", dir=run.path)))
+    with ExitStack() as leaving:
+        leaving.callback(shutil.rmtree, folder.path)
+        try:
+            run_federation(trial, tables, folder, RunProgress())
+        except (FederationFailed, ProcessFailed):
+            leaving.pop_all()  # The error names its logs.
+            raise
         parties = trial.request.tables
         return read_findings(folder.parties, parties.passive_names, title, titles=parties.titles)
 

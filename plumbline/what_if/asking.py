@@ -18,11 +18,13 @@ from plumbline.audit.folder import AuditFolder, write_what_if
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import prepare, report_again
 from plumbline.cells import SweepOptions, TaskCell, run_cells
+from plumbline.federation import FederationFailed
 from plumbline.job_progress import RunProgress
 from plumbline.judge.column_sets import DROP, Change, ColumnPart, ColumnSet, WhatIf, by_party, set_of
 from plumbline.judge.federation_part import LEAST_PART, at
 from plumbline.judge.findings import Findings
 from plumbline.own_frames import write_frames
+from plumbline.processes import ProcessFailed
 from plumbline.what_if.searching import each_left_out, frontier
 from plumbline.what_if.simulated_sets import AuditedRun, audited_run
 from vfl.data.columns import COARSENINGS
@@ -55,6 +57,7 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
     Raises:
         ValueError: for a run that can't be simulated, columns that there aren't, and a set that leaves a party empty.
         RunFolderError: where a file of the run is missing or broken.
+        FederationFailed: where the confirming federation fails; what was simulated is written by then.
     """
     findings = report_again(run)
     audited = audited_run(run.path.resolve())
@@ -82,6 +85,9 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
             progress.stage(f"running a federation {one.title}")
             found = replace(found, confirmed=(*found.confirmed, confirmed(audited, one.changes)))
             write_what_if(run, found)
+    except (FederationFailed, ProcessFailed) as error:
+        words = f"What was simulated is in {run.report}. The federation that was to confirm it failed: {error}"
+        raise FederationFailed(words) from error
     finally:
         report_again(run)
     return found

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from plumbline.audit import candidates
 from plumbline.audit.clear_run import run_in_one_place
 from plumbline.audit.folder import AuditFolder, new_run, read_what_if, write_duration, write_plan
 from plumbline.audit.plan import AuditPlan, ClearPlan
@@ -18,6 +19,7 @@ from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import prepare
 from plumbline.audit.tables import JoinedTables
 from plumbline.cli import app
+from plumbline.federation import FederationFailed
 from plumbline.job_progress import RunProgress
 from plumbline.judge.column_sets import Change
 from plumbline.judge.findings import Findings, read_findings
@@ -212,3 +214,19 @@ def test_what_confirms_a_set_is_a_federation_of_its_columns(
         assert {part.column for part in found.columns} == {part.column for part in expected.columns}
         assert found.changes == expected.changes
         assert found.auc == pytest.approx(expected.auc, abs=1e-12)
+
+
+def test_where_the_confirming_federation_fails_the_simulation_stays_and_so_do_the_logs(
+    run: AuditFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(plan: AuditPlan, tables: JoinedTables, folder: AuditFolder, progress: RunProgress) -> None:
+        (folder.path / "active.log").write_text("why")
+        raise FederationFailed(f"active hangs; see {folder.path / 'active.log'}.")
+
+    monkeypatch.setattr(candidates, "run_federation", fails)
+    mine = copied(run, tmp_path)
+    with pytest.raises(FederationFailed, match=r"What was simulated is in .*report\.html.*active hangs") as failed:
+        ask(mine, Question((("debt",),), workers=1), RunProgress())
+    assert Path(str(failed.value).split("see ")[1].rstrip(".")).read_text() == "why"
+    assert "Sets side by side" in mine.report.read_text()
+    assert json.loads((mine.path / "whatif.json").read_text())["asked"]
