@@ -5,7 +5,6 @@ ciphertexts only, never as what they decrypt to.
 """
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +63,7 @@ class Received:
     values: tuple[int, ...]
 
 
-class ShareMailbox(ABC):
+class ShareMailbox:
     """One party's messages in order, for its own loop and for its peers' threads at once."""
 
     def __init__(
@@ -246,21 +245,21 @@ class ShareMailbox(ABC):
 
     # -- what differs ----------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def _key_taken(self, peer: str, key: PublicKey) -> None:
         """Note that a peer's key has come, whose proof was checked."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         """Raise InvalidMessage for a step that no session has, OutOfOrder for one that isn't due."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
         """Find the key that a message is under; some kinds are under none."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _forget(self) -> None:
         """Forget what others have sent: the session is over."""
+        raise NotImplementedError
 
     # -- inner checks ----------------------------------------------------------------------------------------------
 
