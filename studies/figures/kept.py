@@ -18,7 +18,8 @@ from studies.page.writing import LIGHTS, stored_sections
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS, PAGES = _ROOT / "studies" / "results" / "figures", _ROOT / "docs" / "studies"
 # Of a section; what drawings are made of is in the drawings.
-_KEPT = ("title", "settings", "table", "notes", "statements", "plots")
+_KEPT = ("title", "table", "notes", "statements")
+_SETTINGS = ("seed", "quick", "options", "brought", "made", "cells", "versions", "machine", "commit")
 
 
 def main() -> None:
@@ -45,7 +46,8 @@ def keep(folder: Path) -> None:
         if section.get("failure") or section["settings"]["quick"]:
             raise ValueError(f"{name} of {folder} was run quickly, or failed: only whole sections are kept.")
         plots = [{"file": plot["file"], "caption": plot["caption"]} for plot in section["plots"]]
-        earlier[name] = {key: section[key] for key in _KEPT} | {"plots": plots}
+        settings = {key: section["settings"].get(key) for key in _SETTINGS}
+        earlier[name] = {key: section[key] for key in _KEPT} | {"settings": settings, "plots": plots}
         for plot in plots:
             shutil.copy(folder / plot["file"], PAGES / plot["file"])
     kept_file.write_text(json.dumps({"study": about, "sections": earlier}, indent=1, allow_nan=False) + "\n")
@@ -61,11 +63,13 @@ def _lines(study: Mapping[str, str], sections: Mapping[str, Mapping[str, Any]]) 
     yield f"# {study['title']}\n"
     yield f"{study['paper']}.\n\n{study['lead']}\n"
     statements = [one for section in sections.values() for one in section["statements"]]
-    yield f"Of {len(statements)} statements: {_counts(statements)}."
-    for section in sections.values():
-        yield f"\n## {section['title']}\n"
-        if section["statements"]:
-            yield f"{_counts(section['statements']).capitalize()}. {_made(section['settings'])}\n"
+    if statements:
+        yield f"Of {len(statements)} statements: {_counts(statements)}.\n"
+    yield f"Each section is measured again by `plumbline figures {study['name']} --section NAME`, its name in brackets."
+    for name, section in sections.items():
+        yield f"\n## {section['title']} ({name})\n"
+        counts = f"{_counts(section['statements']).capitalize()}. " if section["statements"] else ""
+        yield f"{counts}{_made(section['settings'])}\n"
         yield from (f"![{plot['caption']}]({plot['file']})\n" for plot in section["plots"])
         yield from (_said(one) for one in section["statements"])
 

@@ -63,7 +63,8 @@ def test_a_whole_run_is_kept_with_its_drawings_and_a_quick_one_is_refused(
     monkeypatch.setattr(kept, "PAGES", tmp_path)
     keep(folder_of(tmp_path / "whole", quick=False))
     page = page_of(json.loads((tmp_path / "made-up.json").read_text()))
-    assert "Of 1 statements: 1 differs." in page
+    assert "Of 1 statements: 1 differs.\n" in page
+    assert "## The first (first)\n\n1 differs. Made today, commit abc, seed 0, on a machine.\n" in page
     assert "- **Differs** (Figure 1, bank). *The paper:* It leaks. *Here:* It doesn't." in page
     assert (tmp_path / "made-up-first-one.svg").exists()
     with pytest.raises(ValueError, match="was run quickly, or failed"):
