@@ -144,6 +144,9 @@ class NotebookFindings(Findings):
         more = [f"And {len(columns) - left:,} more columns: to_frame() has them."] if len(columns) > left else []
         return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:left], *more))
 
+    # What a prompt shows, and what a notebook keeps beside the fragment.
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         """Write the verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""
         return template("findings.html").render(

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from nbconvert import MarkdownExporter
 
 from plumbline.cli import app
 from plumbline.cli.examples import split
@@ -22,6 +23,7 @@ from services.common.settings import PREFIX, Settings
 ROOT = Path(__file__).parents[2]
 # Pages whose source is beside docs/, where a code host looks for them.
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "LICENSE": "licence.md"}
+NOTEBOOK, NOTEBOOK_PAGE = "examples/own_data_frames.ipynb", "tutorials/own_data_frames.md"
 PYTHON = "reference/python/"
 # The packages whose exported names are promised; what their modules hold besides is private.
 FRONT_DOORS = ("plumbline", "attacks", "defences", "vfl.crypto", "vfl.data", "vfl.learning")
@@ -37,6 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages["reference/messages.md"] = _filled("reference/messages.md", "messages", _messages())
     pages["reference/settings.md"] = _filled("reference/settings.md", "settings", _settings())
     pages["reference/command-line.md"] = _filled("reference/command-line.md", "commands", "\n".join(_commands()))
+    pages |= _notebook_pages()
     for path, content in pages.items():
         if (written := files.get_file_from_path(path)) is not None:
             files.remove(written)
@@ -48,7 +51,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Links to root pages, right on a code host, become links to their copies on the site."""
     up = "../" * page.file.src_uri.count("/")
-    for source, target in ROOT_PAGES.items():
+    for source, target in (ROOT_PAGES | {NOTEBOOK: NOTEBOOK_PAGE}).items():
         markdown = markdown.replace(f"]({up}../{source}", f"]({up}{target}")
     return markdown
 
@@ -102,6 +105,16 @@ def _filled(path: str, marker: str, content: str) -> str:
     if marked not in text:
         raise ValueError(f"docs/{path} lacks the line {marked}, where the site puts what it generates.")
     return text.replace(marked, content)
+
+
+# -- the notebook ------------------------------------------------------------------------------------------------------
+
+
+def _notebook_pages() -> dict[str, str | bytes]:
+    """The notebook of examples/ as a page, with what its cells printed and drew when docs/site/pictures ran it."""
+    text, made = MarkdownExporter().from_filename(ROOT / NOTEBOOK)
+    text = text.replace("![png]", "![What the cell above draws]").replace("white-space:pre;", "white-space:pre-wrap;")
+    return {NOTEBOOK_PAGE: text, **{f"tutorials/{name}": one for name, one in made["outputs"].items()}}
 
 
 # -- Python ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The examples run as they stand: the notebook cell by cell, the three terminals as three processes."""
 
+import copy
 import csv
 import os
 import re
@@ -23,14 +24,24 @@ TERMINALS = EXAMPLES / "three_terminals"
 SERVING_SECONDS = 120
 
 
+def shown_by(notebook: nbformat.NotebookNode) -> list[dict[str, str]]:
+    """What cells printed and drew, each in the forms that it has."""
+    return [output["data"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output]
+
+
+def lights_of(notebook: nbformat.NotebookNode) -> list[list[str]]:
+    """Columns and lights that each cell names in its text."""
+    words = r"\b(?:proline|colour|red|amber|green|grey)\b"
+    return [sorted(re.findall(words, data["text/plain"])) for data in shown_by(notebook)]
+
+
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "own_data_frames.ipynb", as_version=4)  # type: ignore[no-untyped-call]
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert not any(cell.outputs or cell.execution_count for cell in cells), "commit the notebook without its outputs"
+    kept = copy.deepcopy(notebook)
     NotebookClient(
         notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
-    shown = [output["data"] for cell in cells for output in cell.outputs if "data" in output]
+    shown = shown_by(notebook)
     assert any("image/png" in data for data in shown)
     assert any("plumbline-findings" in data.get("text/html", "") for data in shown)
     (parts,) = (data["text/plain"] for data in shown if "decision only" in data["text/plain"])
@@ -42,6 +53,10 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     assert re.search(r"accuracy=[01]\.\d+, auc=[01]\.\d+", outcome)
     page = (tmp_path / "report.html").read_text()
     assert "proline" in page
+    # The site shows what the committed cells show, and a code host too.
+    anew = "run docs/site/pictures and commit the notebook"
+    assert [sorted(data) for data in shown_by(kept)] == [sorted(data) for data in shown], anew
+    assert lights_of(kept) == lights_of(notebook) != [], anew
 
 
 def test_python_paillier_changes_no_weight(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

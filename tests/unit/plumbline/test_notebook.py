@@ -102,6 +102,7 @@ def test_a_notebook_shows_the_verdict_and_no_markup_of_others(found: NotebookFin
 
 
 def test_findings_are_printed_in_ten_lines(found: NotebookFindings) -> None:
+    assert repr(found) == str(found)
     lines = str(found).splitlines()
     assert lines[0] == found.answer.sentences[0]
     assert 1 < len(lines) <= 10
