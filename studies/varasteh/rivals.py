@@ -145,7 +145,7 @@ class WindowPlan:
 
 
 # Of the section on the agnostic attack, whose windows others take as well.
-QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
+QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=1, seeds=1, records=50)
 
 
 def placed(frame: pd.DataFrame, windows: Sequence[tuple[int, ...]]) -> pd.DataFrame:

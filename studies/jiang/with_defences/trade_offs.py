@@ -34,6 +34,7 @@ class _Plan:
         epsilons: of dp_sgd.
         ours: on how many of the windows the adversaries who know the defence are measured: they take longest.
         draws: of their posteriors: an error of 2 / sqrt(draws) of a posterior's spread.
+        records: attacked at each point.
     """
 
     datasets: tuple[str, ...]
@@ -41,10 +42,13 @@ class _Plan:
     epsilons: tuple[float, ...] = (0.1, 1.0, 10.0)
     ours: int = 1
     draws: int = 100
+    records: int = RECORDS
 
 
 _FULL = _Plan(("bank_all", "robot", "satellite", "drive"), Splits((0.5,), windows=3, seeds=3))
-_QUICK = _Plan(("satellite",), Splits((0.5,), windows=1, steps=500, shadow_steps=500), epsilons=(1.0,), draws=20)
+_QUICK = _Plan(
+    ("satellite",), Splits((0.5,), windows=1, steps=100, shadow_steps=100), epsilons=(1.0,), draws=5, records=25
+)
 
 
 def trade_offs(run: StudyRun) -> Section:
@@ -122,31 +126,39 @@ def _defences(plan: _Plan, given: Sequence[Choice]) -> Iterator[_Defended]:
 def _points(plan: _Plan, split: Split, run: StudyRun, *, ours: bool) -> Iterator[Point]:
     tau = threshold(split.model.data.name, split.hidden)
     for defended in _defences(plan, run.defences):
-        yield _point(split, defended, "inversion", gradient_inversion(plan.splits.steps))
-        yield _point(split, defended, "inversion", plan.splits.shadow(split.hidden), black_box=True, n=tau)
+        yield _point(plan, split, defended, "inversion", gradient_inversion(plan.splits.steps))
+        yield _point(plan, split, defended, "inversion", plan.splits.shadow(split.hidden), black_box=True, n=tau)
         for other in run.attacks:
-            yield _point(split, defended, other.words, other, n=tau)
+            yield _point(plan, split, defended, other.words, other, n=tau)
         if ours:
             yield from _knowing(plan, split, defended, tau)
     none = next(_defences(plan, ()))
     for black_box in (False, True):
-        yield _point(split, none, "random guess", Choice.of("random_guess"), black_box=black_box)
-        yield _point(split, none, "imputation", Choice.of("imputation"), black_box=black_box, n=tau)
+        yield _point(plan, split, none, "random guess", Choice.of("random_guess"), black_box=black_box)
+        yield _point(plan, split, none, "imputation", Choice.of("imputation"), black_box=black_box, n=tau)
 
 
 def _knowing(plan: _Plan, split: Split, defended: _Defended, tau: int) -> Iterator[Point]:
     """Adversaries who know the defence and all of its options."""
-    yield _point(split, defended, "posterior, half", Choice.of("posterior", prior="half", draws=plan.draws))
+    yield _point(plan, split, defended, "posterior, half", Choice.of("posterior", prior="half", draws=plan.draws))
     records = Choice.of("posterior", prior="imputation", draws=plan.draws)
     for black_box in (False, True):
-        yield _point(split, defended, "posterior, records", records, black_box=black_box, n=tau)
+        yield _point(plan, split, defended, "posterior, records", records, black_box=black_box, n=tau)
 
 
 def _point(
-    split: Split, defended: _Defended, adversary: str, attack: Choice, *, black_box: bool = False, n: int = 0
+    plan: _Plan,
+    split: Split,
+    defended: _Defended,
+    adversary: str,
+    attack: Choice,
+    *,
+    black_box: bool = False,
+    n: int = 0,
 ) -> Point:
     access: Access = "black_box" if black_box else "white_box"
-    asked = AttackCell(split.model, split.passive, attack, RECORDS, auxiliary=n, access=access, seed=split.model.seed)
+    model, records = split.model, plan.records
+    asked = AttackCell(model, split.passive, attack, records, auxiliary=n, access=access, seed=model.seed)
     labels = split.labels | {"defence": defended.family, "option": defended.option, "adversary": adversary}
     return Point(labels | {"access": access.replace("_", " "), "n": n}, defended.cell(asked))
 
