@@ -27,7 +27,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
     for folder in parser.parse_args().folders:
-        keep(folder)
+        try:
+            keep(folder)
+        except ValueError as error:
+            parser.error(str(error))
     for kept in sorted(RESULTS.glob("*.json")):
         (PAGES / f"{kept.stem}.md").write_text(page_of(json.loads(kept.read_text())))
 
@@ -38,7 +41,9 @@ def keep(folder: Path) -> None:
     Raises:
         ValueError: as ``stored_sections``, and where the folder has no study, a quick run, or a section that failed.
     """
-    (file,) = folder.glob("*.json")
+    file = next(folder.glob("*.json"), None)
+    if file is None:
+        raise ValueError(f"{folder} has no study: run `plumbline figures NAME` first.")
     about = json.loads(file.read_text())["study"]
     kept_file = RESULTS / file.name
     earlier = json.loads(kept_file.read_text())["sections"] if kept_file.exists() else {}

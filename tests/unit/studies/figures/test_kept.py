@@ -69,3 +69,5 @@ def test_a_whole_run_is_kept_with_its_drawings_and_a_quick_one_is_refused(
     assert (tmp_path / "made-up-first-one.svg").exists()
     with pytest.raises(ValueError, match="was run quickly, or failed"):
         keep(folder_of(tmp_path / "quick", quick=True))
+    with pytest.raises(ValueError, match="has no study: run"):
+        keep(tmp_path / "nowhere")
