@@ -31,7 +31,7 @@ _IN_LANES, _IN_LIMBS, _PORTABLE = 1.2e-6, 4.2e-6, 7e-6
 _KEY = 0.25
 _BLINDED_ID, _REBLINDED_ID = 55e-6, 50e-6
 # A run takes between a share of what is foretold and so many times as much.
-_LEAST, _MOST = 0.6, 1.7
+_LEAST, _MOST = 0.5, 1.7
 
 
 @dataclass(frozen=True)

@@ -60,19 +60,35 @@ _CURRENCIES = {
 _BEGINS_AS_A_NUMBER = re.compile(r"[(+−–-]?\d.{0,30}")
 # A zero in front or a mark that keeps it, a phone number, or more digits than a float has.
 _CODE = re.compile(r"0\d+|['’]\d+|\+\d{8,}|\d{16,}")
-# How months begin in English, German, French, Italian, Spanish, Dutch and Polish, and as the Romans count them.
+# Months in English, German, French, Italian, Spanish, Dutch and Polish, short and in full, and as Romans count them.
 _MONTHS = [
-    *("jan|gen|ene|sty|i$", "feb|fe?v|fév|lut|ii$", "mar|mär|mrz|maa|mrt|iii$", "apr|avr|abr|kwi|iv$"),
-    *("ma[iyjg]|mei|v$", "jun|juin|giu|cze|vi$", "jul|juil|lug|lip|vii$", "aug|ao[uû]|ago|sie|viii$"),
-    *("sep|set|wrz|ix$", "o[ck]t|ott|paź|x$", "nov|lis|xi$", "de[cz]|dé?c|di[cz]|gru|xii$"),
+    r"jan(uary|uari?|vier)?|gen(naio)?|ene(ro)?|sty(cze[nń]|cznia)?|i",
+    r"feb(ruary|ruari?|braio|rero)?|f[eé]vr?(ier)?|lut(y|ego)?|ii",
+    r"mar(ch|s|zo|zec|ca|z|t)?|märz?|mrz|mrt|maa(rt)?|iii",
+    r"apr(il|ile)?|avr(il)?|abr(il)?|kwi(ecie[nń]|etnia)?|iv",
+    r"mayo?|mai|mei|mag(gio)?|maja?|v",
+    r"jun[ei]?|juin|junio|giu(gno)?|cze(rwiec|rwca)?|vi",
+    r"jul[yi]?|juil(let)?|julio|lug(lio)?|lip(iec|ca)?|vii",
+    r"aug(ust|ustus)?|ao[uû]t?|ago(sto)?|sie(rpie[nń]|rpnia)?|viii",
+    r"sep(t|tember|tembre|tiembre)?|set(t|tembre)?|wrz(esie[nń]|e[sś]nia)?|ix",
+    r"oct(ober|obre|ubre)?|okt(ober)?|ott(obre)?|pa[zź](dziernika?)?|x",
+    r"nov(ember|embre|iembre)?|lis(topada?)?|xi",
+    r"dec(ember)?|dez(ember)?|déc(embre)?|dic(embre|iembre)?|gru(dzie[nń]|dnia)?|xii",
 ]
 _ENGLISH = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_MONTH_WORDS = {name: re.compile(begins) for name, begins in zip(_ENGLISH, _MONTHS, strict=True)}
-_DAY_AND_WORD = re.compile(r"(\d{1,2})[. -]{1,2}([^\W\d_]{1,11})[. -]{1,2}(\d{4}|\d{2})(?!\d)")
+_MONTH_WORDS = {name: re.compile(words) for name, words in zip(_ENGLISH, _MONTHS, strict=True)}
+_DAY_AND_WORD = re.compile(r"(\d{1,2})[. -]{1,2}([^\W\d_]{1,12})[. -]{1,2}(\d{4}|\d{2})(?!\d)")
+# Jan-24, March 2024; 2024Q1, Q1 2024, 1. Quartal 2024.
+_WORD_AND_YEAR = re.compile(r"([^\W\d_]{3,12})[. '’/-]{1,2}(\d{4}|\d{2})")
+_QUARTER = re.compile(
+    r"(?:Q(?P<a>[1-4])[ /-]?(?P<x>\d{4})|(?P<y>\d{4})[ /-]?Q(?P<b>[1-4])"
+    r"|(?P<c>[1-4])(?:Q|\. ?Quartal)[ /-]?(?P<z>\d{4}))",
+    re.IGNORECASE,
+)
 _TIME = r"(?:[ T]\d{1,2}:\d{2}.*)?"
-# Also 20241231 and 2024, which are numbers unless a person says otherwise.
+# Also 20241231, 202412 and 2024, which are numbers unless a person says otherwise.
 _LOOKS_LIKE_A_DATE = re.compile(
-    rf"(?:\d{{8}}|\d{{4}}|\d{{1,2}}/\d{{4}}"
+    rf"(?:\d{{8}}|\d{{6}}|\d{{4}}|\d{{1,2}}/\d{{4}}"
     rf"|\d{{1,4}}[./-]\d{{1,2}}(?:[./-]\d{{1,4}})?|\d{{1,2}}[ -]?[A-Za-z]{{3,9}}\.?[ -]?,? ?\d{{2,4}}"
     rf"|[A-Za-z]{{3,9}} \d{{1,2}},? \d{{4}}){_TIME}"
 )
@@ -218,10 +234,10 @@ class Dates:
 
 def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None:
     """Read dates: ISO 8601 and the common local forms; None for texts of which most are none in any one form."""
-    sample = [_DAY_AND_WORD.sub(_in_english, text) for text in texts[:_SAMPLE]]
+    sample = [_in_english(text) for text in texts[:_SAMPLE]]
     if sum(_LOOKS_LIKE_A_DATE.fullmatch(text) is not None for text in sample) < 0.5 * len(sample):
         return None
-    texts = [_DAY_AND_WORD.sub(_in_english, text) for text in texts]
+    texts = [_in_english(text) for text in texts]
     best, most = None, 0
     for form in _forms(sample):
         days = _days(texts, form)
@@ -238,18 +254,27 @@ def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None
     return best
 
 
-def _in_english(found: re.Match[str]) -> str:
-    """A day, a month's name in any of the languages and a year, as 31-Dec-2024."""
-    day, word, year = found.groups()
-    month = next((name for name, begins in _MONTH_WORDS.items() if begins.match(word.lower())), None)
-    return f"{day}-{month}-{year}" if month else found[0]
+def _in_english(text: str) -> str:
+    """A date with a month's name in any of the languages as 31-Dec-2024, a month or a quarter as its first day."""
+    if found := _QUARTER.fullmatch(text):
+        quarter, year = (next(filter(None, found.group(*names))) for names in ("abc", "xyz"))
+        return f"1-{_ENGLISH[3 * int(quarter) - 3]}-{year}"
+    if found := _WORD_AND_YEAR.fullmatch(text):
+        return _of_month(text, "1", *found.groups())
+    return _DAY_AND_WORD.sub(lambda found: _of_month(found[0], *found.groups()), text)
+
+
+def _of_month(text: str, day: str, word: str, year: str) -> str:
+    """The day in English, or the text where the word is no month."""
+    month = next((name for name, words in _MONTH_WORDS.items() if words.fullmatch(word.lower())), None)
+    return f"{day}-{month}-{year}" if month else text
 
 
 def _forms(sample: Sequence[str]) -> Iterator[str]:
     """Forms that read most of a sample, ISO 8601 first, those with the day first before those with the month first."""
     named = ("%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y")
     local = [f"%{a}{mark}%{b}{mark}%{y}" for mark in "./-" for y in "Yy" for a, b in (("d", "m"), ("m", "d"))]
-    ones = ["ISO8601", "%Y%m%d", "%Y", "%Y/%m/%d", "%Y.%m.%d", "%m/%Y", *local, *named]
+    ones = ["ISO8601", "%Y%m%d", "%Y%m", "%Y", "%Y/%m/%d", "%Y.%m.%d", "%m/%Y", *local, *named]
     for form in ones:
         times = ("",) if form == "ISO8601" else ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
         for time in times:

@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import itertools
+import re
 import string
 import zlib
 from collections import Counter
@@ -38,6 +39,11 @@ _BYTE_ORDER_MARKS = {
 }
 _OTHER_FORMATS = {b"PK\x03\x04": ("an Excel workbook or another archive", ".xlsx"), b"PAR1": ("Parquet", ".parquet")}
 _GZIP = b"\x1f\x8b"
+# Letters that aren't ASCII, and those that are umlauts and accents in UTF-8: in Windows-1252, nothing that is written.
+_RUN, _UTF8_LETTERS = (
+    re.compile(rb"[\x80-\xff]+"),
+    re.compile(rb"(?<![\x80-\xff])(?:\xc3[\x80-\xbf])+(?![\x80-\xff])"),
+)
 # Bytes and rows that a separator is guessed from.
 _SAMPLE, _SAMPLE_ROWS = 1_000_000, 100
 # Bytes of a file that are looked at together.
@@ -129,11 +135,30 @@ def _as_utf8(content: bytes, path: Path) -> tuple[bytes | bytearray, str]:
             f"The file {quoted_path(path)} isn't text: line {line:,} has a zero byte, which is in no text. Export the "
             "table again, as CSV in UTF-8."
         )
-    for codec, name in (("utf-8", "UTF-8"), ("cp1252", "Windows-1252")):
-        # Five bytes mean nothing in Windows-1252; in Latin-1 every byte is a letter.
-        with suppress(UnicodeDecodeError):
-            return _recoded(content, codec), name
+    with suppress(UnicodeDecodeError):
+        return _recoded(content, "utf-8"), "UTF-8"
+    _check_one_encoding(content, path)
+    # Five bytes mean nothing in Windows-1252; in Latin-1 every byte is a letter.
+    with suppress(UnicodeDecodeError):
+        return _recoded(content, "cp1252"), "Windows-1252"
     return _recoded(content, "latin-1"), "Latin-1"
+
+
+def _check_one_encoding(content: bytes, path: Path) -> None:
+    """Refuse text that isn't UTF-8 and has words that are: files that were put together, or one that was damaged."""
+    if utf8 := _UTF8_LETTERS.search(content):
+        other = next(run.start() for run in _RUN.finditer(content) if not _is_utf8(run[0]))
+        first, second = (content.count(b"\n", 0, at) + 1 for at in (utf8.start(), other))
+        raise TableError(
+            f"The file {quoted_path(path)} has two encodings: line {first:,} is UTF-8 and line {second:,} isn't. Save "
+            "its parts in one encoding, or export the table again."
+        )
+
+
+def _is_utf8(letters: bytes) -> bool:
+    with suppress(UnicodeDecodeError):
+        return bool(letters.decode("utf-8"))
+    return False
 
 
 def _recoded(content: bytes, codec: str) -> bytes | bytearray:
@@ -259,9 +284,12 @@ def _cells(
     lines = max(content.count(b"\n"), content.count(b"\r"))
     # The first row is the header. What isn't trimmed is given back column by column.
     cells, filled, rows = read.slice(1).columns, 0, read.num_rows - 1
+    has_formulas = b'="' in content
     del read
     for at, column in enumerate(cells):
-        cells[at] = column = pc.utf8_trim_whitespace(column)
+        column = pc.utf8_trim_whitespace(column)
+        # ="0123" keeps a spreadsheet from taking a text for a number.
+        cells[at] = column = pc.replace_substring_regex(column, '^="(.*)"$', r"\1") if has_formulas else column
         lengths = pc.binary_length(column).to_numpy()
         if len(lengths) and lengths.max() > _MOST_OF_A_CELL:
             raise TableError(

@@ -364,8 +364,9 @@ def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
         return Reading("number", "yes or no", values, warnings=warnings)
     if len(present) >= _MANY_ROWS and (present == np.rint(present)).all() and _distinct(present) == len(present):
         warnings = (*warnings, "Every row has a whole number of its own: if it is an id, drop the column.")
-    if _are_days(present):
-        warnings = (*warnings, "They read as dates written as 20241231: if they are, use --encode COLUMN=date.")
+    for written, is_so in (("20241231", _are_days), ("202412", _are_months)):
+        if is_so(present):
+            warnings = (*warnings, f"They read as dates written as {written}: if they are, use --encode COLUMN=date.")
     span = f"numbers from {_figure(present.min())} to {_figure(present.max())}" if len(present) else "numbers"
     ones = int((present == 1).sum())
     are_bits = 0 < ones < len(present) and ones + int((present == 0).sum()) == len(present)
@@ -378,6 +379,13 @@ def _are_days(values: FloatArray) -> bool:
     months, days = values // 100 % 100, values % 100
     valid = (values == np.rint(values)) & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
     return bool(len(values) and (valid & (values > 19000000) & ((values < 21000000) | (values > 99990000))).all())
+
+
+def _are_months(values: FloatArray) -> bool:
+    """Whether numbers are months written in six digits, 999912 for no end included; a few amounts may be by chance."""
+    months = values % 100
+    valid = (values == np.rint(values)) & (months >= 1) & (months <= 12)
+    return bool((valid & (values > 190000) & ((values < 210000) | (values > 999900))).all() and _distinct(values) > 3)
 
 
 def _moments(days: FloatArray, how: str) -> Reading:

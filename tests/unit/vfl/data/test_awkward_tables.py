@@ -62,6 +62,12 @@ def read(folder: Path, content: str, encoding: str = "utf-8") -> TypedTable:
         (export("1 août 2024", "15 décembre 2023"), "cp1252", [day(2024, 8, 1), day(2023, 12, 15)]),
         (export("1. Mai 2024", "03. Mrz 2024"), "utf-8", [day(2024, 5, 1), day(2024, 3, 3)]),
         (export("5 lip 2024", "3 gennaio 2024"), "utf-8", [day(2024, 7, 5), day(2024, 1, 3)]),
+        (export("2024Q1", "2023-Q4"), "utf-8", [day(2024, 1, 1), day(2023, 10, 1)]),
+        (export("Q2 2024", "3. Quartal 2023"), "utf-8", [day(2024, 4, 1), day(2023, 7, 1)]),
+        (export("Jan-24", "Dez-23"), "utf-8", [day(2024, 1, 1), day(2023, 12, 1)]),
+        (export("März 2024", "paź 2023"), "utf-8", [day(2024, 3, 1), day(2023, 10, 1)]),
+        # Names, whatever they begin with.
+        (export("Market 2024", "Novartis 2023"), "utf-8", ["Market 2024", "Novartis 2023"]),
         (export("0000-00-00", "2024-02-01"), "utf-8", [NAN, day(2024, 2, 1)]),
         (export("00.00.0000", "00.00.0000", "00.00.0000", "01.02.2024", "07.02.2024"), "utf-8", [NAN, NAN, NAN]),
         (export("–3,50", "1\u2007234,00"), "utf-8", [-3.5, 1234]),
@@ -71,6 +77,8 @@ def read(folder: Path, content: str, encoding: str = "utf-8") -> TypedTable:
         (export("Köln", "Zürich"), "cp1252", ["Köln", "Zürich"]),
         (export('"Haus\nund Hof"', "Wald"), "utf-8", ["Haus\nund Hof", "Wald"]),
         (export("01067", "80331"), "utf-8", ["01067", "80331"]),
+        (export('="01067"', '="80331"'), "utf-8", ["01067", "80331"]),
+        (export('"=""12,50"""', '"=""7"""'), "utf-8", [12.5, 7]),
         # The mark that keeps Excel from taking a postcode for a number.
         (export("'01067", "'80331"), "utf-8", ["'01067", "'80331"]),
         (export("+49301234567", "+49307654321"), "utf-8", ["+49301234567", "+49307654321"]),
@@ -101,7 +109,8 @@ def test_read_right(tmp_path: Path, content: str, encoding: str, first: list[Any
         (export("99991231", "20240105"), "They read as dates written as 20241231"),
         (export("1900-01-32", "2024-02-01", "2024-02-03"), "26 cells (first in row 2) read as dates, and 14 cells"),
         (export("01.02.44", "31.12.65"), "Years of two digits are taken to be those from 1969 to 2068"),
-        (export("2024Q1", "2023Q4"), "40 cells (first in row 1) begin with a number and read as none, nor as dates"),
+        (export("202311", "202312", "202401", "202402"), "They read as dates written as 202412"),
+        (export("Jan-24", "Feb-24"), "Years of two digits are taken to be those from 1969 to 2068"),
         (export("01.02.2024", "2024-02-03", "2024-02-04"), "26 cells (first in row 2) read as dates, and 14 cells"),
         (export("1,50", "1.50", "2.50"), "26 cells (first in row 2) read as numbers, and 14 cells (first in row 1)"),
         (export("Wort", "4508", "a", "b"), "10 cells (first in row 2) read as numbers, and 30 cells (first in row 1)"),
@@ -146,6 +155,19 @@ def test_refused_with_rows(tmp_path: Path, content: str, told: list[str]) -> Non
         read(tmp_path, content)
     for part in told:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("other", ["Köln".encode("cp1252"), b"K\xc3"], ids=["put together", "damaged"])
+def test_two_encodings_in_a_file_are_told_with_their_lines(tmp_path: Path, other: bytes) -> None:
+    (tmp_path / "t.csv").write_bytes("id;x\n1;Bonn\n2;Zürich\n".encode() + b"3;" + other + b"\n4;a\n")
+    with pytest.raises(TableError, match=r"two encodings: line 3 is UTF-8 and line 4 isn't"):
+        read_table(str(tmp_path / "t.csv"), id_column="id", label_column=None)
+
+
+def test_months_of_six_digits_are_dates_where_a_person_says_so(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(export("202311", "202312", "202401"))
+    table = read_table(str(tmp_path / "t.csv"), id_column="id", label_column=None, encode={"Betrag": "date"})
+    assert table.frame["Betrag"].tolist()[:3] == [day(2023, 11, 1), day(2023, 12, 1), day(2024, 1, 1)]
 
 
 def test_columns_without_cells_or_a_name_are_left_out(tmp_path: Path) -> None:
