@@ -96,7 +96,11 @@ def schemes_section(run: StudyRun) -> Section:
     beside = _plugged(run, plan, places)
     done = done_rows(measured)
     lists = list(SCHEME_LISTS)
-    data = done.explode(lists, ignore_index=True) if len(done) else done.reindex(columns=lists)
+    data = (
+        done.explode(lists, ignore_index=True)
+        if len(done)
+        else done.reindex(columns=["dataset", "trainer", "d", *lists])
+    )
     data = pd.concat([data, done_rows(beside)], ignore_index=True) if len(beside) else data
     data = data.astype(dict.fromkeys(_MEASURES, float))
     return Section(

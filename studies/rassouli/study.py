@@ -16,6 +16,7 @@ STUDY = Study(
         "transform": f"{_ROOM}.transform:transform_section",
         "schemes": f"{_ROOM}.schemes:schemes_section",
         "starts": f"{_ROOM}.starts:starts_section",
+        "printed": f"{_ROOM}.printed:printed_section",
         "earlier": f"{_ROOM}.earlier:earlier_section",
     },
     lead="An active party that receives confidence scores solves for the passive party's features. Every figure and "

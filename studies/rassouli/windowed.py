@@ -138,8 +138,8 @@ def columns_of(d: int, start: int, columns: int) -> list[int]:
 
 
 def done_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that were measured."""
-    return frame[frame["status"] == "done"].reset_index(drop=True)
+    """The rows that were measured: none of a frame without any, as where all data sets are missing."""
+    return frame[frame["status"] == "done"].reset_index(drop=True) if len(frame) else frame
 
 
 def classes_over(frame: pd.DataFrame) -> pd.Series:
