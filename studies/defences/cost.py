@@ -100,8 +100,13 @@ def _trials(bits: int) -> tuple[list[_Trial], list[_Trial]]:
     ]
     repeated = {trial.defence for trial in rounds}
     once = [_Trial("feature_transform", "feature_transform")]
-    others = [name for name in REGISTRY.usable() if name not in repeated]
-    once += [_Trial(name, name) for name in others if "lab" not in defences.load(name).spec.sits]
+    others = {name: defences.load(name).spec for name in REGISTRY.usable() if name not in repeated}
+    # A linear model has no layer that a network's defences could change.
+    once += [
+        _Trial(name, name)
+        for name, spec in others.items()
+        if "lab" not in spec.sits and "hidden_layer" not in spec.needs
+    ]
     return rounds, [_Trial(UNDEFENDED), *once, _Trial(UNDEFENDED)]
 
 
@@ -182,6 +187,9 @@ def _timed(defence: Any, data_dir: Path | None, seed: int) -> dict[str, float]:
     if "scores" in stages:
         return _timed_on_scores(defence, generator)
     table = load_dataset(DATASET, data_dir)
+    if "labels" in stages:
+        labels, ids = (table.labels == table.labels[0]).astype(np.int64), [str(row) for row in range(len(table.labels))]
+        return {"once_ms": _median_ms(lambda: defence.replace_labels(labels, ids, 2, NoiseSource()))}
     own = fit_encoder("minmax", table.features).transform(table.features)[:, -_PARTY_FEATURES:]
     theta = generator.standard_normal((1, _PARTY_FEATURES))
     if getattr(defence, "at", "") == "training":

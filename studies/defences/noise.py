@@ -27,7 +27,7 @@ from studies.defences.noise_trainings import (
     NoiseCase,
     run_case,
 )
-from studies.page.plots import Curve, Panel, Plot, error_curve, mean_curve
+from studies.page.plots import Curve, Panel, Plot, error_curve
 from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.data import DatasetNotFound, encode_labels, load_dataset
@@ -285,7 +285,8 @@ def noise_plot(case: NoiseCase, data: pd.DataFrame) -> Plot:
             label = "none" if np.isinf(epsilon) else f"epsilon {epsilon:g}"
             curves.append(error_curve(rows, "epoch", label, measure=measure))
             if predicted and np.isfinite(epsilon):
-                curves.append(mean_curve(rows, "epoch", f"{label}, theory", measure=predicted, banded=False))
+                theory = error_curve(rows, "epoch", f"{label}, theory", measure=predicted)
+                curves.append(replace(theory, low=(), high=()))
         if measure == "theta_norm":
             curves.append(Curve("4 G - 2", ends, (norm_bound(GRADIENT_BOUND),) * 2))
         panels.append(Panel(f"{name}: {title}", "epoch", title, tuple(curves)))

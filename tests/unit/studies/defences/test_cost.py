@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import defences
 from defences import DefenceError, TrainingTerms
 from defences.dp_noise import DpNoise
 from plumbline.simulation.live import LiveRun, residual_integer_bits
 from services.common.run_records import StepRecord
-from studies.defences.cost import UNDEFENDED, WIDE, _live_rows, _notes, _summary, _Trial
+from studies.defences.cost import UNDEFENDED, WIDE, _live_rows, _notes, _summary, _timed, _Trial, _trials
 
 # --- cost ---------------------------------------------------------------------------------------------------------
 
@@ -55,6 +56,17 @@ def test_times_next_to_a_single_undefended_run_are_not_compared() -> None:
     assert "of the time" not in " ".join(notes)
     assert any("1.20 of the bytes" in note for note in notes)
     assert any("dp_sgd takes 2.5 times" in note for note in notes)
+
+
+def test_every_defence_of_a_linear_models_federation_is_timed() -> None:
+    rounds, once = _trials(9)
+    tried = {trial.defence for trial in (*rounds, *once)} - {""}
+    assert {"dp_noise", "label_randomised_response", "score_rounding", "feature_transform"} <= tried
+    # No federation without a hidden layer takes them.
+    assert not tried & {"hidden_noise", "max_norm", "marvell", "dp_sgd"}
+    for name in tried - {"purification"}:
+        timed = _timed(defences.load(name), None, 0)
+        assert all(milliseconds >= 0 for milliseconds in timed.values()), name
 
 
 @pytest.mark.parametrize("epochs", [1, 40])

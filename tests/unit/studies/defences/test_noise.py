@@ -13,7 +13,7 @@ from defences import TrainingTerms
 from defences.dp_noise import DpNoise
 from plumbline.cells import SweepOptions
 from plumbline.simulation.side_by_side import LEARNING_RATE, ResidualNoise, Starts, Watch, train_side_by_side
-from studies.defences.noise import noise_section
+from studies.defences.noise import _FALLBACK, noise_plot, noise_section
 from studies.defences.noise_trainings import DELTAS, EPSILONS, INITIALISATIONS, PAPER, VARIANTS
 from studies.page.panel_charts import document
 from studies.page.section import Section
@@ -191,6 +191,16 @@ def test_the_notes_say_what_is_missing_and_the_plot_shows_every_calibration(sect
     (plot,) = section.plots
     for word in ("exact", "exact, projected", "lemma", "printed", "epsilon 0.1", "test accuracy"):
         assert word in document(plot)
+
+
+def test_theory_is_drawn_whatever_the_number_of_seeds(section: Section) -> None:
+    further = section.data.assign(seed=section.data["seed"] + 2)
+    plot = noise_plot(_FALLBACK, pd.concat([section.data, further[further["seed"] == 2]]))
+    drawn = next(
+        one for panel in plot.panels for one in panel.curves if one.label == f"epsilon {EPSILONS[0]:g}, theory"
+    )
+    assert len(drawn.y) == 3
+    assert np.isfinite(drawn.y).all()
 
 
 def test_the_same_arguments_give_the_same_bytes(section: Section) -> None:
