@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ DecimalMark = Literal[".", ","]
 _MISSING = frozenset(
     {
         *("", "na", "n/a", "#n/a", "n.a.", "k.a.", "k. a.", "nan", "nat", "<na>", "null", "(null)", "nil", "none"),
-        *("?", "-", "--", ".", "…"),
+        *("?", "-", "--", "–", "—", ".", "…"),
         # No date, of MySQL, SAP and Excel.
         *(day + time for day in ("0000-00-00", "00.00.0000") for time in ("", " 00:00", " 00:00:00")),
         *("0000/00/00", "00/00/0000", "00-00-0000", "00000000", "1900-01-00", "00.01.1900"),
@@ -78,8 +79,11 @@ _MONTHS = [
 _ENGLISH = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MONTH_WORDS = {name: re.compile(words) for name, words in zip(_ENGLISH, _MONTHS, strict=True)}
 _DAY_AND_WORD = re.compile(r"(\d{1,2})[. -]{1,2}([^\W\d_]{1,12})[. -]{1,2}(\d{4}|\d{2})(?!\d)")
-# Jan-24, March 2024; 2024Q1, Q1 2024, 1. Quartal 2024.
+# Before a date of three parts: Mo 01.01.2024, Mon, 1 Jan 2024.
+_WEEKDAY = re.compile(r"[^\W\d_]{2,12}\.?,? +(?=\d{1,4}[./ -]\S+?[./ -]\d)")
+# Jan-24, March 2024; KW 5/2024, 2024-W05; 2024Q1, Q1 2024, 1. Quartal 2024.
 _WORD_AND_YEAR = re.compile(r"([^\W\d_]{3,12})[. '’/-]{1,2}(\d{4}|\d{2})")
+_WEEK = re.compile(r"(?P<x>\d{4})-?W(?P<a>\d{2})|(?:KW|CW|W) ?(?P<b>\d{1,2})[ /.-](?P<y>\d{4})", re.IGNORECASE)
 _QUARTER = re.compile(
     r"(?:Q(?P<a>[1-4])[ /-]?(?P<x>\d{4})|(?P<y>\d{4})[ /-]?Q(?P<b>[1-4])"
     r"|(?P<c>[1-4])(?:Q|\. ?Quartal)[ /-]?(?P<z>\d{4}))",
@@ -239,7 +243,7 @@ def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None
         return None
     texts = [_in_english(text) for text in texts]
     best, most = None, 0
-    for form in _forms(sample):
+    for form in _forms(sample, weights[:_SAMPLE]):
         days = _days(texts, form)
         read = weights[~np.isnan(days)].sum()
         order = _order(form)
@@ -255,13 +259,17 @@ def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None
 
 
 def _in_english(text: str) -> str:
-    """A date with a month's name in any of the languages as 31-Dec-2024, a month or a quarter as its first day."""
+    """A date with a month's name in any of the languages as 31-Dec-2024; a week, month or quarter as its first day."""
+    if found := _WEEK.fullmatch(text):
+        with suppress(ValueError):
+            monday = date.fromisocalendar(int(found["x"] or found["y"]), int(found["a"] or found["b"]), 1)
+            return f"{monday.day}-{_ENGLISH[monday.month - 1]}-{monday.year}"
     if found := _QUARTER.fullmatch(text):
         quarter, year = (next(filter(None, found.group(*names))) for names in ("abc", "xyz"))
         return f"1-{_ENGLISH[3 * int(quarter) - 3]}-{year}"
     if found := _WORD_AND_YEAR.fullmatch(text):
         return _of_month(text, "1", *found.groups())
-    return _DAY_AND_WORD.sub(lambda found: _of_month(found[0], *found.groups()), text)
+    return _DAY_AND_WORD.sub(lambda found: _of_month(found[0], *found.groups()), _WEEKDAY.sub("", text, count=1))
 
 
 def _of_month(text: str, day: str, word: str, year: str) -> str:
@@ -270,7 +278,7 @@ def _of_month(text: str, day: str, word: str, year: str) -> str:
     return f"{day}-{month}-{year}" if month else text
 
 
-def _forms(sample: Sequence[str]) -> Iterator[str]:
+def _forms(sample: Sequence[str], weights: IntArray) -> Iterator[str]:
     """Forms that read most of a sample, ISO 8601 first, those with the day first before those with the month first."""
     named = ("%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y")
     local = [f"%{a}{mark}%{b}{mark}%{y}" for mark in "./-" for y in "Yy" for a, b in (("d", "m"), ("m", "d"))]
@@ -278,7 +286,7 @@ def _forms(sample: Sequence[str]) -> Iterator[str]:
     for form in ones:
         times = ("",) if form == "ISO8601" else ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
         for time in times:
-            if np.isnan(_days(sample, form + time)).sum() <= 0.5 * len(sample):
+            if weights[np.isnan(_days(sample, form + time))].sum() <= 0.5 * weights.sum():
                 yield form + time
 
 

@@ -44,6 +44,8 @@ _RUN, _UTF8_LETTERS = (
     re.compile(rb"[\x80-\xff]+"),
     re.compile(rb"(?<![\x80-\xff])(?:\xc3[\x80-\xbf])+(?![\x80-\xff])"),
 )
+# Marks that nobody sees, copied along from pages and mails: no break, a byte order mark, the direction of writing.
+_INVISIBLE = tuple(mark.encode() for mark in ("\u200b", "\ufeff", "\u200e", "\u200f"))
 # Bytes and rows that a separator is guessed from.
 _SAMPLE, _SAMPLE_ROWS = 1_000_000, 100
 # Bytes of a file that are looked at together.
@@ -72,6 +74,8 @@ def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.Da
     limits = limits or TableLimits()
     content, encoding = _as_utf8(_content(path, limits), path)
     limits.check_bytes(len(content))
+    for mark in _INVISIBLE:
+        content = content.replace(mark, b"") if mark in content else content
     sample = content[:_SAMPLE].decode("utf-8", errors="ignore")
     start, separator = _separated(sample, path)
     rows = _first_rows(sample[start:], separator)

@@ -232,7 +232,8 @@ def _kept(name: str, reading: Reading) -> Reading | ColumnPlan:
 
 
 def _text(name: str, cells: Cells, decimal: tuple[DecimalMark, str]) -> Reading:
-    booleans = yes_or_no(cells.texts) if len(cells.texts) == 2 else None
+    # YES, Yes and no are two words.
+    booleans = yes_or_no(cells.texts) if len({text.lower() for text in cells.texts[:9]}) == 2 else None
     if booleans is not None:
         return _values("boolean", cells.of_texts(booleans))
     if are_codes(cells.texts):
