@@ -5,6 +5,7 @@ Nothing here is a list of modules, commands or settings: what is there when the 
 
 import importlib
 import inspect
+import re
 import tomllib
 from collections.abc import Iterator
 from html import escape
@@ -54,6 +55,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     for source, target in (ROOT_PAGES | {NOTEBOOK: NOTEBOOK_PAGE}).items():
         markdown = markdown.replace(f"]({up}../{source}", f"]({up}{target}")
     return markdown
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """A drawing is a link to itself: it scrolls on a phone, and who has no mouse can get there."""
+    return re.sub(r'<p>(<img [^>]*src="([^"]+\.svg)"[^>]*>)</p>', r'<p><a href="\2">\1</a></p>', html)
 
 
 # -- navigation --------------------------------------------------------------------------------------------------------
