@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from studies.catalogue import STUDIES, load_study
 from studies.page.writing import LIGHTS, stored_sections
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +72,9 @@ def _lines(study: Mapping[str, str], sections: Mapping[str, Mapping[str, Any]]) 
     if statements:
         yield f"Of {len(statements)} statements: {_counts(statements)}.\n"
     yield f"Each section is measured again by `plumbline figures {study['name']} --section NAME`, its name in brackets."
+    every = load_study(study["name"]).sections if study["name"] in STUDIES else ()
+    if missing := [name for name in every if name not in sections]:
+        yield f"\nNot run whole so far: {', '.join(missing)}."
     for name, section in sections.items():
         yield f"\n## {section['title']} ({name})\n"
         counts = f"{_counts(section['statements']).capitalize()}. " if section["statements"] else ""
