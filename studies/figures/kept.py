@@ -80,7 +80,8 @@ def _lines(study: Mapping[str, str], sections: Mapping[str, Mapping[str, Any]]) 
         counts = f"{_counts(section['statements']).capitalize()}. " if section["statements"] else ""
         yield f"{counts}{_made(section['settings'])}\n"
         yield from (f"![{plot['caption']}]({plot['file']})\n" for plot in section["plots"])
-        yield from (_said(one) for one in section["statements"])
+        # Of what no paper states there are notes alone.
+        yield from map(_said, section["statements"]) if section["statements"] else map("- {}".format, section["notes"])
 
 
 def _counts(statements: Sequence[Mapping[str, str]]) -> str:
