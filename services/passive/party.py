@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -523,7 +524,9 @@ class PassiveParty:
                     return
                 self._end(session, error)
                 # Others may wait there for this session, until their time is up.
-                self.executor.submit(self._tell_coordinator, session_id, told(error)).add_done_callback(log_failure)
+                # Where this process stops meanwhile, the coordinator hears of that instead.
+                with suppress(RuntimeError):
+                    self.executor.submit(self._tell_coordinator, session_id, told(error)).add_done_callback(log_failure)
 
         return PeerWatch(self._context.heartbeats, lost, step_timeout=self._context.settings.step_timeout)
 

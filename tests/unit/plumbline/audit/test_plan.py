@@ -453,10 +453,10 @@ def test_paillier_is_chosen_below_three_minutes_and_only_there(encrypted: float,
 def test_in_the_clear_it_says_why_what_stays_the_same_and_what_encryption_would_take() -> None:
     why = chosen_cipher(2_400.0, 24.2).why
     assert why == (
-        "INSECURE: it trains in the clear, over the same services and messages, in 15 to 42 s. Scores and gradients "
-        "are those of encrypted training to 1e-6. --cipher paillier would train for 24 to 68 min."
+        "INSECURE: it trains in the clear, over the same services and messages, in 13 to 42 s. Scores and gradients "
+        "are those of encrypted training to 1e-6. --cipher paillier would train for 20 to 68 min."
     )
-    assert chosen_cipher(25.0, 3.0).why == "training takes 15 to 43 s under it."
+    assert chosen_cipher(25.0, 3.0).why == "training takes 13 to 43 s under it."
 
 
 @pytest.mark.parametrize(

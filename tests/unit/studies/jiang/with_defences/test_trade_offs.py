@@ -84,11 +84,10 @@ def test_notes_say_what_the_knowing_adversary_has_left() -> None:
 
 def test_a_tiny_run_measures_every_defence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("opacus")
-    monkeypatch.setattr(section, "RECORDS", 10)
     monkeypatch.setattr(section, "threshold", lambda *_: 15)
     monkeypatch.setattr(section, "_KINDS", ("linear",))
     splits = Splits((0.5,), windows=1, steps=5, shadow_steps=5)
-    monkeypatch.setattr(section, "_QUICK", section._Plan(("wine",), splits, epsilons=(10.0,), draws=2))
+    monkeypatch.setattr(section, "_QUICK", section._Plan(("wine",), splits, epsilons=(10.0,), draws=2, records=10))
     found = section.trade_offs(StudyRun(SweepOptions(workers=1), quick=True, defences=(Choice.of("score_scheme3"),)))
     data = found.data
     assert set(data["status"]) <= {"done", "not applicable"}
