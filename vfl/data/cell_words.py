@@ -63,26 +63,31 @@ _BEGINS_AS_A_NUMBER = re.compile(r"[(+−–-]?\d.{0,30}")
 _CODE = re.compile(r"0\d+|['’]\d+|\+\d{8,}|\d{16,}")
 # Months in English, German, French, Italian, Spanish, Dutch and Polish, short and in full, and as Romans count them.
 _MONTHS = [
-    r"jan(uary|uari?|vier)?|gen(naio)?|ene(ro)?|sty(cze[nń]|cznia)?|i",
-    r"feb(ruary|ruari?|braio|rero)?|f[eé]vr?(ier)?|lut(y|ego)?|ii",
-    r"mar(ch|s|zo|zec|ca|z|t)?|märz?|mrz|mrt|maa(rt)?|iii",
-    r"apr(il|ile)?|avr(il)?|abr(il)?|kwi(ecie[nń]|etnia)?|iv",
-    r"mayo?|mai|mei|mag(gio)?|maja?|v",
-    r"jun[ei]?|juin|junio|giu(gno)?|cze(rwiec|rwca)?|vi",
-    r"jul[yi]?|juil(let)?|julio|lug(lio)?|lip(iec|ca)?|vii",
-    r"aug(ust|ustus)?|ao[uû]t?|ago(sto)?|sie(rpie[nń]|rpnia)?|viii",
-    r"sep(t|tember|tembre|tiembre)?|set(t|tembre)?|wrz(esie[nń]|e[sś]nia)?|ix",
-    r"oct(ober|obre|ubre)?|okt(ober)?|ott(obre)?|pa[zź](dziernika?)?|x",
-    r"nov(ember|embre|iembre)?|lis(topada?)?|xi",
-    r"dec(ember)?|dez(ember)?|déc(embre)?|dic(embre|iembre)?|gru(dzie[nń]|dnia)?|xii",
+    r"jan(uary|uari?|vier)?|gen(naio)?|ene(ro)?|sty(cze[nń]|cznia)?|i$",
+    r"feb(ruary|ruari?|braio|rero)?|f[eé]vr?(ier)?|lut(y|ego)?|ii$",
+    r"mar(ch|s|zo|zec|ca|z|t)?|märz?|mrz|mrt|maa(rt)?|iii$",
+    r"apr(il|ile)?|avr(il)?|abr(il)?|kwi(ecie[nń]|etnia)?|iv$",
+    r"mayo?|mai|mei|mag(gio)?|maja?|v$",
+    r"jun[ei]?|juin|junio|giu(gno)?|cze(rwiec|rwca)?|vi$",
+    r"jul[yi]?|juil(let)?|julio|lug(lio)?|lip(iec|ca)?|vii$",
+    r"aug(ust|ustus)?|ao[uû]t?|ago(sto)?|sie(rpie[nń]|rpnia)?|viii$",
+    r"sep(t|tember|tembre|tiembre)?|set(t|tembre|iembre)?|wrz(esie[nń]|e[sś]nia)?|ix$",
+    r"oct(ober|obre|ubre)?|okt(ober)?|ott(obre)?|pa[zź](dziernika?)?|x$",
+    r"nov(ember|embre|iembre)?|lis(topada?)?|xi$",
+    r"dec(ember)?|dez(ember)?|déc(embre)?|dic(embre|iembre)?|gru(dzie[nń]|dnia)?|xii$",
 ]
 _ENGLISH = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MONTH_WORDS = {name: re.compile(words) for name, words in zip(_ENGLISH, _MONTHS, strict=True)}
 _DAY_AND_WORD = re.compile(r"(\d{1,2})[. -]{1,2}([^\W\d_]{1,12})[. -]{1,2}(\d{4}|\d{2})(?!\d)")
-# Before a date of three parts: Mo 01.01.2024, Mon, 1 Jan 2024.
-_WEEKDAY = re.compile(r"[^\W\d_]{2,12}\.?,? +(?=\d{1,4}[./ -]\S+?[./ -]\d)")
+# Before a date of three parts: Mo 01.01.2024, Mon, 1 Jan 2024. A version or a phone number has other words there.
+_WEEKDAY = re.compile(
+    r"(?:mon|tue|wed|thu|fri|sat|sun|(?:mon|tues|wednes|thurs|fri|satur|sun)day|mo|di|mi|do|fr|sa|so|ma|wo|vr|za|zo"
+    r"|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|lun|mar|mer|jeu|ven|sam|dim|gio|sab|dom|mié|jue|vie|sáb"
+    r"|(?:lun|mar|mercre|jeu|vendre|same)di|dimanche|pon|wt|śr|czw|pt|sob)\.?,? +(?=\d{1,4}[./ -]\S+?[./ -]\d)",
+    re.IGNORECASE,
+)
 # Jan-24, March 2024; KW 5/2024, 2024-W05; 2024Q1, Q1 2024, 1. Quartal 2024.
-_WORD_AND_YEAR = re.compile(r"([^\W\d_]{3,12})[. '’/-]{1,2}(\d{4}|\d{2})")
+_WORD_AND_YEAR = re.compile(r"(?![ivxIVX]+\b)([^\W\d_]{3,12})[. '’/-]{1,2}(\d{4}|\d{2})")
 _WEEK = re.compile(r"(?P<x>\d{4})-?W(?P<a>\d{2})|(?:KW|CW|W) ?(?P<b>\d{1,2})[ /.-](?P<y>\d{4})", re.IGNORECASE)
 _QUARTER = re.compile(
     r"(?:Q(?P<a>[1-4])[ /-]?(?P<x>\d{4})|(?P<y>\d{4})[ /-]?Q(?P<b>[1-4])"
@@ -268,13 +273,16 @@ def _in_english(text: str) -> str:
         quarter, year = (next(filter(None, found.group(*names))) for names in ("abc", "xyz"))
         return f"1-{_ENGLISH[3 * int(quarter) - 3]}-{year}"
     if found := _WORD_AND_YEAR.fullmatch(text):
-        return _of_month(text, "1", *found.groups())
-    return _DAY_AND_WORD.sub(lambda found: _of_month(found[0], *found.groups()), _WEEKDAY.sub("", text, count=1))
+        # Without a day a word is a month's name or none: Market 2024, Novartis 2024.
+        is_whole = any(words.fullmatch(found[1].lower()) for words in _MONTH_WORDS.values())
+        return _of_month(text, "1", *found.groups()) if is_whole else text
+    dated = text[weekday.end() :] if (weekday := _WEEKDAY.match(text)) else text
+    return _DAY_AND_WORD.sub(lambda found: _of_month(found[0], *found.groups()), dated)
 
 
 def _of_month(text: str, day: str, word: str, year: str) -> str:
-    """The day in English, or the text where the word is no month."""
-    month = next((name for name, words in _MONTH_WORDS.items() if words.fullmatch(word.lower())), None)
+    """The day in English, or the text where the word begins as no month: other languages have endings of their own."""
+    month = next((name for name, words in _MONTH_WORDS.items() if words.match(word.lower())), None)
     return f"{day}-{month}-{year}" if month else text
 
 

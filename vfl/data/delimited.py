@@ -154,8 +154,8 @@ def _check_one_encoding(content: bytes, path: Path) -> None:
         other = next(run.start() for run in _RUN.finditer(content) if not _is_utf8(run[0]))
         first, second = (content.count(b"\n", 0, at) + 1 for at in (utf8.start(), other))
         raise TableError(
-            f"The file {quoted_path(path)} has two encodings: line {first:,} is UTF-8 and line {second:,} isn't. Save "
-            "its parts in one encoding, or export the table again."
+            f"The file {quoted_path(path)} has two encodings: line {first:,} has letters in UTF-8, and line {second:,} "
+            "some that aren't. Save its parts in one encoding, or export the table again."
         )
 
 

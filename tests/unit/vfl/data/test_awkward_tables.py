@@ -71,7 +71,11 @@ def read(folder: Path, content: str, encoding: str = "utf-8") -> TypedTable:
         (export("KW 1/2024", "2024-W05"), "utf-8", [day(2024, 1, 1), day(2024, 1, 29)]),
         (export("KW 77/2024", "KW 5/2024", "KW 6/2024"), "utf-8", ["KW 77/2024"]),
         (export(*["2024-02-01"] * 38, "2024-02-30", "2023-02-29"), "utf-8", [day(2024, 2, 1)]),
-        # Names, whatever they begin with.
+        # Of a language that isn't listed, whose months begin alike.
+        (export("1 março 2024", "5 janeiro 2024"), "utf-8", [day(2024, 3, 1), day(2024, 1, 5)]),
+        # Names, whatever they begin with, versions and codes.
+        (export("Version 1.2.20", "Version 1.3.21"), "utf-8", ["Version 1.2.20", "Version 1.3.21"]),
+        (export("VII-12", "III-24"), "utf-8", ["VII-12", "III-24"]),
         (export("Market 2024", "Novartis 2023"), "utf-8", ["Market 2024", "Novartis 2023"]),
         (export("0000-00-00", "2024-02-01"), "utf-8", [NAN, day(2024, 2, 1)]),
         (export("00.00.0000", "00.00.0000", "00.00.0000", "01.02.2024", "07.02.2024"), "utf-8", [NAN, NAN, NAN]),
@@ -168,7 +172,7 @@ def test_refused_with_rows(tmp_path: Path, content: str, told: list[str]) -> Non
 @pytest.mark.parametrize("other", ["Köln".encode("cp1252"), b"K\xc3"], ids=["put together", "damaged"])
 def test_two_encodings_in_a_file_are_told_with_their_lines(tmp_path: Path, other: bytes) -> None:
     (tmp_path / "t.csv").write_bytes("id;x\n1;Bonn\n2;Zürich\n".encode() + b"3;" + other + b"\n4;a\n")
-    with pytest.raises(TableError, match=r"two encodings: line 3 is UTF-8 and line 4 isn't"):
+    with pytest.raises(TableError, match=r"two encodings: line 3 has letters in UTF-8, and line 4 some"):
         read_table(str(tmp_path / "t.csv"), id_column="id", label_column=None)
 
 
