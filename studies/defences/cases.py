@@ -101,7 +101,7 @@ class Plan:
 
     cases: tuple[Case, ...] = CASES
     trials: tuple[Trial, ...] = TRIALS
-    seeds: int = 3
+    seeds: int = 2
     trainings: tuple[Training, ...] = TRAININGS
     records: int = 100
     auxiliary: int = 100

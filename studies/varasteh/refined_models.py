@@ -32,7 +32,7 @@ SCORE_DEFENCES = (Choice.of("score_rounding", decimals=1), Choice.of("class_labe
 
 
 # Of data sets that are refined; cells are those of the section on the agnostic attack.
-_FULL = WindowPlan(("satellite", "pendigits", "bank"), seeds=1)
+_FULL = WindowPlan(("satellite", "pendigits", "bank"), sizes=6, windows=3, seeds=1)
 _QUICK = WindowPlan(("satellite",), sizes=2, windows=2, seeds=1, records=100)
 
 

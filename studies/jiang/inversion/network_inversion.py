@@ -24,7 +24,8 @@ from studies.jiang.inversion.inversion_setting import (
 from studies.page.section import Section
 from studies.study import StudyRun
 
-_FULL = InversionPlan(Grid(DATA_SETS, windows=3, seeds=3))
+# Every window has a network of its own: half a minute each.
+_FULL = InversionPlan(Grid(DATA_SETS, ratios=(0.1, 0.3, 0.5, 0.7, 0.9), windows=3, seeds=3))
 
 
 def networks(run: StudyRun, plan: InversionPlan | None = None) -> Section:
