@@ -72,10 +72,11 @@ def _lines(study: Mapping[str, str], sections: Mapping[str, Mapping[str, Any]]) 
     if statements:
         yield f"Of {len(statements)} statements: {_counts(statements)}.\n"
     yield f"Each section is measured again by `plumbline figures {study['name']} --section NAME`, its name in brackets."
-    every = load_study(study["name"]).sections if study["name"] in STUDIES else ()
+    every = list(load_study(study["name"]).sections) if study["name"] in STUDIES else list(sections)
     if missing := [name for name in every if name not in sections]:
         yield f"\nNot run whole so far: {', '.join(missing)}."
-    for name, section in sections.items():
+    # As the study has them, whenever each was run.
+    for name, section in sorted(sections.items(), key=lambda one: every.index(one[0])):
         yield f"\n## {section['title']} ({name})\n"
         counts = f"{_counts(section['statements']).capitalize()}. " if section["statements"] else ""
         yield f"{counts}{_made(section['settings'])}\n"
