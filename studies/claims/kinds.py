@@ -213,7 +213,7 @@ class Curves:
         if not failing or len(failing) == len(held):
             return ""
         several = len({name for name, _ in held}) > 1
-        return f", not at {', '.join(f'{name} {at:g}' if several else f'{at:g}' for name, at in failing)}"
+        return f", not at {', '.join(f'{name} {at:.4g}' if several else f'{at:.4g}' for name, at in failing)}"
 
 
 def joined(findings: Iterable[Finding]) -> Finding:
