@@ -101,7 +101,7 @@ class Plan:
 
     cases: tuple[Case, ...] = CASES
     trials: tuple[Trial, ...] = TRIALS
-    seeds: int = 2
+    seeds: int = 3
     trainings: tuple[Training, ...] = TRAININGS
     records: int = 100
     auxiliary: int = 100

@@ -71,3 +71,10 @@ def test_a_whole_run_is_kept_with_its_drawings_and_a_quick_one_is_refused(
         keep(folder_of(tmp_path / "quick", quick=True))
     with pytest.raises(ValueError, match="has no study: run"):
         keep(tmp_path / "nowhere")
+
+
+def test_sections_stand_in_the_studys_order_whenever_each_was_kept() -> None:
+    about = {"name": "varasteh", "title": "Made up", "paper": "Nobody: Nothing", "lead": "Not much."}
+    later, earlier = section(quick=False) | {"title": "Later"}, section(quick=False) | {"title": "Earlier"}
+    page = page_of({"study": about, "sections": {"secrets": later, "moments": earlier}})
+    assert page.index("## Earlier (moments)") < page.index("## Later (secrets)")
