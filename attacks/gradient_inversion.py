@@ -49,7 +49,8 @@ class GradientInversion:
             is never dropped.
         learning_rate: lambda of Adam. Jiang uses 0.001 without telling T; 0.01 needs a tenth of the rounds. Far above,
             Adam's first steps (as long as the rate in every coordinate) throw away a good start.
-        tolerance: a record whose distance falls to it keeps its estimate.
+        tolerance: a record whose distance falls to it keeps its estimate. Without one, Adam leaves an exact answer
+            again and comes back: the last round may be off by some 1e-4 in a score.
         seed: of init="random".
 
     Raises:

@@ -25,7 +25,18 @@ _KEPT = {"PLUMBLINE_TEST_POSTGRES_URL"}
 
 
 def pytest_collection_finish() -> None:
-    """Have the garbage collector pass over all that was imported, as services do: parties look for garbage often."""
+    _freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _heap_stays_small() -> Iterator[None]:
+    """What a module imported and keeps slows down no later one."""
+    yield
+    _freeze()
+
+
+def _freeze() -> None:
+    """Have the garbage collector pass over all that is there, as services do: parties look for garbage often."""
     gc.collect()
     gc.freeze()
 

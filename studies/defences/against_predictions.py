@@ -1,64 +1,89 @@
 """Every attack on predictions against every defence, on several models trained in one place (SIMULATION)."""
 
-import logging
-import os
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import product
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+import attacks
 import defences
-from defences import DefenceError
-from plumbline.simulation.linear_models import Training, train
-from plumbline.simulation.rounds import Done
+from defences import Defence, DefenceError
+from plumbline.cells import Choice, DataChoice, ModelChoice, TaskCell
+from plumbline.cells.cells import Options, frozen_options
+from plumbline.simulation.linear_models import TrainedModel, Training
 from plumbline.simulation.score_measures import mean_divergence
 from plumbline.simulation.situations import Setting, Situation, situation_of
 from studies.defences.adversaries import PUBLISHED, Adversaries, Estimate
 from studies.defences.cases import NONE, UNCHANGED, Case, Plan, Trial, available
 from studies.defences.remaining import HALVES
+from studies.study import StudyRun
 from vfl.arrays import FloatArray
-from vfl.cores import available_cores
 
 _Row = dict[str, Any]
-_THREADS = "OMP_NUM_THREADS"
+# What a trial costs.
+QUALITY = ("model_accuracy", "model_accuracy_undefended", "kl", "interpretability")
+_OF_ESTIMATE = ("attack", "level", "awareness", "status", "reason", "mse", *HALVES)
+# Small data sets need records that are neither trained on nor judged.
+HELD_OUT = 0.4
 
 
-class _Job(NamedTuple):
-    """One case and one trained model."""
+@dataclass(frozen=True)
+class _Asked:
+    """One case, trained model and trial: a cell."""
 
     case: Case
     training: Training
     seed: int
+    trial: Trial
+
+    def cell(self, plan: Plan) -> TaskCell:
+        model = ModelChoice(DataChoice(self.case.dataset), trainer=self.training, seed=self.seed, held_out=HELD_OUT)
+        return TaskCell.of(
+            f"{__name__}:trial_estimates",
+            model,
+            passive=self.case.passive,
+            seed=self.seed,
+            defence=self.trial.defence,
+            options=frozen_options(self.trial.options),
+            brought=tuple((one.name, one.options) for one in plan.brought),
+            records=plan.records,
+            auxiliary=plan.auxiliary,
+            rounds=plan.rounds,
+            draws=plan.draws,
+        )
 
 
-def prediction_rows(data_dir: Path | None, plan: Plan, *, seed: int, done: Done) -> tuple[pd.DataFrame, list[str]]:
+def prediction_rows(run: StudyRun, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     """Measure one row per case, model, trial and adversary; and say what there is about missing data sets.
 
-    Args:
-        data_dir: of the raw files.
-        plan: how much is measured.
-        seed: the first one; others follow it.
-        done: told which share of the work is done.
+    Raises:
+        ValueError: for an attack or a defence that a user brings and that doesn't take its options.
     """
-    cases, said = available(plan, data_dir)
-    jobs = [
-        _Job(case, training, seed + number)
+    for one in plan.brought:
+        attacks.load_prediction(one.name, **dict(one.options))
+    for trial in plan.trials:
+        _mounted(trial.defence, trial.options)
+    cases, said = available(plan, run.data_dir)
+    asked = [
+        _Asked(case, training, run.seed + number, trial)
         for case in cases
         for training in plan.trainings
         for number in range(plan.seeds)
+        for trial in plan.trials
+        # It has an optimiser of its own.
+        if trial.defence != "dp_sgd" or training == plan.trainings[0]
     ]
-    found: dict[_Job, list[_Row]] = {}
-    for job, rows in _measured(jobs, data_dir, plan):
-        found[job] = rows
-        done(len(found) / len(jobs))
-    rows = [row for job in jobs for row in found[job]]
+    frame = run.measure([one.cell(plan) for one in asked])
+    rows = [
+        row
+        for one, measured in zip(asked, frame.to_dict("records"), strict=True)
+        if measured["status"] == "done"
+        for row in _rows_of(one, measured)
+    ]
     # What nothing needs to be measured of, and why.
     for case, (defence, reason), (label, *_) in product(cases, UNCHANGED.items(), PUBLISHED):
         same = {"defence": defence, "options": "defaults", "trial": defence, "status": "unchanged", "reason": reason}
@@ -66,81 +91,82 @@ def prediction_rows(data_dir: Path | None, plan: Plan, *, seed: int, done: Done)
     return pd.DataFrame(rows), said
 
 
-def _measured(jobs: list[_Job], data_dir: Path | None, plan: Plan) -> Iterator[tuple[_Job, list[_Row]]]:
-    """All jobs in the order in which they end, on all processors."""
-    processors = min(available_cores(), len(jobs))
-    if processors == 1:
-        for job in jobs:
-            yield job, _model_rows(job, data_dir, plan)
+def _rows_of(asked: _Asked, measured: Mapping[Any, Any]) -> Iterator[_Row]:
+    trial = asked.trial
+    shared = _words_of(asked.case) | {"optimiser": asked.training, "seed": asked.seed}
+    shared |= {"defence": trial.defence, "options": trial.words, "trial": trial.title}
+    if measured["refused"]:
+        refused = {"status": "not applicable", "reason": measured["refused"], "awareness": "knows nothing of it"}
+        yield from (shared | refused | {"attack": label} for label, *_ in PUBLISHED)
         return
-    # Started anew: torch doesn't outlive a fork.
-    start = get_context("spawn")
-    with _single_threaded(), ProcessPoolExecutor(processors, start, _without_chatter) as pool:
-        futures = {pool.submit(_model_rows, job, data_dir, plan): job for job in jobs}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-
-
-@contextmanager
-def _single_threaded() -> Iterator[None]:
-    """A process a processor: in those that start meanwhile, more threads would only wait for each other."""
-    before = os.environ.get(_THREADS)
-    os.environ[_THREADS] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[_THREADS]
-        if before is not None:
-            os.environ[_THREADS] = before
-
-
-def _without_chatter() -> None:
-    """Distorted equations often have no solution; that attacks then take longer is not worth a line each time."""
-    logging.getLogger("attacks").setLevel(logging.ERROR)
-
-
-def _model_rows(job: _Job, data_dir: Path | None, plan: Plan) -> list[_Row]:
-    lab = Lab(job.case, data_dir, job.training, job.seed, plan)
-    adversaries = Adversaries(rounds=plan.rounds, draws=plan.draws, brought=plan.brought)
-    shared = _words_of(job.case) | {"optimiser": job.training, "seed": job.seed}
-    expected = adversaries.expected(lab.plain.view)
-    guesses = list(adversaries.guesses(lab.plain.view, expected))
-    rows: list[_Row] = []
-    for trial in plan.trials:
-        # It has an optimiser of its own.
-        if trial.defence == "dp_sgd" and job.training != plan.trainings[0]:
-            continue
-        own = shared | {"defence": trial.defence, "options": trial.words, "trial": trial.title}
-        try:
-            situation = lab.defended(trial)
-        except DefenceError as error:
-            refused = {"status": "not applicable", "reason": str(error), "awareness": "knows nothing of it"}
-            rows += [own | refused | {"attack": label} for label, *_ in PUBLISHED]
-            continue
-        own |= lab.quality(situation)
-        estimates = [*guesses, *adversaries.attack(situation.view, situation.ask, expected)]
-        estimates += adversaries.refused(situation.view, situation.ask)
-        rows += [own | _judged(estimate, lab.truth) for estimate in estimates]
-    return rows
-
-
-def _judged(estimate: Estimate, truth: FloatArray) -> _Row:
-    who = {"attack": estimate.attack, "level": estimate.level, "awareness": estimate.awareness}
-    who |= {"status": estimate.status, "reason": estimate.reason}
-    if estimate.features is None:
-        return who
-    errors = ((estimate.features - truth) ** 2).mean(axis=1)
-    middle = len(errors) // 2
-    halves = {name: float(part.mean()) for name, part in zip(HALVES, np.split(errors, [middle]), strict=True)}
-    return who | halves | {"mse": float(errors.mean())}
+    shared |= {name: measured[name] for name in QUALITY}
+    for estimate in measured["estimates"]:
+        yield shared | dict(zip(_OF_ESTIMATE, estimate, strict=True))
 
 
 def _words_of(case: Case) -> _Row:
     return {"phase": "prediction", "dataset": case.dataset, "case": case.title}
 
 
-# Small data sets need records that are neither trained on nor judged.
-_HELD_OUT = 0.4
+# --- a cell -------------------------------------------------------------------------------------------------------
+
+
+def trial_estimates(model: TrainedModel, *, defence: str, options: Options, **terms: Any) -> Mapping[str, Any]:
+    """Attack a model's predictions under one defence by all adversaries (a task of `plumbline.cells`).
+
+    Args:
+        model: trained in one place.
+        defence: its name, or "none".
+        options: of the defence.
+        terms: of `_prepared`.
+
+    Returns:
+        ``refused``, why the defence can't work on this model, else empty; what it costs (`Lab.quality`); and
+        ``estimates``, a list per adversary: its attack, level, awareness, status, reason, and mean squared errors over
+        all attacked records and over both halves of them (NaN for none).
+    """
+    lab, adversaries, expected, guesses = _prepared(model, **terms)
+    try:
+        situation = lab.defended(Trial(defence, dict(options)))
+    except DefenceError as error:
+        return {"refused": str(error)}
+    estimates = [*guesses, *adversaries.attack(situation.view, situation.ask, expected)]
+    estimates += adversaries.refused(situation.view, situation.ask)
+    judged = [_judged(estimate, lab.truth) for estimate in estimates]
+    return {"refused": "", **lab.quality(situation), "estimates": judged}
+
+
+class _Prepared(NamedTuple):
+    """What the cells of one model and case share: adversaries with what they know before they see a score."""
+
+    lab: "Lab"
+    adversaries: Adversaries
+    expected: Mapping[str, FloatArray]
+    guesses: list[Estimate]
+
+
+# Cells of one model and case come one after the other.
+@lru_cache(maxsize=1)
+def _prepared(
+    model: TrainedModel, *, brought: tuple[tuple[str, Options], ...], rounds: int, draws: int, **terms: Any
+) -> _Prepared:
+    lab = Lab(model, **terms)
+    adversaries = Adversaries(rounds=rounds, draws=draws, brought=[Choice(*one) for one in brought])
+    expected = adversaries.expected(lab.plain.view)
+    return _Prepared(lab, adversaries, expected, list(adversaries.guesses(lab.plain.view, expected)))
+
+
+def _judged(estimate: Estimate, truth: FloatArray) -> list[Any]:
+    errors = (
+        np.full(len(truth), np.nan) if estimate.features is None else ((estimate.features - truth) ** 2).mean(axis=1)
+    )
+    halves = [float(part.mean()) for part in np.split(errors, [len(errors) // 2])]
+    who = [estimate.attack, estimate.level, estimate.awareness, estimate.status, estimate.reason]
+    return [*who, float(errors.mean()), *halves]
+
+
+def _mounted(defence: str, options: Mapping[str, Any]) -> list[Defence]:
+    return [] if defence == NONE else [defences.load(defence, **options)]
 
 
 class Lab:
@@ -149,13 +175,21 @@ class Lab:
     Of the held-out records the first are attacked and the next are the auxiliary ones, on which nothing was trained.
     """
 
-    def __init__(self, case: Case, data_dir: Path | None, training: Training, seed: int, plan: Plan) -> None:
-        """Train the model. Raises DatasetNotFound."""
+    def __init__(self, model: TrainedModel, *, passive: int, records: int, auxiliary: int, seed: int) -> None:
+        """Give its last ``passive`` columns to the passive party.
+
+        Args:
+            model: trained in one place.
+            passive: number of the passive party's columns.
+            records: attacked ones.
+            auxiliary: most complete records that an adversary of the highest level has.
+            seed: of the defences' noise.
+        """
         self._seed = seed
-        self._model = train(case.dataset, data_dir, training, seed, held_out=_HELD_OUT)
-        held_out, width = self._model.features.shape
-        known = tuple(range(plan.records, min(plan.records + plan.auxiliary, held_out)))
-        self._setting = Setting(tuple(range(width - case.passive, width)), plan.records, known, moments=True)
+        self._model = model
+        held_out, width = model.features.shape
+        known = tuple(range(records, min(records + auxiliary, held_out)))
+        self._setting = Setting(tuple(range(width - passive, width)), records, known, moments=True)
 
     @cached_property
     def plain(self) -> Situation:
@@ -171,9 +205,7 @@ class Lab:
         """Under a defence. Raises DefenceError for one that can't work on this model."""
         if trial.defence == NONE:
             return self.plain
-        return situation_of(
-            self._model, self._setting, [defences.load(trial.defence, **trial.options)], seed=self._seed
-        )
+        return situation_of(self._model, self._setting, _mounted(trial.defence, trial.options), seed=self._seed)
 
     def quality(self, situation: Situation) -> dict[str, float]:
         """Measure what a defence costs the active party: its model's accuracy and its scores, on held-out records."""

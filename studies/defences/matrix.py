@@ -51,9 +51,8 @@ def matrix_section(run: StudyRun, *, plan: Plan | None = None, live: bool = True
     datasets = run.options.get("datasets") or ()
     if isinstance(datasets, tuple) and datasets:
         plan, live = replace(plan, cases=cases_of(datasets)), live and DATASET in datasets
-    predicted, said = prediction_rows(
-        run.data_dir, plan, seed=run.seed, done=lambda share: run.done(_PREDICTIONS * share)
-    )
+    watched = replace(run, done=lambda share: run.done(_PREDICTIONS * share))
+    predicted, said = prediction_rows(watched, plan)
     measured = predicted[predicted["status"] == "measured"]
     parts, costs = remaining_parts(measured), prediction_costs(measured)
     frames, trained = [predicted], pd.DataFrame()

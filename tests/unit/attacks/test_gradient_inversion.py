@@ -72,7 +72,8 @@ def test_one_feature_by_hand() -> None:
 @pytest.mark.parametrize("distance", ["mse", "kld"])
 def test_estimates_of_an_underdetermined_model_explain_the_scores(distance: str) -> None:
     view, _ = linear(20, 3, 6)
-    estimate = attacks.load("gia", distance=distance, init="half").reconstruct(view)
+    # Whoever has an answer keeps it: near an exact one Adam's steps come in bursts, when depends on the processor.
+    estimate = attacks.load("gia", distance=distance, init="half", tolerance=1e-9).reconstruct(view)
     assert view.weights_active is not None
     assert view.weights_passive is not None
     logits = view.features_active @ view.weights_active.T + estimate @ view.weights_passive.T

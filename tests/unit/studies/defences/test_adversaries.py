@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from plumbline.simulation.linear_models import train
 from plumbline.simulation.situations import Situation
 from studies.defences.adversaries import Adversaries, Estimate, balanced
-from studies.defences.against_predictions import Lab
-from studies.defences.cases import QUICK, Case, Trial
+from studies.defences.against_predictions import HELD_OUT, Lab
+from studies.defences.cases import Trial
 from studies.defences.steering import steered
 from vfl.arrays import FloatArray
 
@@ -20,7 +21,9 @@ ADVERSARIES = Adversaries(rounds=5, draws=40)
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    return Lab(Case("breast_cancer", 15), None, "adam", 0, replace(QUICK, records=30))
+    return Lab(
+        train("breast_cancer", None, "adam", 0, held_out=HELD_OUT), passive=15, records=30, auxiliary=100, seed=0
+    )
 
 
 @pytest.fixture(scope="module")

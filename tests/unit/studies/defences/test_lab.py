@@ -1,24 +1,24 @@
 """What an active party sees of a trained model under a defence."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from plumbline.simulation.linear_models import train
-from studies.defences.against_predictions import Lab
-from studies.defences.cases import QUICK, UNDEFENDED, Case, Trial
+from studies.defences.against_predictions import HELD_OUT, Lab
+from studies.defences.cases import UNDEFENDED, Trial
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding
 from vfl.learning import confidence_scores
 
-CASE = Case("breast_cancer", 15)
-PLAN = replace(QUICK, records=30, auxiliary=50)
+
+def lab_of(seed: int) -> Lab:
+    model = train("breast_cancer", None, "lbfgs", seed, held_out=HELD_OUT)
+    return Lab(model, passive=15, records=30, auxiliary=50, seed=seed)
 
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    return Lab(CASE, None, "lbfgs", 1, PLAN)
+    return lab_of(1)
 
 
 def rows_in(rows: FloatArray, others: FloatArray) -> int:
@@ -30,7 +30,7 @@ def test_auxiliary_records_are_neither_attacked_nor_trained_on(lab: Lab) -> None
     view = lab.plain.view
     assert view.auxiliary is not None
     assert view.moments is not None
-    model = train("breast_cancer", None, "lbfgs", 1, held_out=0.4)
+    model = train("breast_cancer", None, "lbfgs", 1, held_out=HELD_OUT)
     known = np.hstack([view.auxiliary.features_active, view.auxiliary.features_passive])
     assert len(known) == 50
     assert rows_in(known, model.features) == 50
@@ -46,7 +46,7 @@ def test_auxiliary_records_are_neither_attacked_nor_trained_on(lab: Lab) -> None
 
 def test_a_view_carries_the_channel_but_no_secret() -> None:
     rounded, turned = Trial("score_rounding", {"decimals": 1}), Trial("feature_transform")
-    labs = [Lab(CASE, None, "lbfgs", seed, PLAN) for seed in (1, 2)]
+    labs = [lab_of(seed) for seed in (1, 2)]
     views = [[lab.defended(trial).view for trial in (rounded, turned)] for lab in labs]
     assert [view.channel for view, _ in views] == [(Rounding(1),)] * 2
     disclosures = [view.disclosure for _, view in views]

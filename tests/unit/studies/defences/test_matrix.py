@@ -1,6 +1,5 @@
 """The matrix of defences and attacks without its federations."""
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +64,6 @@ def matrix(told: list[float]) -> Section:
     """A small matrix in this process: its predictions are real, its federations made up."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(defences_matrix, "training_rows", federations)
-        patched.setattr(os, "sched_getaffinity", lambda process: {0})
         return matrix_section(StudyRun(SweepOptions(workers=1), done=told.append), plan=PLAN)
 
 
@@ -110,7 +108,8 @@ def test_all_models_are_measured_and_every_case_and_model_is_told_of(matrix: Sec
     predicted = chosen(matrix, phase="prediction", status="measured")
     models = set(zip(predicted["optimiser"], predicted["seed"], strict=True))
     assert models == {("adam", 0), ("adam", 1), ("lbfgs", 0), ("lbfgs", 1)}
-    assert told == pytest.approx([0.225, 0.45, 0.675, 0.9])
+    assert told == sorted(told)
+    assert told[-1] == pytest.approx(0.9)
 
 
 def test_an_error_is_the_mean_of_those_of_both_halves(matrix: Section) -> None:
@@ -177,11 +176,9 @@ def test_attacks_and_defences_that_a_user_brings_are_measured_with_all_others() 
     attack, defence = Choice.of("half_star"), Choice.of("score_rounding", decimals=1)
     brought = replace(attack, options=(("name_of_nobody", 1),))
     run = StudyRun(SweepOptions(workers=1), attacks=(Choice.of("gia", steps=1),), defences=(defence,))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(os, "sched_getaffinity", lambda process: {0})
-        section = matrix_section(run, plan=small, live=False)
-        with pytest.raises(ValueError, match="can't take name_of_nobody"):
-            matrix_section(replace(run, attacks=(brought,)), plan=small, live=False)
+    section = matrix_section(run, plan=small, live=False)
+    with pytest.raises(ValueError, match="can't take name_of_nobody"):
+        matrix_section(replace(run, attacks=(brought,)), plan=small, live=False)
     rows = chosen(section, phase="prediction", attack="gia(steps=1)", status="measured")
     assert set(rows["trial"]) == {"none", "score_rounding (decimals=1)"}
     assert rows["mse"].notna().all()
@@ -198,9 +195,7 @@ def test_missing_data_has_a_stand_in_that_is_named() -> None:
 def test_processes_give_the_same_rows_as_one(matrix: Section) -> None:
 
     small = replace(PLAN, trials=PLAN.trials[2:3], trainings=("lbfgs",))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(os, "sched_getaffinity", lambda process: {0, 1})
-        rows, _ = prediction_rows(None, small, seed=0, done=lambda share: None)
+    rows, _ = prediction_rows(StudyRun(SweepOptions(workers=2)), small)
     one = chosen(matrix, phase="prediction", trial="score_rounding", optimiser="lbfgs")
     columns: list[Any] = ["attack", "awareness", "seed", "mse"]
     two = rows[rows["status"] != "unchanged"]
