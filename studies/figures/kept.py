@@ -19,7 +19,7 @@ from studies.page.writing import LIGHTS, stored_sections
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS, PAGES = _ROOT / "studies" / "results" / "figures", _ROOT / "docs" / "studies"
 # Of a section; what drawings are made of is in the drawings.
-_KEPT = ("title", "table", "notes", "statements")
+_KEPT = ("title", "table", "advice", "maps", "notes", "statements")
 _SETTINGS = ("seed", "quick", "options", "brought", "made", "cells", "versions", "machine", "commit")
 
 
@@ -80,9 +80,20 @@ def _lines(study: Mapping[str, str], sections: Mapping[str, Mapping[str, Any]]) 
         yield f"\n## {section['title']} ({name})\n"
         counts = f"{_counts(section['statements']).capitalize()}. " if section["statements"] else ""
         yield f"{counts}{_made(section['settings'])}\n"
+        if advice := section.get("advice"):
+            yield f"{advice['caption']}\n\n{_table(advice)}\n"
+        for one in section.get("maps", ()):
+            yield f"### {one['caption']}\n\n{_table(one)}\n\n{one['note']}\n"
         yield from (f"![{plot['caption']}]({plot['file']})\n" for plot in section["plots"])
         # Of what no paper states there are notes alone.
         yield from map(_said, section["statements"]) if section["statements"] else map("- {}".format, section["notes"])
+
+
+def _table(table: Mapping[str, Any]) -> str:
+    """A table in Markdown; rows may be shorter than the headings."""
+    headings = table["headings"]
+    rows = (headings, ["---"] * len(headings), *table["rows"])
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
 
 
 def _counts(statements: Sequence[Mapping[str, str]]) -> str:

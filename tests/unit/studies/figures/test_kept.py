@@ -40,8 +40,15 @@ def section(*, quick: bool) -> dict[str, object]:
         "data": "made-up-first.parquet",
         "rows": 1,
         "table": {},
-        "advice": None,
-        "maps": [],
+        "advice": {
+            "caption": "What to use.",
+            "headings": ["against", "use"],
+            "rows": [["a|b", "none holds"]],
+            "right": [],
+        },
+        "maps": [
+            {"caption": "Left", "note": "Of all.", "headings": ["d", "x"], "rows": [["none", "1"]], "shares": [[1]]}
+        ],
         "plots": [plot],
         "notes": [],
         "statements": [statement],
@@ -66,6 +73,8 @@ def test_a_whole_run_is_kept_with_its_drawings_and_a_quick_one_is_refused(
     assert "Of 1 statements: 1 differs.\n" in page
     assert "## The first (first)\n\n1 differs. Made today, commit abc, seed 0, on a machine.\n" in page
     assert "- **Differs** (Figure 1, bank). *The paper:* It leaks. *Here:* It doesn't." in page
+    assert "What to use.\n\n| against | use |\n| --- | --- |\n| a\\|b | none holds |\n" in page
+    assert "### Left\n\n| d | x |\n| --- | --- |\n| none | 1 |\n\nOf all.\n" in page
     assert (tmp_path / "made-up-first-one.svg").exists()
     with pytest.raises(ValueError, match="was run quickly, or failed"):
         keep(folder_of(tmp_path / "quick", quick=True))
