@@ -22,8 +22,8 @@ _QUICK_STEPS = {"mnist01": 2, "credit": 4}
 _SCALINGS = {name: experiment.readings[0].scaling for name, experiment in HU_EXPERIMENTS.items()}
 _ABSENT = (
     "No federation was started: plumbline figures hu --section wire --wire runs one epoch of credit and of MNIST 0/1 "
-    "in real services over mTLS with 2,048-bit Paillier, and puts each beside the simulation. It takes six minutes on "
-    "two cores with AVX512-IFMA, up to an hour on others, once: finished epochs are kept."
+    "in real services over mTLS with 2,048-bit Paillier, and puts each beside the simulation. It took five minutes on "
+    "two cores with AVX512-IFMA, and takes longer without, once: finished epochs are kept."
 )
 HONEST, LISTENING, LINE = "honest", "Algorithm 2", "Algorithm 2, minimax line"
 
