@@ -61,7 +61,8 @@ def prediction_rows(run: StudyRun, plan: Plan) -> tuple[pd.DataFrame, list[str]]
     """Measure one row per case, model, trial and adversary; and say what there is about missing data sets.
 
     Raises:
-        ValueError: for an attack or a defence that a user brings and that doesn't take its options.
+        ValueError: for an attack or a defence that a user brings and that doesn't take its options, and where an
+            undefended model couldn't be attacked.
     """
     for one in plan.brought:
         attacks.load_prediction(one.name, **dict(one.options))
@@ -78,6 +79,12 @@ def prediction_rows(run: StudyRun, plan: Plan) -> tuple[pd.DataFrame, list[str]]
         if trial.defence != "dp_sgd" or training == plan.trainings[0]
     ]
     frame = run.measure([one.cell(plan) for one in asked])
+    for model, status, reason in zip(asked, frame["status"], frame["reason"], strict=True):
+        if model.trial.defence == NONE and status != "done":
+            raise ValueError(
+                f"{model.case.title}, {model.training}, seed {model.seed} failed without a defence, which all "
+                f"others are compared with: {reason} The same command tries it again."
+            )
     rows = [
         row
         for one, measured in zip(asked, frame.to_dict("records"), strict=True)

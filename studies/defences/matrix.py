@@ -47,7 +47,8 @@ def matrix_section(run: StudyRun, *, plan: Plan | None = None, live: bool = True
     """
     plan = plan or (QUICK if run.quick else Plan())
     trials = tuple(Trial(one.name, dict(one.options)) for one in run.defences)
-    plan = replace(plan, trials=(*plan.trials, *trials), brought=run.attacks)
+    others = tuple(one for one in trials if one not in plan.trials)
+    plan = replace(plan, trials=(*plan.trials, *others), brought=run.attacks)
     datasets = run.options.get("datasets") or ()
     if isinstance(datasets, tuple) and datasets:
         plan, live = replace(plan, cases=cases_of(datasets)), live and DATASET in datasets

@@ -48,9 +48,11 @@ def keep(folder: Path) -> None:
     about = json.loads(file.read_text())["study"]
     kept_file = RESULTS / file.name
     earlier = json.loads(kept_file.read_text())["sections"] if kept_file.exists() else {}
-    for name, section in stored_sections(folder, file.stem).items():
+    sections = stored_sections(folder, file.stem)
+    for name, section in sections.items():
         if section.get("failure") or section["settings"]["quick"]:
             raise ValueError(f"{name} of {folder} was run quickly, or failed: only whole sections are kept.")
+    for name, section in sections.items():
         plots = [{"file": plot["file"], "caption": plot["caption"]} for plot in section["plots"]]
         settings = {key: section["settings"].get(key) for key in _SETTINGS}
         earlier[name] = {key: section[key] for key in _KEPT} | {"settings": settings, "plots": plots}

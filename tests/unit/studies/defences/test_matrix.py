@@ -184,6 +184,22 @@ def test_attacks_and_defences_that_a_user_brings_are_measured_with_all_others() 
     assert rows["mse"].notna().all()
 
 
+def test_a_defence_of_the_plan_that_is_brought_as_well_is_measured_once() -> None:
+    small = replace(PLAN, trials=(UNDEFENDED, Trial("score_rounding")), trainings=("lbfgs",))
+    run = StudyRun(SweepOptions(workers=1), defences=(Choice.of("score_rounding"),))
+    rows = chosen(matrix_section(run, plan=small, live=False), attack="half_star", trial="score_rounding")
+    assert len(rows[rows["awareness"] == "knows nothing of it"]) == small.seeds
+
+
+def test_models_that_fail_without_a_defence_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise OSError("No room.")
+
+    monkeypatch.setattr("studies.defences.against_predictions.trial_estimates", failing)
+    with pytest.raises(ValueError, match=r"d = 15, adam, seed 0 failed without a defence.*OSError: No room\."):
+        prediction_rows(StudyRun(SweepOptions(workers=1)), PLAN)
+
+
 def test_missing_data_has_a_stand_in_that_is_named() -> None:
     cases, said = available(Plan(), None)
     if any(case.dataset == "satellite" for case in cases):

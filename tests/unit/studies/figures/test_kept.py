@@ -82,6 +82,18 @@ def test_a_whole_run_is_kept_with_its_drawings_and_a_quick_one_is_refused(
         keep(tmp_path / "nowhere")
 
 
+def test_a_quick_section_beside_a_whole_one_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "RESULTS", tmp_path)
+    monkeypatch.setattr(kept, "PAGES", tmp_path)
+    folder = folder_of(tmp_path / "run", quick=False)
+    stored = json.loads((folder / "made-up.json").read_text())
+    stored["sections"]["second"] = section(quick=True)
+    (folder / "made-up.json").write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match=r"second of .* was run quickly, or failed"):
+        keep(folder)
+    assert [one.name for one in tmp_path.iterdir()] == ["run"]
+
+
 def test_sections_stand_in_the_studys_order_whenever_each_was_kept() -> None:
     about = {"name": "varasteh", "title": "Made up", "paper": "Nobody: Nothing", "lead": "Not much."}
     later, earlier = section(quick=False) | {"title": "Later"}, section(quick=False) | {"title": "Earlier"}
