@@ -234,10 +234,10 @@ class Peer:
             asked.append(cipher.combine(one.step, self.victim, entries.astype(np.float64), one.vector))
         first, *others = asked
         for other in others:
-            modulus = first.sums.public_key.n_squared
-            pairs = zip(first.sums.ciphertexts, other.sums.ciphertexts, strict=True)
-            sums = replace(first.sums, ciphertexts=tuple(a * b % modulus for a, b in pairs))
-            first = replace(first, sums=sums)
+            modulus = first.encrypted.public_key.n_squared
+            pairs = zip(first.encrypted.ciphertexts, other.encrypted.ciphertexts, strict=True)
+            added = tuple(one * another % modulus for one, another in pairs)
+            first = replace(first, encrypted=replace(first.encrypted, ciphertexts=added))
         return cipher.mask(about[0].step, self.victim, first)
 
     def ask(self, about: Shown | Sequence[Shown], step: int, features: FloatArray | None = None) -> Told | None:
@@ -384,8 +384,10 @@ class ActivePeer(Peer):
         step = self.completed
         with suppress(FederationError):
             self.send_residuals(step)
-        is_last = (step + 1) % self.steps_per_epoch == 0
-        return self.wait(lambda: self.completed > step and not (is_last and self.running))
+        if not self.wait(lambda: self.completed > step and (step + 1) % self.steps_per_epoch > 0):
+            return self.completed > step
+        # What it sends next comes by itself.
+        return self.ready()
 
     def stop(self) -> Place:
         """Stop the training; the victim says how far it is."""
@@ -411,7 +413,7 @@ class ActivePeer(Peer):
     def interrupt(self, claim: Claim = Claim()) -> bool:
         """Stop, and go on as claimed; whether the victim takes it."""
         place = self.stop()
-        step = place.completed - claim.back
+        step = max(place.completed - claim.back, 0)
         answered_by = frozenset({self.name} if claim.still_asks else ())
         try:
             self.resume(Resumption(step, frozenset(step + one for one in claim.skipped), answered_by))
@@ -440,7 +442,9 @@ class ActivePeer(Peer):
             self.running.exception(SECONDS)
 
     def validate(self) -> bool:
-        """Have the victim score the validation records, as it stands; whether it does."""
+        """Have the victim score the validation records between two epochs, as it stands; whether it does."""
+        if self.running is not None:
+            return False  # it would answer when the epoch is over
         rows = rows_of_plan(self.agreement.plan, self.agreement.parties[0].aligned_rows).validation
         self._requests += 1
         try:
@@ -571,7 +575,12 @@ class PassivePeer(Peer):
                 self.send_residuals(step)
             elif shown is not None:
                 self.ask(shown, step)
-        return self.wait(lambda: self.completed > step)
+        return self.wait(lambda: self.completed > step) and self._settles()
+
+    def _settles(self) -> bool:
+        """Wait for what the victim sends next by itself."""
+        forwards = self.agreement.plan.family.spec.forwards
+        return forwards or self.wait(lambda: self.latest(self.completed) is not None)
 
     def interrupt(self, claim: Claim = Claim()) -> bool:
         """Cut the line, and say something about one's place; whether the victim goes on."""
@@ -581,7 +590,7 @@ class PassivePeer(Peer):
         with self.changed:
             self.claim, self._is_cut = claim, True
             self.changed.notify_all()
-        return self.wait(lambda: self.attempt > before and self._runs)
+        return self.wait(lambda: self.attempt > before and self._runs) and self._settles()
 
     def leave(self) -> None:
         """Let go of the victim's job, whose process is no more."""
@@ -602,7 +611,7 @@ class PassivePeer(Peer):
             return False
         before = self.attempt
         self._work(self.town.active.go_on)
-        return self.wait(lambda: self.attempt > before and self._runs)
+        return self.wait(lambda: self.attempt > before and self._runs) and self._settles()
 
 
 class _Silent:

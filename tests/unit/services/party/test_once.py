@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
@@ -74,8 +74,9 @@ def promises_of(peer: Peer) -> list[str]:
 
 CLAIMS = st.builds(
     Claim,
-    back=st.integers(-1, 2),
-    skipped=st.frozensets(st.integers(0, 1)),
+    # A claim that no interruption explains ends an active party's job: few of them.
+    back=st.sampled_from([1, 1, 1, 0, 0, 0, -1, 2]),
+    skipped=st.sampled_from([frozenset[int](), frozenset({0}), frozenset({1}), frozenset({0, 1})]),
     has_answered=st.frozensets(st.integers(-1, 1)),
     still_asks=st.booleans(),
 )
@@ -105,7 +106,7 @@ class OnceModel(RuleBasedStateMachine):
     def advance(self) -> None:
         self.peer.advance()
 
-    @rule(age=st.integers(0, 4), offset=st.integers(-2, 1), others=st.integers(0, 1))
+    @rule(age=st.sampled_from([0, 0, 0, 1, 2, 4]), offset=st.sampled_from([-1, 0, -1, 0, -2, 1]), others=st.integers(0, 1))
     def ask(self, age: int, offset: int, others: int) -> None:
         """About any vector that was sent lately, or of two under one key, under the name of some step."""
         self.peer.ready()
@@ -138,7 +139,7 @@ class OnceModel(RuleBasedStateMachine):
     @invariant()
     def holds(self) -> None:
         if hasattr(self, "peer"):
-            assert not promises_of(self.peer)
+            assert promises_of(self.peer) == []
 
 
 class LinearActive(OnceModel):
@@ -179,7 +180,11 @@ MACHINES = [LinearActive, LinearPassive, NetworkActive, NetworkPassive]
 def test_whatever_a_peer_does_it_is_told_no_more_than_once(machine: type[OnceModel]) -> None:
     _needs_torch(machine)
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=8, stateful_step_count=25, derandomize=True, deadline=None)
+        machine,
+        # Without shrinking, which takes minutes: the thorough one does it.
+        settings=settings(
+            max_examples=10, stateful_step_count=20, deadline=None, derandomize=True, phases=[Phase.generate]
+        ),
     )
 
 
