@@ -106,6 +106,7 @@ class Peer:
         forwarded: (step, products) that the victim has forwarded in the clear, in the order of their coming.
         told: what the victim has decrypted for this peer.
         products: of this party's columns that the coordinator was sent, request by request, (rows, columns).
+        shares: what the victim computed for a step, before its own defences: known to the test alone.
         completed: steps that the victim has completed.
         attempt: how often the training was gone on with.
     """
@@ -116,6 +117,7 @@ class Peer:
         self.forwarded: list[tuple[int, FloatArray]] = []
         self.told: dict[str, Told] = {}
         self.products: list[FloatArray] = []
+        self.shares: dict[int, FloatArray] = {}
         self.completed = 0
         self.attempt = 0
         self.keys: dict[str, PrivateKey] = {}
@@ -125,6 +127,9 @@ class Peer:
         self.town: "Siege"
         self.agreement: Agreement
         self.failure: BaseException | None = None
+        # Whether it keeps the victim waiting for the acknowledgement of what it has sent.
+        self.holds_back = False
+        self._is_cut = False
         self._ciphers: dict[str, PaillierCipher] = {}
         self._sent: dict[tuple[int, int], WireVector] = {}
         self._own: PaillierCipher
@@ -153,8 +158,10 @@ class Peer:
         )
         with self.changed:
             values = decrypt_vector(key, ciphertexts)
-            self.shown.append(Shown(step, self.attempt, vector, values))
+            attempt = self.attempt
+            self.shown.append(Shown(step, attempt, vector, values))
             self.changed.notify_all()
+            self.changed.wait_for(lambda: not self.holds_back or self._is_cut or attempt < self.attempt, SECONDS)
 
     def receive_hidden(self, sender: str, step: int, vector: WireVector) -> None:
         residues = np.frombuffer(vector.data, dtype=">u8").astype(np.uint64).view(np.int64)
@@ -257,6 +264,12 @@ class Peer:
         with self.changed:
             told = Told(step, self.attempt, vector.key_id, digest, read(answer), len(self.shown))
             return self.told.setdefault(digest, told)
+
+    def acknowledge(self) -> None:
+        """Keep the victim waiting no longer."""
+        with self.changed:
+            self.holds_back = False
+            self.changed.notify_all()
 
     # -- both kinds ------------------------------------------------------------------------------------------------
 
@@ -391,6 +404,7 @@ class ActivePeer(Peer):
 
     def stop(self) -> Place:
         """Stop the training; the victim says how far it is."""
+        self.acknowledge()
         place = self.party.stop_training(ACTIVE, self.session_id)
         running = self.running
         if running is not None:
@@ -474,7 +488,6 @@ class PassivePeer(Peer):
         super().__init__(PASSIVE.name)
         self.job: Future[Any] | None = None
         self.claim = Claim()
-        self._is_cut = False
         # Of the victim's calls: a body aligns, and is nothing more.
         self._body: PassiveParty
 
@@ -654,7 +667,7 @@ class Siege(Interrupted):
         return replace(
             context,
             record=_Noting(context.record, peer.note_step),
-            adversary=_Noted(context.adversary, peer.keys),
+            adversary=_Noted(context.adversary, peer.keys, peer.shares),
             defences=PartyDefences(self.defending, noise) if self.defending else context.defences,
             coordinator=_Heard(context.coordinator, peer),
         )
@@ -694,9 +707,12 @@ class _Noting(_Delegating):
 class _Noted(_Delegating):
     """An idle adversary, at whose side a test notes the victim's private keys: it may read all that is sent."""
 
-    def __init__(self, adversary: Any, keys: dict[str, PrivateKey]) -> None:
+    def __init__(self, adversary: Any, keys: dict[str, PrivateKey], shares: dict[int, FloatArray]) -> None:
         super().__init__(adversary)
-        self._keys = keys
+        self._keys, self._shares = keys, shares
+
+    def own_share(self, step: int, share: FloatArray) -> None:
+        self._shares[step] = share
 
     def cipher(self, agreement: Agreement, name: str) -> PaillierCipher:
         messages = honest_messages(agreement, name)
