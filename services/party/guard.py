@@ -8,7 +8,7 @@ from typing import Literal
 
 from services.common.agreement import FIXED, Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.protocol1.channels import Channel
+from services.protocol1.channels import Channel, tell_together
 from services.protocol1.formats import CipherFormats
 from services.watching.tally import Told
 from vfl.crypto import PackingImpossible
@@ -59,7 +59,10 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
     """
     if mode == "off":
         return []
-    warnings = list(_warnings_of_one_step(agreement, [channel for channel in channels if _is_open(channel)]))
+    telling = [channel for channel in channels if _is_open(channel)]
+    warnings = list(_warnings_of_one_step(agreement, telling))
+    if not telling and tell_together(channels):
+        warnings.append(_together(agreement, channels))
     for channel in channels:
         warnings += _standstill_warnings(agreement, channel)
     if any(channel.key_holder == agreement.active.name for channel in channels):
@@ -120,6 +123,19 @@ def _beyond_weights(agreement: Agreement, channel: Channel, remedies: Sequence[s
     )
 
 
+def _together(agreement: Agreement, channels: Sequence[Channel]) -> str:
+    """Write one sentence about peers of which none is told too much, but all together are."""
+    holder, peers = channels[0].key_holder, " and ".join(channel.peer for channel in channels)
+    larger = _sufficient_batch(agreement, channels)
+    remedies = [*([f"choose {larger.words(agreement.plan)}"] if larger else []), f"turn on dp_noise at {holder}"]
+    return (
+        f"{peers} could learn {_what(agreement, holder)} from the answers of one step, if they put them together: each "
+        f"is answered about the same residuals. Together they hold {sum(one.capacity.equations for one in channels)} "
+        f"equations, from which as many as {sum(one.most_rows_told for one in channels)} records may follow, and a "
+        f"batch has {channels[0].rows}. To prevent it, {', or '.join(remedies)} (this count then stays)."
+    )
+
+
 def _too_small(agreement: Agreement, channels: Sequence[Channel]) -> str:
     """Write one sentence about a table that is too small for any batch size."""
     holder = channels[0].key_holder
@@ -141,7 +157,7 @@ def _what(agreement: Agreement, key_holder: str) -> str:
 def _remedies(agreement: Agreement, channel: Channel) -> tuple[str, ...]:
     """Say what keeps the channel from telling too much, besides noise alone. Empty where nothing does."""
     name, plan, remedies = channel.key_holder, agreement.plan, []
-    larger = _sufficient_batch(agreement, channel)
+    larger = _sufficient_batch(agreement, [channel])
     if larger:
         remedies.append(f"choose {larger.words(plan)}")
     if not agreement.party(name).truncates_answers:
@@ -151,7 +167,7 @@ def _remedies(agreement: Agreement, channel: Channel) -> tuple[str, ...]:
             moving = _rate_words(truncating, truncated)
             remedies.append(f"set truncate_answers=true at {name} ({truncated.capacity.equations} equations){moving}")
         elif truncated:
-            smaller = _sufficient_batch(truncating, truncated)
+            smaller = _sufficient_batch(truncating, [truncated])
             if smaller and (larger is None or smaller.size < larger.size):
                 remedies.append(f"set truncate_answers=true at {name} with {smaller.words(plan)}")
     if remedies and not channel.is_solvable:
@@ -175,20 +191,21 @@ class _Batch:
         return f"a batch_size of {self.size}{_rate_words(self.agreement, self.channel)}"
 
 
-def _sufficient_batch(agreement: Agreement, channel: Channel) -> _Batch | None:
-    """Find a larger batch size whose smallest batch has more rows than its answers tell. None when there is none.
+def _sufficient_batch(agreement: Agreement, channels: Sequence[Channel]) -> _Batch | None:
+    """Find a larger batch size whose smallest batch has more rows than these answers tell. None when there is none.
 
     A larger batch may change widths and layout. The search begins with the largest number of steps that may do, and
     goes down by a hundredth. An honest sum takes more bits than a residual, so there are no fewer equations than sums.
     """
     rows = agreement.training_rows
-    fewest = max(channel.capacity.sums * channel.unknowns_per_equation, channel.labels_beyond_weights) + 1
+    sums = sum(channel.capacity.sums * channel.unknowns_per_equation for channel in channels)
+    fewest = 1 + max(sums, *(channel.labels_beyond_weights for channel in channels))
     steps = min(rows // fewest, _steps_per_epoch(agreement) - 1)
     while steps > 0:
         larger = _with_batch(agreement, -(-rows // steps))
-        counted = _counted_if_possible(larger, channel)
-        if counted and not _is_open(counted):
-            return _Batch(larger, counted)
+        counted = [one for channel in channels if (one := _counted_if_possible(larger, channel))]
+        if len(counted) == len(channels) and not (any(map(_is_open, counted)) or tell_together(counted)):
+            return _Batch(larger, counted[0])
         steps -= -(-steps // 100)
     return None
 

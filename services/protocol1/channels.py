@@ -1,6 +1,7 @@
 """Decryption channels: what the answers of one step have room for, from each key holder to each of its peers."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -81,16 +82,26 @@ class Exposure:
         solvable: channels whose residuals can be solved for.
         telling: channels that tell residuals or labels.
         heard: channels that tell labels to who only listens, since few weights move few sums.
+        together: key holders whose peers are told as much by putting their answers together.
     """
 
     solvable: int
     telling: int
     heard: int
+    together: int
 
     @property
     def is_none(self) -> bool:
         """Whether the guard has nothing to say of any channel."""
-        return self.telling == self.heard == 0
+        return self.telling == self.heard == self.together == 0
+
+
+def tell_together(channels: Sequence[Channel]) -> bool:
+    """Tell whether a key holder's answers of one step to all of these peers hold enough, put together.
+
+    Each peer has a right to an answer of its own about the same residuals.
+    """
+    return len(channels) > 1 and channels[0].rows <= sum(channel.most_rows_told for channel in channels)
 
 
 def residual_format(agreement: Agreement) -> FixedPoint:
@@ -142,15 +153,19 @@ def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
 
     labels_beyond_weights = cache(partial(_labels_beyond_weights, agreement))
 
-    solvable = telling = heard = 0
+    solvable = telling = heard = together = 0
     for holder in agreement.parties:
-        for peer in agreement.peers_of(holder.name):
+        peers, all_told = agreement.peers_of(holder.name), 0
+        for peer in peers:
             features = column_formats(agreement, peer)
-            found = equations(features, holder.truncates_answers)
-            solvable += rows <= found
-            telling += rows <= found * _unknowns_per_equation(agreement, holder)
+            counted = equations(features, holder.truncates_answers)
+            most_told = counted * _unknowns_per_equation(agreement, holder)
+            solvable += rows <= counted
+            telling += rows <= most_told
             heard += rows <= labels_beyond_weights(holder, features)
-    return Exposure(solvable, telling, heard)
+            all_told += most_told
+        together += len(peers) > 1 and rows <= all_told
+    return Exposure(solvable, telling, heard, together)
 
 
 def _product(agreement: Agreement, layout: PackingLayout | None, features: ColumnFormats) -> StepProduct:

@@ -50,4 +50,4 @@ def _exposure(agreement: Agreement) -> Exposure:
     try:
         return exposure(agreement, CipherFormats(agreement).layout)
     except PackingImpossible:  # no batch size makes room: the parties say so when they make their ciphers
-        return Exposure(0, 0, 0)
+        return Exposure(0, 0, 0, 0)

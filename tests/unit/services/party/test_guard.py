@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import Mode, channels_of, guard
-from services.protocol1.channels import Channel
+from services.protocol1.channels import Channel, exposure
+from services.protocol1.default_batch import with_batch_size
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from vfl.crypto import PackingImpossible
@@ -345,3 +346,30 @@ def test_a_batch_size_is_named_where_there_is_one(
 ) -> None:
     (warning,) = said(agreed(plan), who, training_rows)
     assert ("choose a batch_size of" in warning) == helps
+
+
+# -- peers that put their answers together ----------------------------------------------------------------------------
+
+
+def test_peers_that_are_each_told_too_little_are_told_of_where_they_know_enough_together() -> None:
+    plan = replace(UNPACKED, batch_size=96)
+    agreement = trained_on(agreed(plan, features=(12, 8, 8), truncating=("active",)), 960)
+    channels = channels_of(agreement, "active")
+    each = [one.most_rows_told for one in channels]
+    assert max(each) < channels[0].rows <= sum(each)
+    (warning,) = guard(agreement, channels, "warn")
+    assert warning.startswith(
+        "passive-1 and passive-2 could learn labels of active's records from the answers of one step, if they put them "
+        f"together: each is answered about the same residuals. Together they hold {sum(each) // 4} equations"
+    )
+    with pytest.raises(OutOfOrder, match="if they put them together"):
+        guard(agreement, channels, "refuse")
+    (batch_size,) = map(int, re.findall(r"choose a batch_size of (\d+)", warning))
+    larger = trained_on(agreed(replace(plan, batch_size=batch_size), features=(12, 8, 8), truncating=("active",)), 960)
+    assert guard(larger, channels_of(larger, "active"), "warn") == []
+    # The default batch has room for all parties together.
+    everybody = ("active", "passive-1", "passive-2")
+    chosen = with_batch_size(
+        trained_on(agreed(replace(plan, batch_size=0), features=(12, 8, 8), truncating=everybody), 960)
+    )
+    assert exposure(chosen, CipherFormats(chosen).layout).is_none

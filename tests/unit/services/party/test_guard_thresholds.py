@@ -232,7 +232,7 @@ def test_what_the_sentence_names_and_full_batches_are_silent() -> None:
 def test_every_peer_that_hears_enough_is_named() -> None:
     plan = UNPACKED.changed(batches="reshuffled", batch_size=133, epochs=5)
     agreement = trained_on(agreed(plan, features=(16, 15, 10, 1), truncating=("active",)), 398)
-    (warning,) = guard(agreement, channels_of(agreement, "active"), "warn")
+    *_, warning = guard(agreement, channels_of(agreement, "active"), "warn")
     assert warning.startswith("passive-1 and passive-2 could learn labels of active's records by listening alone")
 
 

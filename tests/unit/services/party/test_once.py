@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.harness.once import Claim, Peer, Shown, Told, besieged
 
@@ -106,7 +113,9 @@ class OnceModel(RuleBasedStateMachine):
     def advance(self) -> None:
         self.peer.advance()
 
-    @rule(age=st.sampled_from([0, 0, 0, 1, 2, 4]), offset=st.sampled_from([-1, 0, -1, 0, -2, 1]), others=st.integers(0, 1))
+    @rule(
+        age=st.sampled_from([0, 0, 0, 1, 2, 4]), offset=st.sampled_from([-1, 0, -1, 0, -2, 1]), others=st.integers(0, 1)
+    )
     def ask(self, age: int, offset: int, others: int) -> None:
         """About any vector that was sent lately, or of two under one key, under the name of some step."""
         self.peer.ready()

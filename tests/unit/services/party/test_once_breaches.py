@@ -129,7 +129,9 @@ def test_a_model_that_is_another_one_is_another_form_whatever_the_epoch(tmp_path
         assert peer.forms_counted >= peer.forms_told
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 100))])
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 100))]
+)
 def test_forms_are_counted_in_random_histories(tmp_path: Path, seed: int) -> None:
     generator = np.random.default_rng(seed)
     with besieged(tmp_path, "passive", batch_size=4, columns=20, rows=range(100), epochs=8) as peer:

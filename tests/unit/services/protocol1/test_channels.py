@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from services.common.agreement import Agreement, TrainingPlan
-from services.protocol1.channels import Exposure, channel, column_formats, exposure, residual_format
+from services.protocol1.channels import Exposure, channel, column_formats, exposure, residual_format, tell_together
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import agreed
 from vfl.crypto import WRAP_BITS, PackingImpossible, PackingLayout, layouts_for
@@ -52,7 +52,9 @@ def test_an_exposure_is_the_count_of_the_channels(agreement: Agreement, data: st
     ]
     assert len(channels) == 6
     counted = ("is_solvable", "is_telling", "is_heard")
-    expected = Exposure(*(sum(getattr(one, what) for one in channels) for what in counted))
+    of_holders = [[one for one in channels if one.key_holder == holder.name] for holder in agreement.parties]
+    together = sum(map(tell_together, of_holders))
+    expected = Exposure(*(sum(getattr(one, what) for one in channels) for what in counted), together)
     assert exposure(agreement, layout) == expected
 
 
@@ -75,10 +77,11 @@ def test_packing_never_exposes_more_than_one_value_per_plaintext(agreement: Agre
 
 
 def test_what_is_solvable_counts_before_what_tells_labels() -> None:
-    assert Exposure(0, 0, 0) < Exposure(0, 0, 1) < Exposure(0, 3, 0) < Exposure(1, 1, 0)
-    assert Exposure(0, 0, 0).is_none
-    assert not Exposure(0, 1, 0).is_none
-    assert not Exposure(0, 0, 1).is_none
+    assert Exposure(0, 0, 0, 1) < Exposure(0, 0, 1, 0) < Exposure(0, 3, 0, 0) < Exposure(1, 1, 0, 0)
+    assert Exposure(0, 0, 0, 0).is_none
+    assert not Exposure(0, 1, 0, 0).is_none
+    assert not Exposure(0, 0, 0, 1).is_none
+    assert not Exposure(0, 0, 1, 0).is_none
 
 
 def test_the_cheapest_layout_is_taken_where_none_is_silent() -> None:
@@ -95,7 +98,7 @@ def test_a_silent_layout_is_taken_though_another_is_cheaper() -> None:
     assert (layouts[0].rows_per_ciphertext, layouts[0].columns_per_answer) == (3, 8)
     assert chosen is not None
     assert (chosen.rows_per_ciphertext, chosen.columns_per_answer) == (1, 16)
-    assert exposure(agreement, layouts[0]) == Exposure(0, 1, 0)
+    assert exposure(agreement, layouts[0]) == Exposure(0, 1, 0, 0)
     assert exposure(agreement, chosen).is_none
 
 
@@ -105,4 +108,4 @@ def test_the_layout_goes_by_every_party() -> None:
     wide = replace(two, parties=(*two.parties, replace(two.parties[1], name="passive-2", feature_count=40)))
     assert exposure(two, CipherFormats(two).layout).is_none
     # 40 columns have 24 sums more than the label party has weights.
-    assert exposure(wide, CipherFormats(wide).layout) == Exposure(0, 1, 1)
+    assert exposure(wide, CipherFormats(wide).layout) == Exposure(0, 1, 1, 1)

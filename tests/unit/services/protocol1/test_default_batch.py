@@ -239,5 +239,5 @@ def test_where_packing_is_impossible_there_is_a_batch_all_the_same() -> None:
 def test_a_table_too_small_for_any_batch_trains_on_what_exposes_least() -> None:
     """Of wine 121 rows: labels are told whatever the batch, but nothing can be solved for in batches of 60 and 61."""
     small = sized(121, features=(8, 6), classes=3)
-    assert exposure(small, CipherFormats(small).layout) == Exposure(0, 1, 0)
+    assert exposure(small, CipherFormats(small).layout) == Exposure(0, 1, 0, 0)
     assert small.plan.batch_size == 61
