@@ -29,7 +29,7 @@ def owned_apart(folder: Path, share: float) -> LocalProcesses:
 def spent(federation: Federation) -> int:
     """Forms of the record that was answered about most, as the passive party's state folder has them."""
     content = read_state(federation.processes.state("passive"), FORMS)
-    return 0 if content is None else spent_in(content)[0].most
+    return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
 
 
 def kill_and_restart(federation: Federation) -> None:
