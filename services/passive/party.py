@@ -288,7 +288,8 @@ class PassiveParty:
 
     def _join(self, caller: Identity, session: _Session, rows: IntArray) -> PartySession:
         # A coordinator that hangs must not keep this party's own sentence about it from the active party.
-        validated = self._forms.room_for(session.terms, rows)
+        counting = carrying_the_deadline(self._forms.room_for, session.terms, rows)
+        validated = session.ending.for_result(self.executor, counting)
         work = carrying_the_deadline(partial(join, validated_epochs=validated), self._context, session.terms, rows)
         joined = session.ending.for_result(self.executor, work)
         agreement = joined.agreement
