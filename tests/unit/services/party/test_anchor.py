@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, OutOfOrder, PeerVanished
+from services.common.identity import Identity
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import StateInMemory
 from services.coordinator.sessions import Sessions
@@ -34,8 +36,24 @@ def knowns(home: Town) -> list[tuple[str, int]]:
     return home.sessions._kept._database.execute("SELECT party, generation FROM ledgers ORDER BY party").fetchall()
 
 
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Who has joined a session, as it happens."""
+    names: list[str] = []
+    honest = Sessions.join
+
+    def join(self: Sessions, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
+        names.append(caller.name)
+        return honest(self, caller, session_id, party)
+
+    monkeypatch.setattr(Sessions, "join", join)
+    return names
+
+
 @pytest.mark.parametrize("before", ["the first session", "the last one"])
-def test_a_copy_from_before_a_session_answers_nothing_until_the_newest_is_put_back(tmp_path: Path, before: str) -> None:
+def test_a_copy_from_before_a_session_answers_nothing_until_the_newest_is_put_back(
+    tmp_path: Path, joined: list[str], before: str
+) -> None:
     with town(tmp_path / "town", **ONCE) as home:
         if before == "the last one":
             home.train()
@@ -45,16 +63,18 @@ def test_a_copy_from_before_a_session_answers_nothing_until_the_newest_is_put_ba
         scores = home.scores()
         newest = home.copied("passive", tmp_path / "newest")
         home.put_back("passive", copy)
+        joined.clear()
         with pytest.raises(OutOfOrder, match=older(FORMS)) as refused:
             home.train()
         assert str(refused.value).endswith(
             "Put the newest copy of its state folder back (PLUMBLINE_STATE_DIR). Where that is lost, its owner may "
             "delete forms.npz, which forgets what every active party was answered."
         )
-        # A start later too; nothing was counted, and nothing of the session was begun.
+        # A start later too; nothing was counted, and it joined nothing.
         home.restart("passive", "active")
         with pytest.raises(OutOfOrder, match=older(FORMS)):
             home.train()
+        assert "passive" not in joined
         assert most_counted(home) == counted
         assert home.states["passive"].read(FORMS) == (copy / FORMS).read_bytes()
         home.put_back("passive", newest)
@@ -88,7 +108,7 @@ def test_an_older_count_alone_stops_the_served_model_as_well(tmp_path: Path, mon
 
 @pytest.mark.parametrize("name", ["passive", "active"])
 @pytest.mark.parametrize("serving", ["opened", "shared"])
-def test_an_older_ledger_of_openings_opens_nothing(tmp_path: Path, name: str, serving: str) -> None:
+def test_an_older_ledger_of_openings_opens_nothing(tmp_path: Path, joined: list[str], name: str, serving: str) -> None:
     """On shared weights; what is validated there is counted in it too, whatever becomes of the weights."""
     terms: dict[str, Any] = {
         "protocol": "shared",
@@ -107,8 +127,10 @@ def test_an_older_ledger_of_openings_opens_nothing(tmp_path: Path, name: str, se
         home.kill(name)
         file.write_bytes(content)
         home.start(name)
+        joined.clear()
         with pytest.raises(FederationError, match=older(LEDGER, name) + ".*which forgets what others were opened"):
             home.train()
+        assert name not in joined
         assert file.read_bytes() == content
         home.kill(name)
         file.write_bytes(newest)
