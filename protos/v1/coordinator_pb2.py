@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/v1/coordinator.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"h\n\x12OpenSessionRequest\x12(\n\x04plan\x18\x01 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x0f\n\x07\x63lasses\x18\x02 \x01(\r\x12\x17\n\x0fpassive_parties\x18\x03 \x03(\t\"&\n\x10OpenSessionReply\x12\x12\n\nsession_id\x18\x01 \x01(\t\"W\n\x12JoinSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12-\n\x05party\x18\x02 \x01(\x0b\x32\x1e.plumbline.v1.PartyDescription\"(\n\x11SubmissionReceipt\x12\x13\n\x0bsubmissions\x18\x01 \x01(\x04\"A\n\x10\x43onfidenceScores\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x02 \x01(\r\x12\x0e\n\x06values\x18\x03 \x03(\x01\x32\xa4\x04\n\x0b\x43oordinator\x12O\n\x0bOpenSession\x12 .plumbline.v1.OpenSessionRequest\x1a\x1e.plumbline.v1.OpenSessionReply\x12\x46\n\nGetSession\x12\x1c.plumbline.v1.SessionRequest\x1a\x1a.plumbline.v1.SessionTerms\x12H\n\x0bJoinSession\x12 .plumbline.v1.JoinSessionRequest\x1a\x17.plumbline.v1.Agreement\x12S\n\x13SubmitPartialScores\x12\x1b.plumbline.v1.PartialScores\x1a\x1f.plumbline.v1.SubmissionReceipt\x12\x44\n\x05Score\x12\x1b.plumbline.v1.PartialScores\x1a\x1e.plumbline.v1.ConfidenceScores\x12L\n\nEndSession\x12\x1f.plumbline.v1.EndSessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12I\n\nServeModel\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgementb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/v1/coordinator.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"h\n\x12OpenSessionRequest\x12(\n\x04plan\x18\x01 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x0f\n\x07\x63lasses\x18\x02 \x01(\r\x12\x17\n\x0fpassive_parties\x18\x03 \x03(\t\"&\n\x10OpenSessionReply\x12\x12\n\nsession_id\x18\x01 \x01(\t\"W\n\x12JoinSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12-\n\x05party\x18\x02 \x01(\x0b\x32\x1e.plumbline.v1.PartyDescription\"(\n\x11SubmissionReceipt\x12\x13\n\x0bsubmissions\x18\x01 \x01(\x04\"A\n\x10\x43onfidenceScores\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x02 \x01(\r\x12\x0e\n\x06values\x18\x03 \x03(\x01\"c\n\nLedgerMark\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06ledger\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\r\x12\x0c\n\x04step\x18\x05 \x01(\r2\xe6\x04\n\x0b\x43oordinator\x12O\n\x0bOpenSession\x12 .plumbline.v1.OpenSessionRequest\x1a\x1e.plumbline.v1.OpenSessionReply\x12\x46\n\nGetSession\x12\x1c.plumbline.v1.SessionRequest\x1a\x1a.plumbline.v1.SessionTerms\x12H\n\x0bJoinSession\x12 .plumbline.v1.JoinSessionRequest\x1a\x17.plumbline.v1.Agreement\x12@\n\nNoteLedger\x12\x18.plumbline.v1.LedgerMark\x1a\x18.plumbline.v1.LedgerMark\x12S\n\x13SubmitPartialScores\x12\x1b.plumbline.v1.PartialScores\x1a\x1f.plumbline.v1.SubmissionReceipt\x12\x44\n\x05Score\x12\x1b.plumbline.v1.PartialScores\x1a\x1e.plumbline.v1.ConfidenceScores\x12L\n\nEndSession\x12\x1f.plumbline.v1.EndSessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12I\n\nServeModel\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgementb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,6 +42,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMISSIONRECEIPT']._serialized_end=344
   _globals['_CONFIDENCESCORES']._serialized_start=346
   _globals['_CONFIDENCESCORES']._serialized_end=411
-  _globals['_COORDINATOR']._serialized_start=414
-  _globals['_COORDINATOR']._serialized_end=962
+  _globals['_LEDGERMARK']._serialized_start=413
+  _globals['_LEDGERMARK']._serialized_end=512
+  _globals['_COORDINATOR']._serialized_start=515
+  _globals['_COORDINATOR']._serialized_end=1129
 # @@protoc_insertion_point(module_scope)

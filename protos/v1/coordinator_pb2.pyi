@@ -142,3 +142,39 @@ class ConfidenceScores(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ConfidenceScores: _TypeAlias = ConfidenceScores  # noqa: Y015
+
+@_typing.final
+class LedgerMark(_message.Message):
+    """How far a file of a party's state is whose writes must not be undone, such as a count of what was answered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    LEDGER_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    ledger: _builtins.str
+    """32 hexadecimal digits, drawn when the file was made; of a training at work its session's id."""
+    generation: _builtins.int
+    """How often it was written."""
+    attempt: _builtins.int
+    """Of a training: which try of it, and the highest step begun in that."""
+    step: _builtins.int
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        ledger: _builtins.str = ...,
+        generation: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+        step: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "generation", b"generation", "ledger", b"ledger", "session_id", b"session_id", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LedgerMark: _TypeAlias = LedgerMark  # noqa: Y015

@@ -50,6 +50,11 @@ class CoordinatorStub(object):
                 request_serializer=protos_dot_v1_dot_coordinator__pb2.JoinSessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Agreement.FromString,
                 _registered_method=True)
+        self.NoteLedger = channel.unary_unary(
+                '/plumbline.v1.Coordinator/NoteLedger',
+                request_serializer=protos_dot_v1_dot_coordinator__pb2.LedgerMark.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_coordinator__pb2.LedgerMark.FromString,
+                _registered_method=True)
         self.SubmitPartialScores = channel.unary_unary(
                 '/plumbline.v1.Coordinator/SubmitPartialScores',
                 request_serializer=protos_dot_v1_dot_common__pb2.PartialScores.SerializeToString,
@@ -91,6 +96,14 @@ class CoordinatorServicer(object):
 
     def JoinSession(self, request, context):
         """Answers when every party of the session has joined.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NoteLedger(self, request, context):
+        """Parties of the session only, of a ledger of their own. Comes back as it was noted; as it is known, and nothing is noted,
+        where it was further before: then the caller has an older copy of its state, and goes on with nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,6 +154,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.JoinSession,
                     request_deserializer=protos_dot_v1_dot_coordinator__pb2.JoinSessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Agreement.SerializeToString,
+            ),
+            'NoteLedger': grpc.unary_unary_rpc_method_handler(
+                    servicer.NoteLedger,
+                    request_deserializer=protos_dot_v1_dot_coordinator__pb2.LedgerMark.FromString,
+                    response_serializer=protos_dot_v1_dot_coordinator__pb2.LedgerMark.SerializeToString,
             ),
             'SubmitPartialScores': grpc.unary_unary_rpc_method_handler(
                     servicer.SubmitPartialScores,
@@ -244,6 +262,33 @@ class Coordinator(object):
             '/plumbline.v1.Coordinator/JoinSession',
             protos_dot_v1_dot_coordinator__pb2.JoinSessionRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Agreement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NoteLedger(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Coordinator/NoteLedger',
+            protos_dot_v1_dot_coordinator__pb2.LedgerMark.SerializeToString,
+            protos_dot_v1_dot_coordinator__pb2.LedgerMark.FromString,
             options,
             channel_credentials,
             insecure,

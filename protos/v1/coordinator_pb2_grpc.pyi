@@ -40,6 +40,10 @@ class CoordinatorStub:
     """Parties of the session only: what it was opened with. FAILED_PRECONDITION when there is no such session, or no longer."""
     JoinSession: _grpc.UnaryUnaryMultiCallable[_coordinator_pb2.JoinSessionRequest, _common_pb2.Agreement]
     """Answers when every party of the session has joined."""
+    NoteLedger: _grpc.UnaryUnaryMultiCallable[_coordinator_pb2.LedgerMark, _coordinator_pb2.LedgerMark]
+    """Parties of the session only, of a ledger of their own. Comes back as it was noted; as it is known, and nothing is noted,
+    where it was further before: then the caller has an older copy of its state, and goes on with nothing.
+    """
     SubmitPartialScores: _grpc.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _coordinator_pb2.SubmissionReceipt]
     """Passive parties of the session only."""
     Score: _grpc.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _coordinator_pb2.ConfidenceScores]
@@ -58,6 +62,10 @@ class CoordinatorAsyncStub(CoordinatorStub):
     """Parties of the session only: what it was opened with. FAILED_PRECONDITION when there is no such session, or no longer."""
     JoinSession: _aio.UnaryUnaryMultiCallable[_coordinator_pb2.JoinSessionRequest, _common_pb2.Agreement]  # type: ignore[assignment]
     """Answers when every party of the session has joined."""
+    NoteLedger: _aio.UnaryUnaryMultiCallable[_coordinator_pb2.LedgerMark, _coordinator_pb2.LedgerMark]  # type: ignore[assignment]
+    """Parties of the session only, of a ledger of their own. Comes back as it was noted; as it is known, and nothing is noted,
+    where it was further before: then the caller has an older copy of its state, and goes on with nothing.
+    """
     SubmitPartialScores: _aio.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _coordinator_pb2.SubmissionReceipt]  # type: ignore[assignment]
     """Passive parties of the session only."""
     Score: _aio.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _coordinator_pb2.ConfidenceScores]  # type: ignore[assignment]
@@ -91,6 +99,16 @@ class CoordinatorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Agreement, _abc.Awaitable[_common_pb2.Agreement]]:
         """Answers when every party of the session has joined."""
+
+    @_abc_1.abstractmethod
+    def NoteLedger(
+        self,
+        request: _coordinator_pb2.LedgerMark,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordinator_pb2.LedgerMark, _abc.Awaitable[_coordinator_pb2.LedgerMark]]:
+        """Parties of the session only, of a ledger of their own. Comes back as it was noted; as it is known, and nothing is noted,
+        where it was further before: then the caller has an older copy of its state, and goes on with nothing.
+        """
 
     @_abc_1.abstractmethod
     def SubmitPartialScores(

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 from attacks import AuxiliaryRows
@@ -35,6 +36,7 @@ from services.party.served_models import ServedModels
 from services.party.session import PartySession, rejoined
 from services.party.training_log import kept_training
 from services.protocol1.exchange import GradientExchange
+from services.shared_weights.opening_ledger import begin_ledger
 from services.shared_weights.share_mailbox import ShareMailbox
 from vfl.arrays import FloatArray
 from vfl.data import Table, encode_labels
@@ -111,6 +113,8 @@ class ActiveParty:
         self._trained: PartySession | None = None
         # Whose scores the attacks are on; empty after a restart.
         self._attacked_session = ""
+        with suppress(OutOfOrder):  # the next session tells
+            begin_ledger(context.state)
         models = ServedModels(context.name, context.data, context.state, self.labels)
         self._serving = Serving(models, context, passive_parties)
         self._is_closing = False

@@ -31,6 +31,8 @@ EPOCHS = 10_000
 BATCH_SIZE = 1 << 20
 # Of a session: each leaves a record of some 500 bytes in every party.
 STEPS = 1_000_000
+# One a counted answer: SQLite's integers have room for it.
+LEDGER_WRITES = 1 << 53
 # All epochs' weights of one party stay in memory until one is kept.
 KEPT_WEIGHTS_BYTES = 256 << 20
 # One step's ciphertexts from one party to another; a party holds up to four such vectors per peer.

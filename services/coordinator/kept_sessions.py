@@ -1,4 +1,4 @@
-"""What the coordinator must not forget: agreed sessions, which shares came, and first answers. One SQLite database.
+"""What the coordinator must not forget: sessions, shares, first answers, how far ledgers are. One SQLite database.
 
 Every method that changes something returns when it is on disk (WAL, synchronous=FULL: one sync of the log each). It is
 one file, so that sessions, counts and answers are always of the same moment.
@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from services.common.agreement import Agreement
 from services.common.errors import NotAllowed
 from services.common.identity import Role
+from services.common.ledger_marks import LedgerMark
 from services.common.run_records import content_of
 from services.common.state_folder import State, StateNotKept, broken, not_kept
 from vfl.arrays import FloatArray
@@ -57,11 +58,32 @@ CREATE TABLE IF NOT EXISTS answers (
     logits BLOB NOT NULL,
     PRIMARY KEY (session, party, token)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ledgers (
+    party TEXT NOT NULL,
+    ledger TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    of_session INTEGER NOT NULL,
+    used INTEGER NOT NULL,
+    PRIMARY KEY (party, ledger)
+) WITHOUT ROWID;
 """
+# Ledgers of one party that outlive sessions: it begins a new one where its owner has deleted one.
+_MOST_LEDGERS = 64
 _OF_SESSIONS = ("submissions", "asked", "answers")
 _ASK = (
     "INSERT OR IGNORE INTO asked (session, party, token, process) SELECT ?1, ?2, ?3, ?4 "
     "WHERE NOT EXISTS (SELECT 1 FROM answers WHERE session = ?1 AND party = ?2 AND token = ?3)"
+)
+
+_NOTE = (
+    "INSERT OR REPLACE INTO ledgers (party, ledger, generation, attempt, step, of_session, used) "
+    "VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(used), 0) + 1 FROM ledgers))"
+)
+_FORGET_UNUSED = (
+    "DELETE FROM ledgers WHERE party = ?1 AND NOT of_session AND ledger NOT IN "
+    "(SELECT ledger FROM ledgers WHERE party = ?1 AND NOT of_session ORDER BY used DESC LIMIT ?2)"
 )
 
 
@@ -204,6 +226,27 @@ class KeptSessions:
                 [(session_id, party, _bytes_of(token)) for party, token in answers],
             )
 
+    def note_ledger(self, party: str, mark: LedgerMark, *, of_session: bool) -> LedgerMark:
+        """Keep how far a party's ledger is, unless it was further, and give what is known then.
+
+        Of one party so many are kept as one makes in years; the one that was not heard of for longest is forgotten.
+
+        Args:
+            party: whose it is.
+            mark: how far it is.
+            of_session: whether it is a session's, by whose id it goes, and is forgotten with it.
+        """
+        with self._change() as database:
+            query = "SELECT generation, attempt, step FROM ledgers WHERE party = ? AND ledger = ?"
+            kept = database.execute(query, (party, mark.ledger)).fetchone()
+            known = mark if kept is None else LedgerMark(mark.ledger, *kept)
+            if mark.is_behind(known):
+                return known
+            place = mark.generation, mark.attempt, mark.step
+            database.execute(_NOTE, (party, mark.ledger, *place, of_session))
+            database.execute(_FORGET_UNUSED, (party, _MOST_LEDGERS))
+            return mark
+
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
         """Run one transaction; raises StateNotKept where it can't be written, and nothing has changed."""
@@ -260,6 +303,7 @@ def _shares(database: sqlite3.Connection, session_id: str, party: str) -> int:
 def _forget_orphans(database: sqlite3.Connection) -> None:
     for table in _OF_SESSIONS:
         database.execute(f"DELETE FROM {table} WHERE session NOT IN (SELECT id FROM sessions)")  # noqa: S608 - as above
+    database.execute("DELETE FROM ledgers WHERE of_session AND ledger NOT IN (SELECT id FROM sessions)")
 
 
 def _sessions_in(database: sqlite3.Connection) -> list[KeptSession]:

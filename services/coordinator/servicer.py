@@ -6,6 +6,7 @@ from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common import limits
 from services.common.agreement import PartyDescription, TrainingPlan
 from services.common.identity import Role
+from services.common.ledger_marks import LedgerMark
 from services.common.scores import PartialScores
 from services.coordinator.sessions import Sessions
 from services.network.transport import Permissions, require_caller
@@ -18,6 +19,7 @@ PERMISSIONS: Permissions = {
     f"/{SERVICE_NAME}/OpenSession": _ACTIVE,
     f"/{SERVICE_NAME}/GetSession": _ACTIVE | _PASSIVE,
     f"/{SERVICE_NAME}/JoinSession": _ACTIVE | _PASSIVE,
+    f"/{SERVICE_NAME}/NoteLedger": _ACTIVE | _PASSIVE,
     f"/{SERVICE_NAME}/SubmitPartialScores": _PASSIVE,
     f"/{SERVICE_NAME}/Score": _ACTIVE,
     f"/{SERVICE_NAME}/EndSession": _ACTIVE | _PASSIVE,
@@ -55,6 +57,13 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
         """Let a party join; answers with the agreement when all have."""
         party = PartyDescription.from_message(request.party)
         return self._sessions.join(require_caller(context), request.session_id, party).to_message()
+
+    def NoteLedger(
+        self, request: coordinator_pb2.LedgerMark, context: grpc.ServicerContext
+    ) -> coordinator_pb2.LedgerMark:
+        """Note how far one of the caller's ledgers is."""
+        caller, mark = require_caller(context), LedgerMark.from_message(request)
+        return self._sessions.note_ledger(caller, request.session_id, mark).to_message(request.session_id)
 
     def SubmitPartialScores(
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext

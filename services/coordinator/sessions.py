@@ -29,6 +29,7 @@ from services.common.errors import (
 )
 from services.common.identity import Identity
 from services.common.learner_calls import LearnerCalls, LearnerFailed
+from services.common.ledger_marks import LedgerMark
 from services.common.scores import PartialScores, Products, are_residues, check_magnitude
 from services.common.state_folder import State, StateInMemory, StateNotKept
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
@@ -252,6 +253,24 @@ class Sessions:
             return logits
         scores = calls.link(logits, session.classes)
         return self._protection.protected(scores, total_gram([share.parameter_gram for share in shares.values()]))
+
+    def note_ledger(self, caller: Identity, session_id: str, mark: LedgerMark) -> LedgerMark:
+        """Note how far one of the caller's ledgers is, on disk before it is told; nothing where it was further before.
+
+        Returns:
+            How far it is known to be: further than ``mark`` for a caller that has an older copy of its state.
+
+        Raises:
+            OutOfOrder: for a session that isn't at work or served; of a training, before it has begun.
+            StateNotKept: when it can't be written.
+        """
+        with self._condition:
+            is_training = mark.ledger == session_id
+            (self._agreed if is_training else self._session)(caller, session_id)
+            known = self._kept.note_ledger(caller.name, mark, of_session=is_training)
+        if mark.is_behind(known):
+            _log.warning("%s has an older copy of its state: a ledger has %s, of %s.", caller.name, mark, known)
+        return known
 
     def holds_session(self, session_id: str) -> bool:
         """Tell whether this coordinator knows the session, ended or not: what parties ask who watch it."""

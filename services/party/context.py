@@ -8,9 +8,11 @@ from typing import Protocol, TypeAlias
 from attacks.training import ChosenShares, OtherFeatures
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.heartbeat import Heartbeat
+from services.common.ledger_marks import LedgerMark
 from services.common.scores import PartialScores, Products
 from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
+from services.party.anchor import Anchor
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
@@ -44,6 +46,9 @@ class Coordinator(Protocol):
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         """Join a session, and return its terms when every party has joined."""
+
+    def note_ledger(self, session_id: str, mark: LedgerMark) -> LedgerMark:
+        """Note how far one of this party's ledgers is, and return how far it is known to be."""
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
         """Send a passive party's share of the scores of a request.
@@ -137,3 +142,7 @@ class PartyContext:
     share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
     tally: Tally = field(default_factory=Tally)
+
+    def anchor(self, file: str, remedy: str) -> Anchor:
+        """Make what anchors one of this party's ledgers; see ``Anchor`` for both."""
+        return Anchor(self.coordinator, self.state, self.name, file, remedy)

@@ -1,5 +1,8 @@
 """The coordinator as a plain Python object over gRPC."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import grpc
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
@@ -7,6 +10,7 @@ from services.common import limits
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Role
+from services.common.ledger_marks import LedgerMark
 from services.common.scores import PartialScores, Products, matrix_of
 from services.common.wire import END_SECONDS
 from services.network.health import holds_model
@@ -16,10 +20,6 @@ from vfl.arrays import FloatArray
 
 # Seconds that a call has beyond the wait of whoever answers it.
 _JOIN_MARGIN = 5.0
-_OLDER = (
-    "The coordinator is of an older release, which can't tell whose session this is: install the same release of "
-    "Plumbline at every party."
-)
 
 
 @naming_the_party
@@ -49,12 +49,8 @@ class CoordinatorLink:
     def session_terms(self, session_id: str) -> ProposedTerms:
         """Ask what a session of this party was opened with."""
         request = common_pb2.SessionRequest(session_id=session_id)
-        try:
+        with _naming_an_older_release("tell whose session this is"):
             reply = self._stub.GetSession(request, timeout=self._timeout)
-        except grpc.RpcError as error:
-            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                raise OutOfOrder(_OLDER) from error
-            raise
         terms = ProposedTerms.from_message(reply)
         _check_same_session(session_id, terms.session_id)
         return terms
@@ -66,6 +62,16 @@ class CoordinatorLink:
         agreement = Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
         _check_same_session(session_id, agreement.session_id)
         return agreement
+
+    def note_ledger(self, session_id: str, mark: LedgerMark) -> LedgerMark:
+        """Note how far one of this party's ledgers is, and return how far it is known to be."""
+        message = mark.to_message(session_id)
+        with _naming_an_older_release("remember how far this party's counts of what it has answered are"):
+            reply = self._health.insisting(lambda: self._stub.NoteLedger(message, timeout=self._timeout))
+        known = LedgerMark.from_message(reply)
+        if (reply.session_id, known.ledger) != (session_id, mark.ledger):
+            raise InvalidMessage("The coordinator answers about another ledger than it was told of.")
+        return known
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
         """Send a passive party's share of the scores of a request; returns how many shares of the session have come."""
@@ -95,6 +101,20 @@ class CoordinatorLink:
     def holds_model(self, session_id: str) -> bool:
         """Tell whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
         return holds_model(self._channel, session_id)
+
+
+@contextmanager
+def _naming_an_older_release(lacks: str) -> Iterator[None]:
+    """Raise OutOfOrder where the coordinator doesn't know a call at all."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            raise OutOfOrder(
+                f"The coordinator is of an older release, which can't {lacks}: install the same release of Plumbline "
+                "at every party."
+            ) from error
+        raise
 
 
 def _check_same_session(asked: str, answered: str) -> None:

@@ -4,6 +4,7 @@ import gc
 import hashlib
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from services.party.table_hash import hash_of_features, keys_of_records
 from services.party.training_log import KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
 from services.shared_weights.opening import guard_opening
-from services.shared_weights.opening_ledger import OpeningLedger
+from services.shared_weights.opening_ledger import LEDGER, REMEDY, OpeningLedger, begin_ledger
 from services.watching.tally import Told
 from vfl.arrays import IntArray
 from vfl.learning.networks import load_network
@@ -170,8 +171,8 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
         validated_epochs: in how many epochs the party scores validation records; 0 for all.
 
     Raises:
-        FederationError: when the coordinator refuses, or when this party couldn't keep its model or its records, or
-            can't encode these rows.
+        FederationError: when the coordinator refuses, or when this party couldn't keep its model or its records, has an
+            older copy of its state, or can't encode these rows.
     """
     # Parts of a session refer to each other, and Python looks for such rarely: without this, keys and records of many
     # sessions before stay in memory.
@@ -179,6 +180,8 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
     context.record.check()
     # A full disk is told before the work, not when a model is ready.
     check_room(context.state)
+    if terms.plan.shares_weights:
+        context.anchor(LEDGER, REMEDY).note(terms.session_id, begin_ledger(context.state))
     aligned = context.data.aligned(rows, terms.plan)
     described = replace(
         aligned.describe(context.name, truncates_answers=context.settings.truncate_answers),
@@ -202,7 +205,8 @@ def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
     def tell(owner: str, bits: int) -> None:
         context.tally.answered(owner, "opened bits", bits, session_id)
 
-    return OpeningLedger(context.state, keys_of_records(ids, secret_of(context.state)), tell)
+    note = partial(context.anchor(LEDGER, REMEDY).note, session_id)
+    return OpeningLedger(context.state, keys_of_records(ids, secret_of(context.state)), tell, note)
 
 
 def _training_of(

@@ -4,14 +4,14 @@
     an epoch is validated    count      of the validation records, before the first of them is answered
     training ends            count      of all aligned records: any of them may be asked about from now on
 
-What can't be written is not answered.
+What can't be written is not answered, and nothing of an older copy of the count.
 """
 
 import io
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from services.common.agreement import Agreement, ProposedTerms, TrainingPlan
 from services.common.errors import Diverged, OutOfOrder
 from services.common.learner_calls import LearnerCalls
+from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel, rows_of_plan
@@ -34,6 +35,8 @@ from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model,
 _log = logging.getLogger(__name__)
 
 FORMS = "forms.npz"
+# What an owner may do where the newest copy of it is lost.
+REMEDY = f"delete {FORMS}, which forgets what every active party was answered"
 _HEADER = "header"
 _VERSION = 1
 # Forms that one training is counted with, beyond which a count takes seconds and hundreds of megabytes.
@@ -74,8 +77,17 @@ class FormCount:
     nothing.
     """
 
-    def __init__(self, name: str, data: PartyData, state: State, share: float, *, refuses_first: bool = False) -> None:
-        """Take up what ``state`` holds.
+    def __init__(
+        self,
+        name: str,
+        data: PartyData,
+        state: State,
+        share: float,
+        *,
+        refuses_first: bool = False,
+        note: Callable[[str, LedgerMark], object] = lambda *_: None,
+    ) -> None:
+        """Take up what ``state`` holds, and write an empty count where there is none: a copy without it is older.
 
         Args:
             name: the party's.
@@ -83,18 +95,24 @@ class FormCount:
             state: where the count is kept.
             share: of the party's features, so many forms of a record may be answered; 1 for all of them.
             refuses_first: whether a first session is refused that passes the limit by itself.
+            note: notes in a session how far the count is; raises where that is of an older copy.
 
         Raises:
             StateError: for a broken file.
+            StateNotKept: where it can't be written.
         """
         self._name = name
         self._data = data
         self._state = state
         self._share = share
         self._refuses_first = refuses_first
+        self._note = note
+        # Held while the coordinator is told: it hears of writes in their order.
         self._lock = threading.Lock()
         content = state.read(FORMS)
-        self._accounts = {} if content is None else _unpacked(content)
+        self._accounts, self._mark = ({}, LedgerMark.drawn()) if content is None else _unpacked(content)
+        if not self._mark.generation:
+            self._write(self._accounts)
         if isinstance(state, StateInMemory) and share < 1:
             _log.warning(
                 "How often records were answered is counted since this start only: set PLUMBLINE_STATE_DIR, or every "
@@ -113,12 +131,15 @@ class FormCount:
             sessions to come.
 
         Raises:
-            OutOfOrder: where the session would pass the limit, and isn't the first about these records.
+            OutOfOrder: where the session would pass the limit, and isn't the first about these records; and where the
+                count is of an older copy of the state.
+            PeerVanished: where the coordinator can't be asked about that.
         """
         features = len(self._data.grids)
         added = _forms_of_session(terms.plan, terms.classes, features)
         most = most_forms(self._share, features)
         with self._lock:
+            self._note(terms.session_id, self._mark)
             account = self._accounts.get(terms.active)
             before = 0 if account is None else int(account.forms.ranks(self._keys(rows)).max(initial=0))
         after = min(before + added, features)
@@ -155,7 +176,8 @@ class FormCount:
         Raises:
             Diverged: for weights beyond numbers, whose forms can't be told.
             OutOfOrder: where a record would pass the limit, which a session's first look at it can't have seen: what
-                another one was answered with may be counted after it.
+                another one was answered with may be counted after it; and for an older copy of the count.
+            PeerVanished: where the coordinator can't be told how far the count is. It must not be answered then.
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
         coordinates, forms = _forms_of(model, aligned)
@@ -187,6 +209,8 @@ class FormCount:
         told = _forms_of_session(agreement.plan, agreement.classes, features)
         allowed = max(most_forms(self._share, features), told)
         with self._lock:
+            # What was written and not told, too: its answer may have been asked for again.
+            self._note(agreement.session_id, self._mark)
             account = self._accounts.get(active)
             before = AnsweredForms.none() if account is None else account.forms
             keys = self._keys(rows)
@@ -204,14 +228,18 @@ class FormCount:
             spent = Spent(active, len(after.records), most, row, len(self._data.grids))
             if account is not None and account.spent.most > spent.most:
                 spent = Spent(active, spent.records, account.spent.most, account.spent.row, spent.features)
-            accounts = {**self._accounts, active: _Account(after, spent)}
-            self._state.write(FORMS, _packed(accounts))
-            self._accounts = accounts
+            self._write({**self._accounts, active: _Account(after, spent)})
+            self._note(agreement.session_id, self._mark)
+
+    def _write(self, accounts: dict[str, _Account]) -> None:
+        mark = self._mark.next()
+        self._state.write(FORMS, _packed(accounts, mark))
+        self._accounts, self._mark = accounts, mark
 
     def measures(self) -> Iterator[Measure]:
         """Measure how much active parties were answered about the record that each was answered most about."""
-        with self._lock:
-            most = {name: account.spent.most for name, account in self._accounts.items()}
+        # Without the lock: who measures doesn't wait for the coordinator.
+        most = {name: account.spent.most for name, account in self._accounts.items()}
         features = len(self._data.grids)
         yield Measure.by("peer", "forms_answered", "Independent sums of one record's columns, the most.", most)
         yield Measure("forms_allowed", "As many as the owner allows.", {(): most_forms(self._share, features)})
@@ -229,7 +257,7 @@ class FormCount:
 
 def spent_in(content: bytes) -> list[Spent]:
     """Read what each active party was answered with, from a kept count; raises StateError for anything else."""
-    return [account.spent for account in _unpacked(content).values()]
+    return [account.spent for account in _unpacked(content)[0].values()]
 
 
 def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
@@ -274,9 +302,10 @@ def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...
     )
 
 
-def _packed(accounts: dict[str, _Account]) -> bytes:
+def _packed(accounts: dict[str, _Account], mark: LedgerMark) -> bytes:
     header = {
         "version": _VERSION,
+        **mark.header,
         "accounts": [
             {
                 **vars(account.spent),
@@ -299,13 +328,13 @@ def _packed(accounts: dict[str, _Account]) -> bytes:
     return file.getvalue()
 
 
-def _unpacked(content: bytes) -> dict[str, _Account]:
+def _unpacked(content: bytes) -> tuple[dict[str, _Account], LedgerMark]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             header = json.loads(archive[_HEADER].tobytes())
             if header["version"] != _VERSION:
                 raise ValueError(f"version {header['version']}")
-            return {
+            accounts = {
                 str(one["active"]): _Account(
                     AnsweredForms(
                         tuple(one["coordinates"]),
@@ -318,6 +347,7 @@ def _unpacked(content: bytes) -> dict[str, _Account]:
                 )
                 for number, one in enumerate(header["accounts"])
             }
+            return accounts, LedgerMark.of_header(header)
     except BROKEN_ARRAYS as error:
         # Not an empty count: who can break the file could ask without end.
         raise StateError(

@@ -41,10 +41,11 @@ from services.party.served_models import ServedModels
 from services.party.session import PartySession, join, rejoined
 from services.party.training_log import KeptTraining, kept_training
 from services.passive.common_order import CommonOrder
-from services.passive.form_count import FormCount
+from services.passive.form_count import FORMS, REMEDY, FormCount
 from services.passive.quota import AlignmentQuota
 from services.passive.submissions import SeenSubmissions
 from services.protocol1.exchange import GradientExchange
+from services.shared_weights.opening_ledger import begin_ledger
 from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.shared_serving import AskedOnce
 from vfl.arrays import IntArray
@@ -165,8 +166,15 @@ class PassiveParty:
         self._submissions = SeenSubmissions(context.state)
         settings = context.settings
         self._forms = FormCount(
-            self.name, self._data, context.state, settings.most_forms, refuses_first=settings.guard == "refuse"
+            self.name,
+            self._data,
+            context.state,
+            settings.most_forms,
+            refuses_first=settings.guard == "refuse",
+            note=context.anchor(FORMS, REMEDY).note,
         )
+        with suppress(OutOfOrder):  # the next session tells
+            begin_ledger(context.state)
         self._asked = AskedOnce()
         self._tally = context.tally
         self._tally.add(self._forms.measures)
@@ -280,7 +288,8 @@ class PassiveParty:
 
     def _join(self, caller: Identity, session: _Session, rows: IntArray) -> PartySession:
         # A coordinator that hangs must not keep this party's own sentence about it from the active party.
-        validated = self._forms.room_for(session.terms, rows)
+        counting = carrying_the_deadline(self._forms.room_for, session.terms, rows)
+        validated = session.ending.for_result(self.executor, counting)
         work = carrying_the_deadline(partial(join, validated_epochs=validated), self._context, session.terms, rows)
         joined = session.ending.for_result(self.executor, work)
         agreement = joined.agreement

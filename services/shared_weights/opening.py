@@ -97,12 +97,14 @@ class _Threat:
 
     Attributes:
         about: whose data.
+        owner: of the weights, who is opened them.
         reader: who could read what, and how many bits: all of it public.
         measure: of how many, without a stop. With a remedy it may follow from labels, and is their owner's.
         remedy: besides shared serving, with a comma before it; empty where there is none.
     """
 
     about: str
+    owner: str
     reader: str
     measure: str
     remedy: str = ""
@@ -177,7 +179,10 @@ def guard_opening(
     bits = {owner: of + ledger.before(owner) for owner, of in _told(agreement, name).items()}
     for threat in _refused_by(agreement, agreement.party(name), bits):
         raise OutOfOrder(
-            f"{threat.sentence}. To train again, set PLUMBLINE_SERVING=shared, or PLUMBLINE_OPENING=always at {name}."
+            f"{threat.sentence}. {ledger.before(threat.owner)} of them were counted before: an opening counts, "
+            f"whatever became of its session. {name}'s owner may set PLUMBLINE_SERVING=shared (nothing is opened), "
+            f"train with other records (each counts by its id), join no session with {threat.owner} if it broke those "
+            "off, or set PLUMBLINE_OPENING=always (all is opened)."
         )
     if mode == "off":
         return []
@@ -208,6 +213,7 @@ def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int])
         if bits > _TOLERATED * told:
             yield _Threat(
                 active,
+                peer,
                 _reader(agreement, peer, bits, "labels", active),
                 f" of the {told:.0f} that {rows} records have",
                 f", train on {math.ceil(bits * rows / (_TOLERATED * told))} records or more, or let {peer} bring fewer "
@@ -220,7 +226,8 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
     record = _record_bits(agreement, name)
     for active, bits in opening.items():
         if bits > _TOLERATED * record:
-            yield _Threat(name, _reader(agreement, active, bits, "features", name), f", where a record has {record}")
+            reader = _reader(agreement, active, bits, "features", name)
+            yield _Threat(name, active, reader, f", where a record has {record}")
 
 
 def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger) -> Iterator[str]:

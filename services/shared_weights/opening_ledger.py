@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.errors import OutOfOrder
+from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import State, StateError, StateInMemory
 from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, write_arrays
 
 LEDGER = "openings.npz"
+# What an owner may do where the newest copy of it is lost.
+REMEDY = f"delete {LEDGER}, which forgets what others were opened"
 _HEADER, _VERSION = "header", 1
 
 
@@ -54,6 +57,15 @@ class _Account:
 _NOTHING = _Account(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
 
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """The ledger's content: what was counted last, everybody's account, and how far it is."""
+
+    occasion: str
+    accounts: Mapping[str, _Account]
+    mark: LedgerMark
+
+
 class OpeningLedger:
     """Counts what a session adds to what others were opened about its records.
 
@@ -62,13 +74,18 @@ class OpeningLedger:
     """
 
     def __init__(
-        self, state: State, records: NDArray[np.uint64], tell: Callable[[str, int], object] = lambda *_: None
+        self,
+        state: State,
+        records: NDArray[np.uint64],
+        tell: Callable[[str, int], object] = lambda *_: None,
+        note: Callable[[LedgerMark], object] = lambda _: None,
     ) -> None:
         """Count in ``state`` for a session of these records: keys that stand for them in every session.
 
-        ``tell`` is told of each owner, and how many bits more it is about to be opened.
+        ``tell`` is told of each owner, and how many bits more it is about to be opened; ``note`` raises where an older
+        copy of the ledger was put back.
         """
-        self.state, self._records, self._tell = state, records, tell
+        self.state, self._records, self._tell, self._note = state, records, tell, note
 
     @classmethod
     def in_memory(cls) -> "OpeningLedger":
@@ -81,41 +98,64 @@ class OpeningLedger:
         Raises:
             OutOfOrder: for a broken ledger.
         """
-        accounts = self._read()[1]
+        accounts = _read(self.state).accounts
         return int(accounts.get(owner, _NOTHING).of(self._records).max(initial=0))
 
     def count(self, occasion: str, bits: Mapping[str, int]) -> None:
         """Count what is told, by owner, on disk when this returns. The same occasion again adds nothing.
 
         Raises:
-            OutOfOrder: for a broken ledger.
+            OutOfOrder: for a broken ledger, or an older copy of it.
+            PeerVanished: where the coordinator can't be told how far it is. Nothing may be told then.
             StateNotKept: where it can't be written.
         """
-        last, accounts = self._read()
-        if last == occasion:
+        self._note(begin_ledger(self.state))
+        kept = _read(self.state)
+        if kept.occasion == occasion:
             return
+        accounts = dict(kept.accounts)
         for owner, added in bits.items():
             accounts[owner] = accounts.get(owner, _NOTHING).opened(self._records, added)
-        header = {"version": _VERSION, "session": occasion, "owners": list(accounts)}
-        arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
-        for number, account in enumerate(accounts.values()):
-            arrays |= {f"{number}_records": account.records, f"{number}_bits": account.bits}
-        file = io.BytesIO()
-        write_arrays(file, arrays)
-        self.state.write(LEDGER, file.getvalue())
+        mark = _write(self.state, _Kept(occasion, accounts, kept.mark))
         for owner, added in bits.items():
             self._tell(owner, added)
+        self._note(mark)
 
-    def _read(self) -> tuple[str, dict[str, _Account]]:
-        try:
-            return _unpacked(self.state.read(LEDGER))
-        except StateError as error:
-            raise OutOfOrder(str(error)) from error
+
+def begin_ledger(state: State) -> LedgerMark:
+    """Make the ledger of a party that has none yet, so that a copy without it is an older one; say how far it is.
+
+    Raises:
+        OutOfOrder: for a broken ledger.
+        StateNotKept: where it can't be written.
+    """
+    kept = _read(state)
+    return kept.mark if kept.mark.generation else _write(state, kept)
+
+
+def _read(state: State) -> _Kept:
+    try:
+        return _unpacked(state.read(LEDGER))
+    except StateError as error:
+        raise OutOfOrder(str(error)) from error
+
+
+def _write(state: State, kept: _Kept) -> LedgerMark:
+    """Write the ledger, and give its mark then."""
+    mark, accounts = kept.mark.next(), kept.accounts
+    header = {"version": _VERSION, "session": kept.occasion, "owners": list(accounts), **mark.header}
+    arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+    for number, account in enumerate(accounts.values()):
+        arrays |= {f"{number}_records": account.records, f"{number}_bits": account.bits}
+    file = io.BytesIO()
+    write_arrays(file, arrays)
+    state.write(LEDGER, file.getvalue())
+    return mark
 
 
 def opened_in(content: bytes) -> dict[str, int]:
     """Count what each owner was opened about the record that most was about; raises StateError for a broken one."""
-    return {owner: int(account.bits.max(initial=0)) for owner, account in _unpacked(content)[1].items()}
+    return {owner: int(account.bits.max(initial=0)) for owner, account in _unpacked(content).accounts.items()}
 
 
 def measures_of(state: State) -> Iterator[Measure]:
@@ -126,19 +166,19 @@ def measures_of(state: State) -> Iterator[Measure]:
         yield Measure.by("peer", "opened_bits", "Bits told by openings, about the record with most.", opened)
 
 
-def _unpacked(content: bytes | None) -> tuple[str, dict[str, _Account]]:
-    """Read the session that was counted last, and all accounts."""
+def _unpacked(content: bytes | None) -> _Kept:
     if content is None:
-        return "", {}
+        return _Kept("", {}, LedgerMark.drawn())
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             header = json.loads(archive[_HEADER].tobytes())
             if header["version"] != _VERSION:
                 raise ValueError(f"version {header['version']}")
-            return str(header["session"]), {
+            accounts = {
                 str(owner): _Account(archive[f"{number}_records"], archive[f"{number}_bits"])
                 for number, owner in enumerate(header["owners"])
             }
+            return _Kept(str(header["session"]), accounts, LedgerMark.of_header(header))
     except BROKEN_ARRAYS as error:
         # Not an empty ledger: who can break the file could open without end.
         raise StateError(

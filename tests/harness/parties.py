@@ -22,6 +22,7 @@ from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
+from services.common.ledger_marks import LedgerMark
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.run_records import DeliveredScores
@@ -64,6 +65,9 @@ class DirectCoordinator:
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         return self.sessions.join(self.caller, session_id, party)
+
+    def note_ledger(self, session_id: str, mark: LedgerMark) -> LedgerMark:
+        return self.sessions.note_ledger(self.caller, session_id, mark)
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
         return self.sessions.submit(self.caller, session_id, request_id, share)

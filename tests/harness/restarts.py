@@ -1,5 +1,6 @@
 """A federation of party objects whose state is on disk, each of which can be killed at any point and started again."""
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -118,6 +119,18 @@ class Town:
     def restart(self, *names: str) -> None:
         self.kill(*names)
         self.start(*names)
+
+    def copied(self, name: str, to: Path) -> Path:
+        """Copy a party's state as it stands."""
+        shutil.copytree(self.folder / "state" / name, to)
+        return to
+
+    def put_back(self, name: str, copy: Path) -> None:
+        """Kill a party, and start it with this copy in place of its state."""
+        self.kill(name)
+        shutil.rmtree(self.folder / "state" / name)
+        shutil.copytree(copy, self.folder / "state" / name)
+        self.start(name)
 
     def _reach(self, passive: str) -> DirectPassive:
         return DirectPassive(cast(PassiveParty, _Now(lambda: self.find(passive))))

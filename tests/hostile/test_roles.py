@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "Coordinator/OpenSession": {"active"},
     "Coordinator/GetSession": {"active", "passive"},
     "Coordinator/JoinSession": {"active", "passive"},
+    "Coordinator/NoteLedger": {"active", "passive"},
     "Coordinator/SubmitPartialScores": {"passive"},
     "Coordinator/Score": {"active"},
     "Coordinator/ServeModel": {"active"},

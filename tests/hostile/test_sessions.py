@@ -1,18 +1,23 @@
 """An active party that opens session after session, at a passive party whose owner bounds what they add up to."""
 
+import json
+import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
+import numpy as np
 import pytest
 
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
-from protos.v1 import active_pb2
+from protos.v1 import active_pb2, coordinator_pb2_grpc
+from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import read_state
 from services.passive.form_count import FORMS, spent_in
-from tests.harness.hostile import SEEDED, assert_sound, scores_of
+from tests.harness.hostile import SEEDED, assert_sound, raw_channel, scores_of, served_federation
 from tests.harness.processes import dial, local_processes
 
 # New start weights in each session, and small batches, so that a small part of the records is enough to train.
@@ -29,14 +34,17 @@ def owned_apart(folder: Path, share: float) -> LocalProcesses:
 def spent(federation: Federation) -> int:
     """Forms of the record that was answered about most, as the passive party's state folder has them."""
     content = read_state(federation.processes.state("passive"), FORMS)
-    return 0 if content is None else spent_in(content)[0].most
+    return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
 
 
-def kill_and_restart(federation: Federation) -> None:
-    """Kill the passive party, start it again and wait for it."""
+def kill_and_restart(federation: Federation, copy: Path | None = None) -> None:
+    """Kill the passive party, put a copy of its state back if there is one, start it again and wait for it."""
     process = federation.processes.process("passive")
     process.send_signal(signal.SIGKILL)
     process.wait()
+    if copy is not None:
+        shutil.rmtree(state := federation.processes.state("passive"))
+        shutil.copytree(copy, state)
     federation.processes.start_party("passive")
     with dial(federation.processes, "operator", "passive") as channel:
         grpc.channel_ready_future(channel).result(60)
@@ -78,3 +86,37 @@ def test_a_kill_in_mid_training_frees_nothing(tmp_path: Path) -> None:
         # Three validations were planned of seven forms, and then half of what is left.
         assert 1 <= seen[1] <= 3
         assert seen[1] <= seen[2] <= 5
+
+
+def test_a_state_that_was_put_back_forgets_no_session(tmp_path: Path) -> None:
+    """Whoever gets an owner to put a copy back would be answered anew: the coordinator knows how far the count was."""
+    processes = owned_apart(tmp_path / "federation", 0.5)
+    older, newest = tmp_path / "older", tmp_path / "newest"
+    with Federation.start(processes) as federation:
+        shutil.copytree(processes.state("passive"), older)
+        federation.train(test_fraction=0.7, seed=1)
+        shutil.copytree(processes.state("passive"), newest)
+        kill_and_restart(federation, older)
+        for seed in (2, 3):
+            with pytest.raises(FederationFailed, match=r"passive: forms\.npz of passive's state is of an older copy"):
+                federation.train(test_fraction=0.7, seed=seed)
+        assert spent(federation) == 0
+        kill_and_restart(federation, newest)
+        federation.train(test_fraction=0.7, seed=2)
+        assert spent(federation) == 2
+        assert_sound(processes)
+
+
+def test_a_party_moves_no_other_partys_ledger(tmp_path: Path) -> None:
+    """Who calls is whom its certificate names, whatever it sends: else it could have a peer refuse for good."""
+    with served_federation(tmp_path) as federation:
+        processes = federation.processes
+        with np.load(processes.state("passive") / FORMS, allow_pickle=False) as archive:
+            ledger = LedgerMark.of_header(json.loads(archive["header"].tobytes()))
+        further = replace(ledger, generation=1 << 50)
+        with raw_channel(processes, "active", "coordinator") as channel:
+            stub = coordinator_pb2_grpc.CoordinatorStub(channel)
+            reply = stub.NoteLedger(further.to_message(federation.status().session_id), timeout=20)
+        assert LedgerMark.from_message(reply) == further
+        federation.train(seed=2)
+        assert_sound(processes)

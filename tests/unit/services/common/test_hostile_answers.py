@@ -24,6 +24,7 @@ from services.adversary.knowledge import disclosed_parts
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Identity, Role, role_of
+from services.common.ledger_marks import LedgerMark
 from services.common.meters import TrafficMeter
 from services.coordinator import servicer as coordinator_servicer
 from services.network.transport import Transport
@@ -37,6 +38,7 @@ SESSION_ID = "0123456789abcdef" * 2
 OWN = PartyDescription("active", 3, 0, False, 99)
 AGREEMENT = Agreement(SESSION_ID, TrainingPlan(), 2, (OWN, PartyDescription("passive", 2, 0, False, 99)))
 TERMS = ProposedTerms(SESSION_ID, "active", ("passive",), TrainingPlan(), 2)
+MARK = LedgerMark("abcdef0123456789" * 2, 3)
 VECTOR = WireVector("key", 4, 64, 0, bytes(256))
 
 Dial = Callable[[str, Any], grpc.Channel]
@@ -235,6 +237,9 @@ class Stating(coordinator_servicer.CoordinatorServicer):
     def JoinSession(self, request: Any, context: grpc.ServicerContext) -> common_pb2.Agreement:
         return self._replies["agreement"].to_message()  # type: ignore[no-any-return]
 
+    def NoteLedger(self, request: Any, context: grpc.ServicerContext) -> coordinator_pb2.LedgerMark:
+        return self._replies["ledger"]  # type: ignore[no-any-return]
+
     def Score(self, request: Any, context: grpc.ServicerContext) -> coordinator_pb2.ConfidenceScores:
         return coordinator_pb2.ConfidenceScores(**self._replies["scores"])
 
@@ -289,5 +294,25 @@ def test_scores_of_another_size_than_they_say_are_refused(dial: Dial, scores: di
 def test_a_coordinator_of_an_older_release_is_named_with_what_to_do(dial: Dial) -> None:
     # A server that doesn't know the call.
     link = CoordinatorLink(dial("coordinator", Answering(False, 1)), 10.0)
-    with pytest.raises(OutOfOrder, match=r"older release.* install the same release"):
+    with pytest.raises(OutOfOrder, match=r"older release, which can't tell whose.* install the same release"):
         link.session_terms(SESSION_ID)
+    with pytest.raises(OutOfOrder, match=r"older release, which can't remember.* install the same release"):
+        link.note_ledger(SESSION_ID, MARK)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        replace(MARK, ledger="e" * 32).to_message(SESSION_ID),
+        MARK.to_message("e" * 32),
+        replace(MARK, generation=1 << 60).to_message(SESSION_ID),
+        coordinator_pb2.LedgerMark(),
+    ],
+    ids=["another ledger", "another session", "more writes than there can be", "nothing"],
+)
+def test_an_answer_about_another_ledger_is_refused(dial: Dial, reply: coordinator_pb2.LedgerMark) -> None:
+    link = CoordinatorLink(dial("coordinator", Stating(ledger=reply)), 10.0)
+    with pytest.raises(InvalidMessage):
+        link.note_ledger(SESSION_ID, MARK)
+    link = CoordinatorLink(dial("coordinator", Stating(ledger=MARK.next().to_message(SESSION_ID))), 10.0)
+    assert link.note_ledger(SESSION_ID, MARK) == MARK.next()

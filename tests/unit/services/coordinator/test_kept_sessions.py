@@ -16,22 +16,10 @@ from services.coordinator.kept_sessions import KeptSessions
 from services.coordinator.sessions import Sessions
 from services.party.party_model import PartyModel
 from services.passive.party import PassiveParty
-from tests.harness.restarts import IDS, Town, town
+from tests.harness.restarts import IDS, town
 from vfl.arrays import FloatArray
 
 NOISE, ROUNDING = load("score_noise"), load("score_rounding")
-
-
-def copied(home: Town, name: str, to: Path) -> None:
-    """A copy of a party's state as it stands."""
-    shutil.copytree(home.folder / "state" / name, to)
-
-
-def put_back(home: Town, name: str, copy: Path) -> None:
-    home.kill(name)
-    shutil.rmtree(home.folder / "state" / name)
-    shutil.copytree(copy, home.folder / "state" / name)
-    home.start(name)
 
 
 @pytest.mark.parametrize("chosen", [(), (NOISE,), (ROUNDING,), (NOISE, ROUNDING)], ids=str)
@@ -72,9 +60,9 @@ def test_a_restarted_coordinator_gives_a_varied_share_no_second_answer(
 def test_a_coordinator_with_an_older_state_refuses_instead_of_answering_anew(tmp_path: Path) -> None:
     with town(tmp_path / "town", parties=3, score_defences=[NOISE]) as home:
         home.train()
-        copied(home, "coordinator", tmp_path / "older")
+        home.copied("coordinator", tmp_path / "older")
         before = home.scores(IDS[:5])
-        put_back(home, "coordinator", tmp_path / "older")
+        home.put_back("coordinator", tmp_path / "older")
         for ids in (IDS[:5], IDS[5:]):
             with pytest.raises(
                 OutOfOrder, match=r"older than its answers: it knows of \d+ shares of scores, passive-[12] of"
@@ -93,10 +81,10 @@ def test_one_honest_passive_party_is_enough_to_notice_an_older_state(tmp_path: P
     with town(tmp_path / "town", parties=3, score_defences=[NOISE]) as home:
         home.train()
         for name in ("coordinator", "passive-1", "active"):
-            copied(home, name, tmp_path / name)
+            home.copied(name, tmp_path / name)
         home.scores(IDS[:5])
         for name in ("coordinator", "passive-1", "active"):
-            put_back(home, name, tmp_path / name)
+            home.put_back(name, tmp_path / name)
         with pytest.raises(OutOfOrder, match="older than its answers"):
             home.scores(IDS[:5])
 

@@ -1,6 +1,5 @@
 """A coordinator whose state was put back, or that was cut off or has no room: no record is answered twice."""
 
-import shutil
 import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,19 +30,6 @@ FIRST = replace(PASSIVE, name="passive-1")
 LOST = "was asked for before the coordinator was cut off or its state was put back.*train again"
 
 
-def kept_of(home: Town, to: Path) -> Path:
-    """A copy of the coordinator's state as it stands."""
-    shutil.copytree(home.folder / "state" / "coordinator", to)
-    return to
-
-
-def put_back(home: Town, copy: Path) -> None:
-    home.kill("coordinator")
-    shutil.rmtree(home.folder / "state" / "coordinator")
-    shutil.copytree(copy, home.folder / "state" / "coordinator")
-    home.start("coordinator")
-
-
 def contribute(home: Town, request: int, rows: Sequence[int], *names: str) -> None:
     for name in names or ("passive",):
         home.passive(name).contribute_scores(ACTIVE, home.active.session_id, request, rows)
@@ -72,11 +58,11 @@ def test_a_hostile_passive_party_cannot_push_the_count_past_what_an_honest_one_w
     with town(tmp_path / "town", parties=3, score_defences=[ROUNDING]) as home:
         home.train()
         rows = records(home, 0, 3)
-        copy = kept_of(home, tmp_path / "older")
+        copy = home.copied("coordinator", tmp_path / "older")
         for request in range(4):
             contribute(home, request, rows, *both)
             answer(home, request, rows)
-        put_back(home, copy)
+        home.put_back("coordinator", copy)
         share = home.passive("passive-1")._models.served.model.share_of(rows, PartyDefences())  # type: ignore[union-attr]
         for request in range(50, 62):
             home.sessions.submit(FIRST, home.active.session_id, request, replace(share, submissions_seen=0))
@@ -92,9 +78,9 @@ def test_a_copy_from_between_a_share_and_its_answer_gives_no_second_one(tmp_path
         home.train()
         rows, others = records(home, 0, 3), records(home, 3, 6)
         contribute(home, 777, rows)
-        copy = kept_of(home, tmp_path / "between")
+        copy = home.copied("coordinator", tmp_path / "between")
         answer(home, 777, rows)
-        put_back(home, copy)
+        home.put_back("coordinator", copy)
         for request, asked in enumerate((rows, rows[:1], [*others, rows[2]])):
             with pytest.raises(OutOfOrder, match=LOST):
                 contribute(home, request, asked)
@@ -149,11 +135,11 @@ def test_the_state_of_a_coordinator_that_stopped_is_found_older_as_well(tmp_path
         rows = records(home, 0, 3)
         contribute(home, 1, rows)
         home.sessions.close()
-        copy = kept_of(home, tmp_path / "stopped")
+        copy = home.copied("coordinator", tmp_path / "stopped")
         home.restart("coordinator")
         contribute(home, 2, rows)
         answer(home, 2, rows)
-        put_back(home, copy)
+        home.put_back("coordinator", copy)
         with pytest.raises(OutOfOrder, match="older than its answers"):
             contribute(home, 3, rows)
 

@@ -15,9 +15,12 @@ from plumbline.cli import app
 from services.common.errors import FederationError, OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.state_folder import StateFolder, StateInMemory, StateNotKept
+from services.protocol1.vectors import WireVector
 from services.shared_weights.opening import kept_words
 from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, opened_in
+from services.shared_weights.share_messages import Kind
 from tests.harness.parties import House, active_data, house, party_data, small_settings
+from tests.harness.shared_wiring import DirectSharePeer
 
 
 def keys(*records: int) -> NDArray[np.uint64]:
@@ -115,6 +118,34 @@ def test_a_retraining_is_not_opened_where_the_first_was(tmp_path: Path, guard: s
         one.train()
         with pytest.raises(FederationError, match=r"of this session and earlier ones.*up to 48 bits of the 588 "):
             one.train()
+
+
+def test_a_session_that_is_broken_off_at_its_opening_counts_and_its_owner_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that breaks off each buys no silence: who it was, that the count stands, and every way on is said."""
+    with _one_column(tmp_path, guard="warn") as one:
+        honest = DirectSharePeer.send_values
+
+        def breaks_off(self: DirectSharePeer, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
+            if kind is Kind.OPENED and self._sender == "active":
+                raise OutOfOrder("passive breaks off.")
+            honest(self, session_id, kind, step, vector)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DirectSharePeer, "send_values", breaks_off)
+            with pytest.raises(FederationError, match="breaks off"):
+                one.train()
+        with pytest.raises(FederationError) as refused:
+            one.train()
+    words = str(refused.value)
+    assert "24 of them were counted before: an opening counts, whatever became of its session." in words
+    assert "active's owner may set PLUMBLINE_SERVING=shared" in words
+    assert "train with other records" in words
+    assert "join no session with passive if it broke those off" in words
+    assert "PLUMBLINE_OPENING=always" in words
+    # Another party's words are cut beyond that.
+    assert len(words) <= 500
 
 
 def test_an_owner_lets_a_retraining_be_opened_and_is_warned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
