@@ -128,7 +128,7 @@ class PartyTraining:
         self.shared_loss = math.nan
         self._kept_epoch: int | None = None
         self._epoch_runs = False
-        self._log = means.log
+        self._log, self._anchor, self._anchoring = means.log, means.anchor, threading.Lock()
         # The first that is still to be done, and those which nobody does.
         self._step = 0
         self._skipped: frozenset[int] = frozenset()
@@ -181,7 +181,11 @@ class PartyTraining:
                     rows_of_step=batches.rows_of_step,
                     timeout=means.timeout,
                     roles=step_roles(agreement, name),
-                    beginning=replace(beginning, answering=lambda peer, count: self._tell(peer, "decryption", count)),
+                    beginning=replace(
+                        beginning,
+                        answering=lambda peer, count: self._tell(peer, "decryption", count),
+                        anchoring=self._anchor_log,
+                    ),
                 )
 
             self._exchange_from = exchange_from
@@ -334,6 +338,13 @@ class PartyTraining:
         """List what this party has asked in the next step. On shared weights nothing is asked that is answered once."""
         return self._gradients.open_questions(self._log.completed) if self._shared is None else {}
 
+    def _anchor_log(self) -> None:
+        """Have what was answered known outside this party; raises OutOfOrder where an older copy was put back."""
+        # In the order of its writes: one that is noted behind a later one would look like an older copy.
+        with self._anchoring:
+            if (mark := self._log.mark) is not None:
+                self._anchor(mark)
+
     def _check_waits(self) -> None:
         if not (self.can_wait or self.is_over):
             why = "its steps are all taken, and weights are about to be opened: train again"
@@ -376,6 +387,7 @@ class PartyTraining:
             if self.is_over:
                 return
             check_interruptions(self._log.interruptions, by, self.most_interruptions)
+            self._anchor_log()
             shared = self._sharing_from(resumption.step) if self._shared is not None else None
             if isinstance(shared, LayerSteps):
                 count_again(self._log.redone_from(resumption.step))

@@ -11,6 +11,7 @@ import numpy as np
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.state_folder import check_room, secret_of
+from services.party.anchor import Anchor
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
@@ -18,10 +19,11 @@ from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
 from services.party.guard import channels_of, guard, told_by
 from services.party.party_training import PartyTraining
 from services.party.table_hash import hash_of_features, keys_of_records
-from services.party.training_log import KeptTerms, KeptTraining, TrainingLog
+from services.party.training_log import REMEDY, STEPS, KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
+from services.shared_weights import opening_ledger
 from services.shared_weights.opening import guard_opening
-from services.shared_weights.opening_ledger import LEDGER, REMEDY, OpeningLedger, begin_ledger
+from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, begin_ledger
 from services.watching.tally import Told
 from vfl.arrays import IntArray
 from vfl.learning.networks import load_network
@@ -181,7 +183,7 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
     # A full disk is told before the work, not when a model is ready.
     check_room(context.state)
     if terms.plan.shares_weights:
-        context.anchor(LEDGER, REMEDY).note(terms.session_id, begin_ledger(context.state))
+        _opening_anchor(context).note(terms.session_id, begin_ledger(context.state))
     aligned = context.data.aligned(rows, terms.plan)
     described = replace(
         aligned.describe(context.name, truncates_answers=context.settings.truncate_answers),
@@ -198,6 +200,10 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
     return Joined(agreement, aligned, described)
 
 
+def _opening_anchor(context: PartyContext) -> Anchor:
+    return context.anchor(LEDGER, opening_ledger.REMEDY)
+
+
 def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
     ids = (context.data.ids[row] for row in joined.aligned.rows)
     session_id = joined.agreement.session_id
@@ -205,7 +211,7 @@ def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
     def tell(owner: str, bits: int) -> None:
         context.tally.answered(owner, "opened bits", bits, session_id)
 
-    note = partial(context.anchor(LEDGER, REMEDY).note, session_id)
+    note = partial(_opening_anchor(context).note, session_id)
     return OpeningLedger(context.state, keys_of_records(ids, secret_of(context.state)), tell, note)
 
 
@@ -237,6 +243,7 @@ def _training_of(
         chosen=context.adversary.chosen_shares,
         log=log,
         tally=context.tally,
+        anchor=partial(context.anchor(STEPS, REMEDY).note, agreement.session_id),
         most_interruptions=settings.most_interruptions,
     )
     installed = load_network(settings.model) if settings.model else None

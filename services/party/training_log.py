@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
+from services.common.ledger_marks import LedgerMark
 from services.common.run_records import content_of
 from services.common.state_folder import State, StateError, StateInMemory, broken
 from services.party.resumption import Place, Resumption
@@ -35,6 +36,7 @@ from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 
 TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "losses.json")
 _HEADER, _WHAT = "header", "{} of this party's state"
+REMEDY = "give this training up with `plumbline state clear`, and train again"
 # Grows when one of these files changes its meaning.
 _VERSION = 3
 
@@ -75,6 +77,7 @@ class TrainingLog:
         skipped: all steps that were passed over, or are going to be.
         closed: so many steps, from the first, are never answered any more.
         attempt: the try that the training is in; 0 before any interruption.
+        generation: how often what must not be undone was written: rights that were spent, and interruptions.
         interruptions: how often it has gone on after one, by the party that had it go back.
         waited: seconds that it has waited for others, in all.
         largest_norm: of the weights so far.
@@ -89,6 +92,7 @@ class TrainingLog:
         self.skipped: tuple[int, ...] = ()
         self.closed = 0
         self.attempt = 0
+        self.generation = 1
         self.interruptions: Mapping[str, int] = {}
         self.waited = 0.0
         self.largest_norm = 0.0
@@ -163,6 +167,7 @@ class TrainingLog:
         """
         with self._lock:
             before = dict(vars(self))
+            self.generation += 1
             self.attempt, self.waited = resumption.attempt, self.waited + waited
             self.interruptions = {**self.interruptions, by: self.interruptions.get(by, 0) + 1}
             self.skipped += tuple(step for step in sorted(resumption.skipped) if step not in self.skipped)
@@ -245,11 +250,21 @@ class TrainingLog:
         with self._lock:
             self._check_right(peer, step)
             self._answers[peer, step] = answered
+            self.generation += 1
             try:
                 self._write_steps()
             except BaseException:
+                self.generation -= 1
                 del self._answers[peer, step]
                 raise
+
+    @property
+    def mark(self) -> LedgerMark | None:
+        """How far it is, for who notices that an older copy was put back; None where nothing is on disk."""
+        with self._lock:
+            if self._on_disk is None:
+                return None
+            return LedgerMark(self._session_id, self.generation, self.attempt, self.completed)
 
     def keep_part(self, epoch: int, arrays: Arrays) -> None:
         """Keep the part of the model after an epoch that may be gone back to. Raises StateNotKept."""
@@ -297,6 +312,7 @@ class TrainingLog:
             "skipped": self.skipped,
             "closed": self.closed,
             "attempt": self.attempt,
+            "generation": self.generation,
             "interruptions": self.interruptions,
             "waited": self.waited,
             "largest_norm": self.largest_norm,
@@ -331,6 +347,7 @@ class TrainingLog:
         try:
             self.completed, self.skipped = int(facts["completed"]), tuple(map(int, facts["skipped"]))
             self.closed, self.attempt = int(facts["closed"]), int(facts["attempt"])
+            self.generation = int(facts["generation"])
             self.interruptions, self.waited = dict(facts["interruptions"]), float(facts["waited"])
             self.largest_norm, self.left_range = float(facts["largest_norm"]), bool(facts["left_range"])
             self.redone = int(facts["redone"])

@@ -11,6 +11,7 @@ from attacks.training import ChosenShares, OtherFeatures
 from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
+from services.common.ledger_marks import LedgerMark
 from services.party.forwarding import ForwardingObserver
 from services.party.party_defences import PartyDefences
 from services.party.training_log import TrainingLog
@@ -56,6 +57,7 @@ class TrainingMeans:
         chosen: what an adversary adds to its shares of others' weights where a first layer is shared, likewise.
         tally: counts what peers are told.
         log: where the training is; of one that has begun before, it goes on from there when ``resume`` says where.
+        anchor: has how far the log is known outside this party, or raises where an older copy of it was put back.
         most_interruptions: after which it goes on; None for at least eight, and one an epoch.
     """
 
@@ -73,6 +75,7 @@ class TrainingMeans:
     chosen: Callable[[Agreement, FloatArray], ChosenShares | None] = lambda *_: None
     tally: Tally = field(default_factory=Tally)
     log: TrainingLog = field(default_factory=TrainingLog)
+    anchor: Callable[[LedgerMark], object] = lambda _: None
     most_interruptions: int | None = None
 
 

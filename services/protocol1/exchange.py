@@ -75,6 +75,7 @@ class Beginning:
         asked: this party's own questions of its next step, by peer, which were answered and have to be read yet.
         asked_at: that step; later than the first where this party is ahead.
         answering: is told of each answer before a peer has it: the peer, and how many numbers were decrypted.
+        anchoring: has what was answered known elsewhere, before it is given. May raise, and then it isn't.
     """
 
     step: int = 0
@@ -82,6 +83,7 @@ class Beginning:
     asked: Mapping[str, OpenQuestion] = field(default_factory=dict)
     asked_at: int = 0
     answering: Callable[[str, int], object] = lambda *_: None
+    anchoring: Callable[[], object] = lambda: None
 
 
 @dataclass
@@ -130,7 +132,7 @@ class GradientExchange:
     ) -> None:
         self._cipher = cipher
         self._roles = roles
-        self._answering = beginning.answering
+        self._answering, self._anchoring = beginning.answering, beginning.anchoring
         self._peers = {peer: _PeerState() for peer in peers}
         self._sending = [peer for peer in self._peers if roles.senders is None or peer in roles.senders]
         self._steps = steps
@@ -243,6 +245,13 @@ class GradientExchange:
 
     def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         """Decrypt a peer's masked sums of ``step``, once. The same message again gets the same answer."""
+        answer = self._answered(peer, step, vector)
+        # Without the lock: it asks another party, and what is waited for must be suspended meanwhile.
+        self._anchoring()
+        return answer
+
+    def _answered(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
+        """Find the answer to a question, or decrypt it and spend the peer's right to it."""
         with self._condition:
             state = self._asker(peer)
             if (known := self._rights.answered(peer, step)) is not None:
