@@ -394,9 +394,11 @@ class ActivePeer(Peer):
 
     def advance(self) -> bool:
         """Do the victim's next step with it; False where there is none, or it can't be done."""
+        if self.waits:
+            self.resume_honestly()
+        step = self.completed
         if not self.ready():
             return False
-        step = self.completed
         with suppress(FederationError):
             self.send_residuals(step)
         if not self.wait(lambda: self.completed > step and (step + 1) % self.steps_per_epoch > 0):
@@ -582,9 +584,10 @@ class PassivePeer(Peer):
 
     def advance(self) -> bool:
         """Do the victim's next step with it; False where there is none, or it can't be done."""
-        if self.completed >= self.steps - 1 or not self.ready():
+        step = self.completed
+        if step >= self.steps - 1 or not self.ready():
             return False
-        step, shown = self.completed, self.latest(self.completed)
+        shown = self.latest(step)
         with suppress(FederationError):
             if not self.agreement.plan.family.spec.forwards:
                 self.send_residuals(step)
@@ -694,10 +697,12 @@ class Sharing(Interrupted):
     Attributes:
         forwarded: how often the passive party has forwarded its products of each step, each time under other masks.
         opened: what it has sent for the opening of weights, and for keeping them shared.
+        steps_per_epoch: of its training.
     """
 
     forwarded: dict[int, int] = field(default_factory=dict)
     opened: set[bytes] = field(default_factory=set)
+    steps_per_epoch: int = 1
     _job: Future[Any] | None = None
 
     def _context(self, name: str, state: Any) -> PartyContext:
@@ -723,12 +728,9 @@ class Sharing(Interrupted):
             continue
         self.kill("active")
         job.exception(SECONDS)
+        if (training := self._training_of(PASSIVE.name)) is not None:
+            self.steps_per_epoch = training.schedule.steps_per_epoch
         return None
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Of the passive party's training."""
-        return self.training(PASSIVE.name).schedule.steps_per_epoch
 
     @property
     def session_id(self) -> str:

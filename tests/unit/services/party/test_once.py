@@ -225,12 +225,13 @@ class SharedModel(RuleBasedStateMachine):
     def train(self, events: int) -> None:
         self.town.run(events)
 
-    @rule(back=st.integers(0, 2), stops=st.booleans(), skips=st.booleans())
-    def go_back(self, back: int, stops: bool, skips: bool) -> None:
+    @rule(backs=st.lists(st.integers(0, 2), min_size=1, max_size=3), stops=st.booleans(), skips=st.booleans())
+    def go_back(self, backs: list[int], stops: bool, skips: bool) -> None:
         """In the label party's name, which is away; without stopping first, where it lies."""
-        self.place = (self.town.stop() if stops else None) or getattr(self, "place", Place(1))
-        step = max(self.place.completed - back, 0)
-        self.town.resume(step, frozenset({step} if skips else ()))
+        for back in backs:
+            self.place = (self.town.stop() if stops else None) or getattr(self, "place", Place(1))
+            step = max(self.place.completed - back, 0)
+            self.town.resume(step, frozenset({step} if skips else ()))
 
     @rule()
     def restart(self) -> None:
@@ -278,7 +279,7 @@ THOROUGH = settings(max_examples=200, stateful_step_count=40, deadline=None)
 def test_whatever_a_peer_does_it_is_told_no_more_than_once(machine: type[RuleBasedStateMachine]) -> None:
     _needs_torch(machine)
     # On shared weights a step takes longer, and there are fewer ways.
-    examples = 4 if issubclass(machine, SharedModel) else 10
+    examples = 5 if issubclass(machine, SharedModel) else 10
     run_state_machine_as_test(machine, settings=settings(QUICK, max_examples=examples))
 
 
