@@ -51,6 +51,7 @@ class JobStatus:
         at_work: which attack is; empty elsewhere.
         waiting_for: who is away, where the training was interrupted.
         waiting_since: when that was, in seconds since 1970; None while it goes on.
+        interruptions: after which its training has gone on.
     """
 
     steps_done: int = 0
@@ -62,6 +63,7 @@ class JobStatus:
     at_work: str = ""
     waiting_for: tuple[str, ...] = ()
     waiting_since: float | None = None
+    interruptions: int = 0
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,8 @@ def _job_facts(stage: str, job: JobStatus) -> list[str]:
     if job.waiting_since is not None:
         since = time.strftime("%H:%M", time.localtime(job.waiting_since))
         facts.append(f"waiting for {' and '.join(map(shown, job.waiting_for)) or 'the others'} since {since}")
+    if job.interruptions:
+        facts.append(f"interrupted {counted(job.interruptions, 'time')}")
     if job.steps_planned:
         unit = _UNITS.get(stage, "step")
         facts.append(f"{unit} {job.steps_done:,} of {job.steps_planned:,}")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16protos/v1/active.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"8\n\x0cTrainRequest\x12(\n\x04plan\x18\x01 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\"\xaa\x01\n\x08JobEvent\x12\x0f\n\x05stage\x18\x01 \x01(\tH\x00\x12-\n\x08progress\x18\x02 \x01(\x0b\x32\x19.plumbline.v1.JobProgressH\x00\x12*\n\x05\x65poch\x18\x03 \x01(\x0b\x32\x19.plumbline.v1.EpochResultH\x00\x12)\n\x06result\x18\x04 \x01(\x0b\x32\x17.plumbline.v1.JobResultH\x00\x42\x07\n\x05\x65vent\"I\n\x0bJobProgress\x12\x12\n\nsteps_done\x18\x01 \x01(\r\x12\x15\n\rsteps_planned\x18\x02 \x01(\r\x12\x0f\n\x07\x61t_work\x18\x03 \x01(\t\"F\n\x0b\x45pochResult\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x17\n\x0fvalidation_loss\x18\x02 \x01(\x01\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\"]\n\tJobResult\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x14\n\x0c\x61ligned_rows\x18\x02 \x01(\r\x12\x12\n\nepochs_run\x18\x03 \x01(\r\x12\x12\n\nkept_epoch\x18\x04 \x01(\r\"\x1e\n\rStatusRequest\x12\r\n\x05quick\x18\x01 \x01(\x08\"\x84\x01\n\x0bPartyStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rfeature_count\x18\x02 \x01(\r\x12\x14\n\x07\x61nswers\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x17\n\x0f\x62inary_features\x18\x04 \x01(\r\x12\x15\n\rbyte_features\x18\x05 \x01(\rB\n\n\x08_answers\"\x95\x02\n\tJobStatus\x12\x12\n\nsteps_done\x18\x01 \x01(\r\x12\x15\n\rsteps_planned\x18\x02 \x01(\r\x12\x13\n\x0b\x65pochs_done\x18\x03 \x01(\r\x12\x16\n\x0e\x65pochs_planned\x18\x04 \x01(\r\x12\x1c\n\x0fvalidation_loss\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x19\n\x0cseconds_left\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x0f\n\x07\x61t_work\x18\x07 \x01(\t\x12\x13\n\x0bwaiting_for\x18\x08 \x03(\t\x12\x1a\n\rwaiting_since\x18\t \x01(\x01H\x02\x88\x01\x01\x42\x12\n\x10_validation_lossB\x0f\n\r_seconds_leftB\x10\n\x0e_waiting_since\"K\n\nTestResult\x12\x11\n\ttest_rows\x18\x01 \x01(\r\x12\x10\n\x08\x61\x63\x63uracy\x18\x02 \x01(\x01\x12\x10\n\x03\x61uc\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\x06\n\x04_auc\"\xdb\x02\n\x0bStatusReply\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07\x66\x61ilure\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63lass_names\x18\x04 \x03(\t\x12\x10\n\x08warnings\x18\x05 \x03(\t\x12,\n\x08own_plan\x18\x0b \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x10\n\x08obstacle\x18\n \x01(\t\x12*\n\x07parties\x18\x0c \x03(\x0b\x32\x19.plumbline.v1.PartyStatus\x12\x14\n\x0c\x61ligned_rows\x18\r \x01(\r\x12$\n\x03job\x18\x0e \x01(\x0b\x32\x17.plumbline.v1.JobStatus\x12&\n\x04test\x18\x0f \x01(\x0b\x32\x18.plumbline.v1.TestResult\x12\x10\n\x08protocol\x18\x10 \x01(\t\x12\x0f\n\x07serving\x18\x11 \x01(\t\"\x0f\n\rCancelRequest\"/\n\x0ePredictRequest\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\x10\n\x08\x61s_block\x18\x02 \x01(\x08\"=\n\x10RecordPrediction\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06scores\x18\x02 \x03(\x01\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"M\n\nScoreBlock\x12\x0f\n\x07\x63olumns\x18\x01 \x01(\r\x12\x0e\n\x06scores\x18\x02 \x03(\x01\x12\x0f\n\x07missing\x18\x03 \x03(\r\x12\r\n\x05\x65rror\x18\x04 \x01(\t\"h\n\x0cPredictReply\x12/\n\x07records\x18\x01 \x03(\x0b\x32\x1e.plumbline.v1.RecordPrediction\x12\'\n\x05\x62lock\x18\x02 \x01(\x0b\x32\x18.plumbline.v1.ScoreBlock\"\x1f\n\x11PredictOneRequest\x12\n\n\x02id\x18\x01 \x01(\t2\xe7\x02\n\x06\x41\x63tive\x12=\n\x05Train\x12\x1a.plumbline.v1.TrainRequest\x1a\x16.plumbline.v1.JobEvent0\x01\x12@\n\x06Status\x12\x1b.plumbline.v1.StatusRequest\x1a\x19.plumbline.v1.StatusReply\x12\x44\n\x06\x43\x61ncel\x12\x1b.plumbline.v1.CancelRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12G\n\x07Predict\x12\x1c.plumbline.v1.PredictRequest\x1a\x1a.plumbline.v1.PredictReply(\x01\x30\x01\x12M\n\nPredictOne\x12\x1f.plumbline.v1.PredictOneRequest\x1a\x1e.plumbline.v1.RecordPredictionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16protos/v1/active.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"8\n\x0cTrainRequest\x12(\n\x04plan\x18\x01 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\"\xaa\x01\n\x08JobEvent\x12\x0f\n\x05stage\x18\x01 \x01(\tH\x00\x12-\n\x08progress\x18\x02 \x01(\x0b\x32\x19.plumbline.v1.JobProgressH\x00\x12*\n\x05\x65poch\x18\x03 \x01(\x0b\x32\x19.plumbline.v1.EpochResultH\x00\x12)\n\x06result\x18\x04 \x01(\x0b\x32\x17.plumbline.v1.JobResultH\x00\x42\x07\n\x05\x65vent\"I\n\x0bJobProgress\x12\x12\n\nsteps_done\x18\x01 \x01(\r\x12\x15\n\rsteps_planned\x18\x02 \x01(\r\x12\x0f\n\x07\x61t_work\x18\x03 \x01(\t\"F\n\x0b\x45pochResult\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x17\n\x0fvalidation_loss\x18\x02 \x01(\x01\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\"]\n\tJobResult\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x14\n\x0c\x61ligned_rows\x18\x02 \x01(\r\x12\x12\n\nepochs_run\x18\x03 \x01(\r\x12\x12\n\nkept_epoch\x18\x04 \x01(\r\"\x1e\n\rStatusRequest\x12\r\n\x05quick\x18\x01 \x01(\x08\"\x84\x01\n\x0bPartyStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rfeature_count\x18\x02 \x01(\r\x12\x14\n\x07\x61nswers\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x17\n\x0f\x62inary_features\x18\x04 \x01(\r\x12\x15\n\rbyte_features\x18\x05 \x01(\rB\n\n\x08_answers\"\xac\x02\n\tJobStatus\x12\x12\n\nsteps_done\x18\x01 \x01(\r\x12\x15\n\rsteps_planned\x18\x02 \x01(\r\x12\x13\n\x0b\x65pochs_done\x18\x03 \x01(\r\x12\x16\n\x0e\x65pochs_planned\x18\x04 \x01(\r\x12\x1c\n\x0fvalidation_loss\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x19\n\x0cseconds_left\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x0f\n\x07\x61t_work\x18\x07 \x01(\t\x12\x13\n\x0bwaiting_for\x18\x08 \x03(\t\x12\x1a\n\rwaiting_since\x18\t \x01(\x01H\x02\x88\x01\x01\x12\x15\n\rinterruptions\x18\n \x01(\rB\x12\n\x10_validation_lossB\x0f\n\r_seconds_leftB\x10\n\x0e_waiting_since\"K\n\nTestResult\x12\x11\n\ttest_rows\x18\x01 \x01(\r\x12\x10\n\x08\x61\x63\x63uracy\x18\x02 \x01(\x01\x12\x10\n\x03\x61uc\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\x06\n\x04_auc\"\xdb\x02\n\x0bStatusReply\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07\x66\x61ilure\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63lass_names\x18\x04 \x03(\t\x12\x10\n\x08warnings\x18\x05 \x03(\t\x12,\n\x08own_plan\x18\x0b \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x10\n\x08obstacle\x18\n \x01(\t\x12*\n\x07parties\x18\x0c \x03(\x0b\x32\x19.plumbline.v1.PartyStatus\x12\x14\n\x0c\x61ligned_rows\x18\r \x01(\r\x12$\n\x03job\x18\x0e \x01(\x0b\x32\x17.plumbline.v1.JobStatus\x12&\n\x04test\x18\x0f \x01(\x0b\x32\x18.plumbline.v1.TestResult\x12\x10\n\x08protocol\x18\x10 \x01(\t\x12\x0f\n\x07serving\x18\x11 \x01(\t\"\x0f\n\rCancelRequest\"/\n\x0ePredictRequest\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\x10\n\x08\x61s_block\x18\x02 \x01(\x08\"=\n\x10RecordPrediction\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06scores\x18\x02 \x03(\x01\x12\r\n\x05\x65rror\x18\x03 \x01(\t\"M\n\nScoreBlock\x12\x0f\n\x07\x63olumns\x18\x01 \x01(\r\x12\x0e\n\x06scores\x18\x02 \x03(\x01\x12\x0f\n\x07missing\x18\x03 \x03(\r\x12\r\n\x05\x65rror\x18\x04 \x01(\t\"h\n\x0cPredictReply\x12/\n\x07records\x18\x01 \x03(\x0b\x32\x1e.plumbline.v1.RecordPrediction\x12\'\n\x05\x62lock\x18\x02 \x01(\x0b\x32\x18.plumbline.v1.ScoreBlock\"\x1f\n\x11PredictOneRequest\x12\n\n\x02id\x18\x01 \x01(\t2\xe7\x02\n\x06\x41\x63tive\x12=\n\x05Train\x12\x1a.plumbline.v1.TrainRequest\x1a\x16.plumbline.v1.JobEvent0\x01\x12@\n\x06Status\x12\x1b.plumbline.v1.StatusRequest\x1a\x19.plumbline.v1.StatusReply\x12\x44\n\x06\x43\x61ncel\x12\x1b.plumbline.v1.CancelRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12G\n\x07Predict\x12\x1c.plumbline.v1.PredictRequest\x1a\x1a.plumbline.v1.PredictReply(\x01\x30\x01\x12M\n\nPredictOne\x12\x1f.plumbline.v1.PredictOneRequest\x1a\x1e.plumbline.v1.RecordPredictionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,23 +47,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PARTYSTATUS']._serialized_start=570
   _globals['_PARTYSTATUS']._serialized_end=702
   _globals['_JOBSTATUS']._serialized_start=705
-  _globals['_JOBSTATUS']._serialized_end=982
-  _globals['_TESTRESULT']._serialized_start=984
-  _globals['_TESTRESULT']._serialized_end=1059
-  _globals['_STATUSREPLY']._serialized_start=1062
-  _globals['_STATUSREPLY']._serialized_end=1409
-  _globals['_CANCELREQUEST']._serialized_start=1411
-  _globals['_CANCELREQUEST']._serialized_end=1426
-  _globals['_PREDICTREQUEST']._serialized_start=1428
-  _globals['_PREDICTREQUEST']._serialized_end=1475
-  _globals['_RECORDPREDICTION']._serialized_start=1477
-  _globals['_RECORDPREDICTION']._serialized_end=1538
-  _globals['_SCOREBLOCK']._serialized_start=1540
-  _globals['_SCOREBLOCK']._serialized_end=1617
-  _globals['_PREDICTREPLY']._serialized_start=1619
-  _globals['_PREDICTREPLY']._serialized_end=1723
-  _globals['_PREDICTONEREQUEST']._serialized_start=1725
-  _globals['_PREDICTONEREQUEST']._serialized_end=1756
-  _globals['_ACTIVE']._serialized_start=1759
-  _globals['_ACTIVE']._serialized_end=2118
+  _globals['_JOBSTATUS']._serialized_end=1005
+  _globals['_TESTRESULT']._serialized_start=1007
+  _globals['_TESTRESULT']._serialized_end=1082
+  _globals['_STATUSREPLY']._serialized_start=1085
+  _globals['_STATUSREPLY']._serialized_end=1432
+  _globals['_CANCELREQUEST']._serialized_start=1434
+  _globals['_CANCELREQUEST']._serialized_end=1449
+  _globals['_PREDICTREQUEST']._serialized_start=1451
+  _globals['_PREDICTREQUEST']._serialized_end=1498
+  _globals['_RECORDPREDICTION']._serialized_start=1500
+  _globals['_RECORDPREDICTION']._serialized_end=1561
+  _globals['_SCOREBLOCK']._serialized_start=1563
+  _globals['_SCOREBLOCK']._serialized_end=1640
+  _globals['_PREDICTREPLY']._serialized_start=1642
+  _globals['_PREDICTREPLY']._serialized_end=1746
+  _globals['_PREDICTONEREQUEST']._serialized_start=1748
+  _globals['_PREDICTONEREQUEST']._serialized_end=1779
+  _globals['_ACTIVE']._serialized_start=1782
+  _globals['_ACTIVE']._serialized_end=2141
 # @@protoc_insertion_point(module_scope)

@@ -228,6 +228,7 @@ class JobStatus(_message.Message):
     AT_WORK_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
     WAITING_SINCE_FIELD_NUMBER: _builtins.int
+    INTERRUPTIONS_FIELD_NUMBER: _builtins.int
     steps_done: _builtins.int
     """Of the stage at work, counted as in JobProgress; 0 where it has none."""
     steps_planned: _builtins.int
@@ -241,6 +242,8 @@ class JobStatus(_message.Message):
     at_work: _builtins.str
     """Which attack is at work; empty elsewhere."""
     waiting_since: _builtins.float
+    interruptions: _builtins.int
+    """After which this training has gone on."""
     @_builtins.property
     def waiting_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Of a training that was interrupted: who is away, and since when it waits, in seconds since 1970. Absent while it goes on."""
@@ -257,10 +260,11 @@ class JobStatus(_message.Message):
         at_work: _builtins.str = ...,
         waiting_for: _abc.Iterable[_builtins.str] | None = ...,
         waiting_since: _builtins.float | None = ...,
+        interruptions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "_waiting_since", b"_waiting_since", "seconds_left", b"seconds_left", "validation_loss", b"validation_loss", "waiting_since", b"waiting_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "_waiting_since", b"_waiting_since", "at_work", b"at_work", "epochs_done", b"epochs_done", "epochs_planned", b"epochs_planned", "seconds_left", b"seconds_left", "steps_done", b"steps_done", "steps_planned", b"steps_planned", "validation_loss", b"validation_loss", "waiting_for", b"waiting_for", "waiting_since", b"waiting_since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "_waiting_since", b"_waiting_since", "at_work", b"at_work", "epochs_done", b"epochs_done", "epochs_planned", b"epochs_planned", "interruptions", b"interruptions", "seconds_left", b"seconds_left", "steps_done", b"steps_done", "steps_planned", b"steps_planned", "validation_loss", b"validation_loss", "waiting_for", b"waiting_for", "waiting_since", b"waiting_since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seconds_left: _TypeAlias = _typing.Literal["seconds_left"]  # noqa: Y015
     _WhichOneofArgType__seconds_left: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left"]  # noqa: Y015

@@ -109,17 +109,21 @@ class RunEpochRequest(_message.Message):
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     epoch: _builtins.int
+    attempt: _builtins.int
+    """The try of the training that it belongs to: 0 before any interruption."""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         epoch: _builtins.int = ...,
+        attempt: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "epoch", b"epoch", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -156,8 +160,11 @@ class TrainingPlace(_message.Message):
     ANSWERED_FIELD_NUMBER: _builtins.int
     ASKED_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
     completed: _builtins.int
     """Steps that it has completed."""
+    attempt: _builtins.int
+    """The try that it is in."""
     @_builtins.property
     def answered(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnsweredStep]:
         """What it has answered, of the last two steps."""
@@ -177,10 +184,11 @@ class TrainingPlace(_message.Message):
         answered: _abc.Iterable[Global___AnsweredStep] | None = ...,
         asked: _abc.Iterable[_builtins.str] | None = ...,
         skipped: _abc.Iterable[_builtins.int] | None = ...,
+        attempt: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "asked", b"asked", "completed", b"completed", "skipped", b"skipped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "asked", b"asked", "attempt", b"attempt", "completed", b"completed", "skipped", b"skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -219,9 +227,12 @@ class ResumeTrainingRequest(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     ANSWERED_BY_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     step: _builtins.int
     """The first step that is done again; the callee has completed as many, or one more."""
+    attempt: _builtins.int
+    """The number of this try, larger than that of any before."""
     @_builtins.property
     def skipped(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Of this step and the next: which nobody does."""
@@ -237,10 +248,11 @@ class ResumeTrainingRequest(_message.Message):
         step: _builtins.int = ...,
         skipped: _abc.Iterable[_builtins.int] | None = ...,
         answered_by: _abc.Iterable[_builtins.str] | None = ...,
+        attempt: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by", b"answered_by", "session_id", b"session_id", "skipped", b"skipped", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_by", b"answered_by", "attempt", b"attempt", "session_id", b"session_id", "skipped", b"skipped", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,8 +29,11 @@ class PassiveParty(Protocol):
     def show_public_key(self, session_id: str) -> None:
         """Have the party send its public key to every peer."""
 
-    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0) -> None:
-        """Have the party train one epoch of so many steps, from step ``first`` of all on; returns when it is done."""
+    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0, attempt: int = 0) -> None:
+        """Have the party train one epoch of so many steps, from step ``first`` of all on; returns when it is done.
+
+        ``attempt`` is the try of the training that it belongs to.
+        """
 
     def stop_training(self, session_id: str) -> Place:
         """Have the party stop after an interruption; returns how far it is."""

@@ -39,7 +39,7 @@ from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
-from services.party.resumption import Place, resumptions
+from services.party.resumption import Place, check_interruptions, resumptions
 from services.party.session import PartySession, join
 from services.party.training_log import OUTCOMES
 from vfl.arrays import FloatArray, IntArray
@@ -127,6 +127,8 @@ class Job:
         # Of the training from one interruption to the next; None while nothing could go on after one.
         self._round: Ending | None = None
         self._first_step = 0
+        # Who was away in the interruption at work, the first of them.
+        self._was_absent: list[str] = []
         # Whether parties have keys that they haven't shown yet, as after an interruption.
         self._shows_keys = False
         self._outcomes: list[EpochOutcome] = []
@@ -147,6 +149,11 @@ class Job:
         job._outcomes = _kept_outcomes(job._context.state, job.session_id)
         job.waiting = Waiting((), time.time())
         return job
+
+    @property
+    def interruptions(self) -> int:
+        """After how many interruptions its training has gone on."""
+        return 0 if self.session is None else sum(self.session.training.interruptions.values())
 
     @property
     def can_wait(self) -> bool:
@@ -242,8 +249,11 @@ class Job:
                 self._watch.stop()
                 training.suspend(told(error))
                 at.end(error)
-            # What is left of it must change nothing from here on.
-            wait([working])
+                # What is left of it must change nothing from here on.
+                wait([working])
+                if not training.can_wait:
+                    # Its last step was done meanwhile, and weights may be told: nobody goes back from there.
+                    raise
             self._await_all(training, since)
 
     def _await_all(self, training: PartyTraining, since: float) -> None:
@@ -256,7 +266,7 @@ class Job:
             except FederationError as error:
                 if not is_interruption(error):
                     raise
-                if time.time() - since > within:
+                if training.waited + time.time() - since > within:
                     raise PeerVanished(f"{told(error)} Waited for {within:g} s (PLUMBLINE_RESUME_WITHIN).") from error
                 time.sleep(_LOOKS_SECONDS)
             else:
@@ -272,6 +282,7 @@ class Job:
         answered, _ = wait(asked.values(), _ANSWERS_SECONDS)
         absent = [name for name, call in asked.items() if call not in answered or call.exception()]
         self.waiting = Waiting(tuple(absent), since)
+        self._was_absent = (absent or self._was_absent)[:1]
         places: dict[str, Place] = {self._context.name: training.place()}
         away: dict[str, FederationError] = {}
         for name, call in asked.items():
@@ -288,11 +299,15 @@ class Job:
                 away[name] = error
         if away:
             raise next(iter(away.values()))
-        forwards = training.agreement.plan.family.spec.forwards
-        agreed = resumptions(places, self._passive_parties if forwards else ())
+        agreed = resumptions(places)
         own = agreed[self._context.name]
+        behind = [name for name, place in places.items() if place.completed < places[self._context.name].completed]
+        (by,) = (behind or self._was_absent or [self._context.name])[:1]
+        # First: where this party has had enough of it, nobody else goes back.
+        check_interruptions(training.interruptions, by, training.most_interruptions)
         self._for_all_passive_by_name(lambda name, party: party.resume_training(self.session_id, agreed[name]))
-        training.resume(own)
+        training.resume(own, by, waited=time.time() - since)
+        self._was_absent = []
         self._first_step = own.step
         self._round, self._watch = Ending(), self._new_watch()
         self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
@@ -400,11 +415,11 @@ class Job:
 
     def _train_epochs(self, training: PartyTraining) -> JobOutcome:
         plan = training.agreement.plan
-        outcomes, at = self._outcomes, self._round
+        outcomes, at, attempt = self._outcomes, self._round, training.attempt
         best: int | None = None
         for epoch in range(plan.epochs):
             if epoch == len(outcomes):
-                outcome = self._train_epoch(training, epoch)
+                outcome = self._train_epoch(training, epoch, attempt)
                 if at is not None:
                     at.check()
                 outcomes.append(outcome)
@@ -441,11 +456,12 @@ class Job:
             kept_epoch=kept,
             remarks=training.remarks,
             skipped_steps=training.skipped_steps or None,
+            interruptions=dict(training.interruptions) or None,
             validation_rows=len(training.rows.validation),
         )
         return JobOutcome(self.session_id, len(self.order), len(outcomes), kept)
 
-    def _train_epoch(self, training: PartyTraining, epoch: int) -> EpochOutcome:
+    def _train_epoch(self, training: PartyTraining, epoch: int, attempt: int) -> EpochOutcome:
         steps = training.schedule.steps_per_epoch
         planned = training.agreement.plan.epochs * steps
 
@@ -465,13 +481,13 @@ class Job:
             if self._shows_keys:
                 self._show_keys(training)
             others = [
-                self._executor.submit(party.run_epoch, self.session_id, epoch, steps, self._first_step)
+                self._executor.submit(party.run_epoch, self.session_id, epoch, steps, self._first_step, attempt)
                 for party in self._passive_parties.values()
             ]
             for other in others:
                 other.add_done_callback(lambda call: self._interrupt_after(call, at))
             # When this party fails, its own error says why, and the end of the session frees the others.
-            training.run_epoch(epoch, on_step)
+            training.run_epoch(epoch, on_step, attempt)
             first_failure(others)
         seconds = time.perf_counter() - start
         is_validated = training.agreement.validates(epoch)

@@ -194,10 +194,10 @@ class ActiveParty:
         job = self._job
         if job is None:
             return None
-        waiting = job.waiting
+        progress, waiting = replace(self._meter.now(), interruptions=job.interruptions), job.waiting
         if waiting is None:
-            return self._meter.now()
-        return replace(self._meter.now(), waiting_for=waiting.names, waiting_since=waiting.since, seconds_left=None)
+            return progress
+        return replace(progress, waiting_for=waiting.names, waiting_since=waiting.since, seconds_left=None)
 
     @property
     def test(self) -> ScoreQuality | None:

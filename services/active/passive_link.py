@@ -122,6 +122,7 @@ class PassiveLink:
             {one.step: frozenset(one.peers) for one in reply.answered},
             frozenset(reply.asked),
             frozenset(reply.skipped),
+            reply.attempt,
         )
 
     def resume_training(self, session_id: str, resumption: Resumption) -> None:
@@ -131,17 +132,18 @@ class PassiveLink:
             step=resumption.step,
             skipped=sorted(resumption.skipped),
             answered_by=sorted(resumption.answered_by),
+            attempt=resumption.attempt,
         )
         self._stub.ResumeTraining(request, timeout=self._timeout)
 
-    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0) -> None:
+    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0, attempt: int = 0) -> None:
         """Return when the epoch is done. No deadline: every step has one, and a lost connection ends the call.
 
         Raises:
             InvalidMessage: for a report of anything but the epoch's next step.
         """
         expected = iter(range(max(first, epoch * steps), (epoch + 1) * steps))
-        reports = self._stub.RunEpoch(passive_pb2.RunEpochRequest(session_id=session_id, epoch=epoch))
+        reports = self._stub.RunEpoch(passive_pb2.RunEpochRequest(session_id=session_id, epoch=epoch, attempt=attempt))
         try:
             for report in reports:
                 if report.step != next(expected, None):

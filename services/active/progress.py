@@ -108,6 +108,7 @@ class JobProgress:
         at_work: which attack is; empty elsewhere.
         waiting_for: names of the parties that an interrupted training waits for.
         waiting_since: when it was interrupted, in seconds of the wall's clock; None while it goes on.
+        interruptions: after which it has gone on.
     """
 
     steps_done: int = 0
@@ -118,6 +119,7 @@ class JobProgress:
     at_work: str = ""
     waiting_for: tuple[str, ...] = ()
     waiting_since: float | None = None
+    interruptions: int = 0
 
 
 class LogObserver:

@@ -118,6 +118,7 @@ class PartyRecord:
         agreement: the session's public terms.
         steps: every training step of this party, in order; after a restart in mid-training those since.
         skipped_steps: numbers of the steps that all parties passed over after an interruption; absent without one.
+        interruptions: after which the training went on, by who had this party go back; absent without one.
         warnings: sentences about insecure settings; the active party's.
         simulation: sentences about what is simulated; the active party's.
         class_names: names of the classes, in the order of scores; the active party's.
@@ -141,6 +142,7 @@ class PartyRecord:
     agreement: Agreement | None = None
     steps: tuple[StepRecord, ...] | None = None
     skipped_steps: tuple[Count, ...] | None = None
+    interruptions: Mapping[str, Count] | None = None
     warnings: tuple[str, ...] | None = None
     simulation: tuple[str, ...] | None = None
     class_names: tuple[str, ...] | None = None

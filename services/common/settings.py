@@ -254,7 +254,14 @@ class Settings(BaseSettings):
     resume_within: float = Field(
         3600.0,
         ge=0,
-        description="Seconds that a training waits for a party that is away, to go on where it was; 0: it ends.",
+        description="Seconds that a training waits for parties that are away, in all its interruptions, to go on where "
+        "it was; 0: it ends.",
+    )
+    most_interruptions: int | None = Field(
+        None,
+        ge=0,
+        description="Interruptions after which a training goes on; default: one an epoch, and 8 at least. A peer that "
+        "has it go back once more is refused.",
     )
     reflection: bool = Field(
         False, description="Let who may ask for a training list the calls, with grpcurl for instance. For a demo."

@@ -23,7 +23,7 @@ from services.common.state_folder import StateNotKept
 from services.network.deadlines import carrying_the_deadline
 from services.party.forwarding import Forwarding, step_roles
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
-from services.party.resumption import Place, Resumption, check_resumption
+from services.party.resumption import Place, Resumption, check_interruptions, check_resumption
 from services.party.training_log import Drawn
 from services.party.training_means import TrainingMeans, check_kept_weights
 from services.protocol1.exchange import Beginning, GradientExchange, OpenQuestion
@@ -45,6 +45,9 @@ _log = logging.getLogger(__name__)
 
 E = TypeVar("E", GradientExchange, ShareMailbox)
 
+# That any training may have, unless its owner says how many.
+_FEWEST_INTERRUPTIONS = 8
+
 
 class PartyTraining:
     """Trains one party's weights under an agreement. Thread-safe.
@@ -57,6 +60,7 @@ class PartyTraining:
         gridded: (aligned rows, d) features on the grids of their columns; private to this party.
         half: the party's half of the learner that the plan names.
         exchange: the party's messages, under the plan's protocol.
+        most_interruptions: after which it goes on.
         shared_loss: of the epoch that was validated last, at the label party, where weights are shared; NaN for none.
     """
 
@@ -132,6 +136,9 @@ class PartyTraining:
         self._steps = steps = self.schedule.steps_per_epoch * plan.epochs
         self._observer = means.observer
         self._tally = means.tally
+        most = means.most_interruptions
+        # By default as many as a short training may need on a bad line, and one an epoch of a long one.
+        self.most_interruptions = max(_FEWEST_INTERRUPTIONS, plan.epochs) if most is None else most
         forwards = self._learner.spec.forwards and self._shared is None
         # Its masks are of one try of a step: another has other keys.
         self._forwarding_from = partial(Forwarding, agreement, name, means.peers, means.executor)
@@ -178,7 +185,7 @@ class PartyTraining:
                 )
 
             self._exchange_from = exchange_from
-            self.exchange = self._gradients = exchange_from(Beginning(answers=self._log))
+            self.exchange = self._gradients = exchange_from(Beginning(rights=self._log))
             if self._log.has_begun:
                 self._take_up()
 
@@ -232,12 +239,18 @@ class PartyTraining:
     def _trained(self) -> bool:
         return not self._learner.spec.trains or self._kept_epoch is not None
 
-    def run_epoch(self, epoch: int, on_step: Callable[[int, StageTimer], None]) -> None:
+    def run_epoch(self, epoch: int, on_step: Callable[[int, StageTimer], None], attempt: int | None = None) -> None:
         """Train epoch ``epoch`` (from 0, in order), calling ``on_step(step, seconds by stage)`` after each step.
 
-        Whatever goes wrong ends the session, because the parties' weights would drift apart.
+        Whatever goes wrong ends the session, because the parties' weights would drift apart. An epoch of another try
+        than the one at work is refused; None stands for this one.
         """
         with self._lock:
+            if attempt is not None and attempt != self._log.attempt:
+                raise OutOfOrder(
+                    f"{self.name} is in try {self._log.attempt} of this training, and is asked for an epoch of try "
+                    f"{attempt}: stop the training, and go on from where all parties are."
+                )
             if epoch != len(self._parts_after_epoch) or epoch >= self.agreement.plan.epochs:
                 raise OutOfOrder(f"Epoch {epoch} is out of order: {len(self._parts_after_epoch)} are done.")
             self._epoch_runs = True
@@ -286,17 +299,33 @@ class PartyTraining:
         return self._log.skipped
 
     @property
-    def forwarded_again(self) -> int:
-        """How many steps' products the label party may have seen once more, of weights that it has a share in."""
-        return self._log.redone if isinstance(self._shared, LayerSteps) else 0
+    def attempt(self) -> int:
+        """Which try of the training this is: 0 until it was interrupted."""
+        return self._log.attempt
+
+    @property
+    def interruptions(self) -> Mapping[str, int]:
+        """How often it has gone on after an interruption, by the party that had this one go back."""
+        return self._log.interruptions
+
+    @property
+    def waited(self) -> float:
+        """Seconds that it has waited for other parties, in all interruptions before this one."""
+        return self._log.waited
 
     def suspend(self, reason: str) -> None:
         """Stop the step at work: whoever waits for this party, or asks it, is told ``reason``."""
         self.exchange.suspend(reason)
 
     def place(self) -> Place:
-        """Tell how far this party is, once its loop has stopped and nothing that it has forwarded is on its way."""
+        """Tell how far this party is, once its loop has stopped and nothing that it has forwarded is on its way.
+
+        Raises:
+            OutOfOrder: where the training can't go on after an interruption, as when its last step is done by now and
+                weights are about to be opened.
+        """
         with self._lock:
+            self._check_waits()
             if self._forwarding is not None:
                 self._forwarding.settle()
             return self._log.place(frozenset(self._open_questions()))
@@ -305,29 +334,57 @@ class PartyTraining:
         """List what this party has asked in the next step. On shared weights nothing is asked that is answered once."""
         return self._gradients.open_questions(self._log.completed) if self._shared is None else {}
 
-    def resume(self, resumption: Resumption) -> None:
+    def _check_waits(self) -> None:
+        if not (self.can_wait or self.is_over):
+            why = "its steps are all taken, and weights are about to be opened: train again"
+            if not self._log.is_kept:
+                why = "it waits for nobody (PLUMBLINE_RESUME_WITHIN)"
+            raise OutOfOrder(f"{self.name}'s training can't go on after an interruption: {why}.")
+
+    def resume(
+        self,
+        resumption: Resumption,
+        by: str,
+        *,
+        waited: float = 0.0,
+        count_again: Callable[[int], object] = lambda _: None,
+    ) -> None:
         """Go back to where all parties can go on, with a new key. ``run_epoch`` goes on from there.
 
+        What is refused changes nothing: neither in this process nor on disk.
+
+        Args:
+            resumption: where that is.
+            by: the party that has this one go back.
+            waited: seconds that this party has waited in this interruption.
+            count_again: counts, before anything is forwarded again, how many steps' products the label party may then
+                have seen once more, in all, of weights that it has a share in. May refuse.
+
         Raises:
-            OutOfOrder: for a place from which this party can't go on.
+            OutOfOrder: for a place from which this party can't go on, and after more interruptions than it allows.
         """
         with self._lock:
+            self._check_waits()
             asked = self._open_questions()
             check_resumption(
                 resumption,
                 self._log.place(frozenset(asked)),
+                kept=self._log.steps_kept,
                 steps_per_epoch=self.schedule.steps_per_epoch,
                 skipped=len(self._log.skipped),
-                forwards=self._forwarding is not None and self._labels is None,
             )
             if self.is_over:
                 return
-            self._log.skip(resumption.skipped)
+            check_interruptions(self._log.interruptions, by, self.most_interruptions)
+            shared = self._sharing_from(resumption.step) if self._shared is not None else None
+            if isinstance(shared, LayerSteps):
+                count_again(self._log.redone_from(resumption.step))
+            self._tally.interrupted(by, self.agreement.session_id)
+            self._log.go_on(resumption, by=by, waited=waited, anew=shared is not None)
             self._step, self._skipped = resumption.step, resumption.skipped
-            if self._shared is not None:
-                self._log.go_back(resumption.step)
-                self._shared = self._sharing_from(resumption.step)
-                self.half, self.exchange = self._shared.half, self._shared.exchange
+            if shared is not None:
+                self._shared = shared
+                self.half, self.exchange = shared.half, shared.exchange
                 self._stand_at(resumption.step)
                 return
             self._stand_at(resumption.step)
@@ -586,17 +643,25 @@ class PartyTraining:
         if self._observer is not None:
             self._observer.own_share(step, values)
         with timer.stage("encrypt"):
-            protect, changes = partial(self._protect, batch=batch), self._defences.changes_residuals
-            protected = self._drawn_once("residuals", step, changes, protect, values)
-            outgoing = self._gradients.outgoing_residuals(step, protected)
-            if not self.agreement.plan.is_encrypted:
-                for peer in self._peers:
-                    self._tell(peer, "residuals in the clear", len(batch))
+            owed = {peer for peer in self._peers if self._log.owes(peer, step)}
+            vectors: list[tuple[set[str], FloatArray]] = []
+            if owed:
+                protect, changes = partial(self._protect, batch=batch), self._defences.changes_residuals
+                vectors.append((owed, self._drawn_once("residuals", step, changes, protect, values)))
+                if not self.agreement.plan.is_encrypted:
+                    for peer in owed:
+                        self._tell(peer, "residuals in the clear", len(batch))
+            if others := self._peers.keys() - owed:
+                # Their right to an answer is spent, or nobody has one: what they have of it, they have.
+                vectors.append((others, np.zeros_like(values)))
+            outgoing = [(peers, self._gradients.outgoing_residuals(step, vector)) for peers, vector in vectors]
             sending = [
-                self._executor.submit(peer.send_residuals, self.agreement.session_id, step, outgoing)
-                for peer in self._peers.values()
+                self._executor.submit(self._peers[peer].send_residuals, self.agreement.session_id, step, vector)
+                for peers, vector in outgoing
+                for peer in sorted(peers)
             ]
-            outgoing.make()
+            for _, vector in outgoing:
+                vector.make()
         return sending
 
     def _sums(self, step: int, features: FloatArray, own: FloatArray | None, timer: StageTimer) -> FloatArray:
@@ -643,14 +708,14 @@ class PartyTraining:
     def _drawn_once(
         self, what: Drawn, step: int, is_drawn: bool, protect: Callable[[FloatArray], FloatArray], values: FloatArray
     ) -> FloatArray:
-        """Draw what is sent of a step once: where a defence draws it, it is the same however often it is sent."""
-        if not (self._log.is_kept and is_drawn):
+        """Make what is sent of a step once: it has one value, however often it is sent."""
+        if not self._log.is_kept:
             return protect(values)
         if (known := self._log.sent(what, step)) is not None:
             return known
-        drawn = protect(values)
-        self._log.keep_sent(what, step, drawn)
-        return drawn
+        protected = protect(values)
+        self._log.keep_sent(what, step, protected, is_drawn=is_drawn)
+        return protected
 
     def _protect(self, residual: FloatArray, batch: IntArray) -> FloatArray:
         labels = None if self._trained_labels is None else self._trained_labels[batch]

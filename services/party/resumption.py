@@ -5,7 +5,8 @@ two are more than a step apart. They go on from the lowest. Who is ahead compute
 of that step once more, answers what it was not asked yet, and takes up its own weights behind it.
 
 A step is answered once. Whoever still has its question asks the same again, and gets the same answer. Where it was
-answered and the question, with its mask, is lost, all pass over the step with the weights that they had before it.
+answered and the question, with its mask, is lost, all pass over the step with the weights that they had before it. Who
+had gone on from it gives up the weights behind it, of which it may have sent the next step: all pass over that as well.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,12 +27,14 @@ class Place:
         answered: whose sums it has answered, by step, of the last two.
         asked: of whom it still has its own question of the next step.
         skipped: steps of the last two, and of those behind them, that it has passed over or has agreed to.
+        attempt: how often it has gone on after an interruption, as the others count.
     """
 
     completed: int
     answered: Mapping[int, frozenset[str]] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     skipped: frozenset[int] = frozenset()
+    attempt: int = 0
 
     def gives_up(self, step: int) -> bool:
         """Tell whether passing over a step takes weights from this party that it has gone on with."""
@@ -46,19 +49,17 @@ class Resumption:
         step: the first step that is done again.
         skipped: of that and the next one, those which nobody does.
         answered_by: who has answered this party's question of the next step that it does.
+        attempt: the number of this try, from 1: larger than that of any before.
     """
 
     step: int
     skipped: frozenset[int] = frozenset()
     answered_by: frozenset[str] = frozenset()
+    attempt: int = 1
 
 
-def resumptions(places: Mapping[str, Place], forwarding: Collection[str] = ()) -> dict[str, Resumption]:
-    """Tell where each party goes on, by name.
-
-    Args:
-        places: where each is.
-        forwarding: who forwards products of its weights to another party, where the learner forwards.
+def resumptions(places: Mapping[str, Place]) -> dict[str, Resumption]:
+    """Tell where each party, given where it is, goes on, by name.
 
     Raises:
         OutOfOrder: for parties that can't all have been in one training: one has an older state, or says so.
@@ -77,41 +78,45 @@ def resumptions(places: Mapping[str, Place], forwarding: Collection[str] = ()) -
     }
     skipped = {at for place in places.values() for at in place.skipped if at >= step}
     skipped |= {place.completed for name, place in places.items() if answered_by[name] - place.asked}
-    if step in skipped and any(
-        place.answered.get(step + 1) or (name in forwarding and place.gives_up(step)) for name, place in places.items()
-    ):
-        # Answered about weights that nobody has any more, or perhaps forwarded of them.
+    if step in skipped and any(place.gives_up(step) for place in places.values()):
         skipped.add(step + 1)
-    return {name: Resumption(step, frozenset(skipped), answered_by[name]) for name in places}
+    attempt = max(place.attempt for place in places.values()) + 1
+    return {name: Resumption(step, frozenset(skipped), answered_by[name], attempt) for name in places}
 
 
 def check_resumption(
-    resumption: Resumption, place: Place, *, steps_per_epoch: int, skipped: int, forwards: bool = False
+    resumption: Resumption, place: Place, *, kept: Collection[int], steps_per_epoch: int, skipped: int
 ) -> None:
     """Refuse what another party says of where to go on, as far as this one can tell.
 
     Args:
         resumption: what it says.
         place: where this party is.
+        kept: after how many steps it has weights to go on from.
         steps_per_epoch: of the session.
         skipped: steps that this party has passed over so far, in all.
-        forwards: whether it forwards products of its weights.
 
     Raises:
-        OutOfOrder: for a step that this party can't go on from, and for more skipped steps than may be: where weights
-            stand still for an epoch, its answers and the next one's are about the same residuals, and add up. For one
-            that was passed over and is to be done, and where products of a step would be forwarded of two weights.
+        OutOfOrder: for a try that has been, and a step that this party can't go on from. For more skipped steps than
+            may be: where weights stand still for an epoch, its answers and the next one's are about the same
+            residuals, and add up. For a step that was passed over and is to be done, and where a step would be sent
+            of two weights.
     """
-    if not place.completed - 1 <= resumption.step <= place.completed:
+    if resumption.attempt <= place.attempt:
         raise OutOfOrder(
-            f"This party has completed {place.completed} steps and can go back by one: it can't go on from step "
-            f"{resumption.step}. Train again."
+            f"This party is in try {place.attempt} of this training, and is told to begin try {resumption.attempt}: "
+            "run one release of Plumbline everywhere, and stop the training before it goes on."
+        )
+    if not place.completed - 1 <= resumption.step <= place.completed or resumption.step not in kept:
+        raise OutOfOrder(
+            f"This party has completed {place.completed} steps and can go on from step {' or '.join(map(str, kept))}: "
+            f"it can't go on from step {resumption.step}. Train again."
         )
     if not resumption.skipped <= {resumption.step, resumption.step + 1}:
         raise OutOfOrder("Only the step at which a training goes on, and the one behind it, can be passed over.")
     due = {at for at in place.skipped if at >= resumption.step}
-    if forwards and resumption.step in resumption.skipped and place.gives_up(resumption.step):
-        # Perhaps it has forwarded products of the step behind already, of weights that it gives up.
+    if resumption.step in resumption.skipped and place.gives_up(resumption.step):
+        # It may have sent the step behind already, of weights that it gives up.
         due.add(resumption.step + 1)
     if not due <= resumption.skipped:
         raise OutOfOrder("A step that was to be passed over can't be done: train again.")
@@ -120,4 +125,20 @@ def check_resumption(
         raise OutOfOrder(
             f"{skipped + new} steps of this training would be passed over, as many as an epoch has: what was answered "
             "about standing weights would add up. Train again."
+        )
+
+
+def check_interruptions(counted: Mapping[str, int], by: str, most: int) -> None:
+    """Refuse to go back once more; raises OutOfOrder with the name of who has had this party do so, and how often.
+
+    Args:
+        counted: how often it has gone on after an interruption, by who had it go back.
+        by: who has it go back now.
+        most: how often it may.
+    """
+    if sum(counted.values()) >= most:
+        raise OutOfOrder(
+            f"This training was interrupted {sum(counted.values())} times, {counted.get(by, 0)} of them by {by}, and "
+            f"goes on after no more than {most} (PLUMBLINE_MOST_INTERRUPTIONS). Find out what cuts {by} off, and train "
+            "again."
         )

@@ -233,6 +233,7 @@ def _training_of(
         chosen=context.adversary.chosen_shares,
         log=log,
         tally=context.tally,
+        most_interruptions=settings.most_interruptions,
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed, trained_labels)

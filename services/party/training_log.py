@@ -2,18 +2,20 @@
 
     training.npz    once    the terms, the order of records, the key of pseudonyms
     steps.npz       often   weights of the last two steps, or this party's shares of them, and what a learner carries
-                            beside them; answers, steps passed over
+                            beside them; answers, steps passed over, how often the training was interrupted
     epochs.npz      with early stopping, each epoch's part of the model
     losses.json     the active party's: what each epoch came to
 
 No key and no mask is kept. An answer is here before it is given, and a step's weights before the next step begins.
+Answers are kept for the steps that may be done again. Those before are closed for good: closed steps only become more,
+whatever a peer says of how far it is.
 """
 
 import io
 import json
 import secrets
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -22,9 +24,10 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from services.common.agreement import Agreement
+from services.common.errors import OutOfOrder
 from services.common.run_records import content_of
 from services.common.state_folder import State, StateError, StateInMemory, broken
-from services.party.resumption import Place
+from services.party.resumption import Place, Resumption
 from services.protocol1.answers import Answered
 from services.protocol1.vectors import DecryptedVector, VectorHeader
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
@@ -33,7 +36,7 @@ from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "losses.json")
 _HEADER, _WHAT = "header", "{} of this party's state"
 # Grows when one of these files changes its meaning.
-_VERSION = 2
+_VERSION = 3
 
 T = TypeVar("T")
 
@@ -70,6 +73,10 @@ class TrainingLog:
         token_key: the key of pseudonyms of records.
         completed: steps that are completed.
         skipped: all steps that were passed over, or are going to be.
+        closed: so many steps, from the first, are never answered any more.
+        attempt: the try that the training is in; 0 before any interruption.
+        interruptions: how often it has gone on after one, by the party that had it go back.
+        waited: seconds that it has waited for others, in all.
         largest_norm: of the weights so far.
         redone: how often this party has begun a step again, where weights are shared.
         left_range: whether numbers on shares came near what the fixed point holds, as far as this party sees.
@@ -80,6 +87,10 @@ class TrainingLog:
         self.token_key = secrets.token_bytes(32)
         self.completed = 0
         self.skipped: tuple[int, ...] = ()
+        self.closed = 0
+        self.attempt = 0
+        self.interruptions: Mapping[str, int] = {}
+        self.waited = 0.0
         self.largest_norm = 0.0
         self.redone = 0
         self.left_range = False
@@ -133,17 +144,42 @@ class TrainingLog:
         """Find what the learner carried beside these weights: arrays, or shares."""
         return self._carried[completed]
 
-    def go_back(self, step: int) -> None:
-        """Forget the weights behind a step, before it is done anew: shares of another try don't add up with them.
+    @property
+    def steps_kept(self) -> tuple[int, ...]:
+        """After how many steps there are weights to go on from, in order."""
+        return tuple(sorted(self._weights))
 
-        Raises StateNotKept.
+    def go_on(self, resumption: Resumption, *, by: str, waited: float, anew: bool) -> None:
+        """Keep where all parties have agreed to go on, before any does. What is refused changes nothing.
+
+        Args:
+            resumption: that.
+            by: the party that has this one go back.
+            waited: seconds that this party has waited for it.
+            anew: whether to forget the weights behind the step: shares of another try don't add up with them.
+
+        Raises:
+            StateNotKept: where it can't be written.
         """
         with self._lock:
-            self.redone += self.completed + 1 - step
-            self.completed = step
-            self._weights = {at: weights for at, weights in self._weights.items() if at <= step}
-            self._carried = {at: carried for at, carried in self._carried.items() if at <= step}
-            self._write_steps()
+            before = dict(vars(self))
+            self.attempt, self.waited = resumption.attempt, self.waited + waited
+            self.interruptions = {**self.interruptions, by: self.interruptions.get(by, 0) + 1}
+            self.skipped += tuple(step for step in sorted(resumption.skipped) if step not in self.skipped)
+            self.closed = max(self.closed, resumption.step)
+            if anew:
+                self.redone, self.completed = self.redone_from(resumption.step), resumption.step
+                self._weights = {at: weights for at, weights in self._weights.items() if at <= resumption.step}
+                self._carried = {at: carried for at, carried in self._carried.items() if at <= resumption.step}
+            try:
+                self._write_steps()
+            except BaseException:
+                vars(self).update(before)
+                raise
+
+    def redone_from(self, step: int) -> int:
+        """Count how often a step would have been begun again, in all, if shares went back to this one."""
+        return self.redone + self.completed + 1 - step
 
     def complete(
         self, step: int, weights: Weights, carried: Mapping[str, Any] | None = None, *, is_skipped: bool = False
@@ -155,36 +191,59 @@ class TrainingLog:
             self.completed = step + 1
             self._weights = {**_at(step, self._weights), step + 1: weights}
             self._carried = {**_at(step, self._carried), step + 1: carried or {}}
-            # After a step that was passed over, the next one's are of other weights.
-            self._sent = {at: values for at, values in self._sent.items() if at[1] >= step and not is_skipped}
-            self._answers = {at: answered for at, answered in self._answers.items() if at[1] >= step}
+            self.closed = max(self.closed, step)
+            self._sent = {at: values for at, values in self._sent.items() if at[1] >= self.closed}
+            self._answers = {at: answered for at, answered in self._answers.items() if at[1] >= self.closed}
             self._write_steps()
-
-    def skip(self, steps: Collection[int]) -> None:
-        """Keep that all parties have agreed to pass over these steps, before any is. Raises StateNotKept."""
-        with self._lock:
-            if new := [step for step in sorted(steps) if step not in self.skipped]:
-                self.skipped += tuple(new)
-                self._write_steps()
 
     def sent(self, what: Drawn, step: int) -> FloatArray | None:
-        """Find what was sent in a step, where it was drawn and must not be drawn again."""
+        """Find what was sent in a step, which has one value for ever."""
         return self._sent.get((what, step))
 
-    def keep_sent(self, what: Drawn, step: int, values: FloatArray) -> None:
-        """Keep what is about to be sent. Raises StateNotKept."""
+    def keep_sent(self, what: Drawn, step: int, values: FloatArray, *, is_drawn: bool) -> None:
+        """Keep what is about to be sent; on disk at once where it was drawn, else before it is answered about.
+
+        Raises StateNotKept.
+        """
         with self._lock:
             self._sent[what, step] = values
-            self._write_steps()
+            if is_drawn:
+                self._write_steps()
 
     def answered(self, peer: str, step: int) -> Answered | None:
         """Find what a peer was answered in a step; None for nothing."""
         with self._lock:
             return self._answers.get((peer, step))
 
-    def keep_answer(self, peer: str, step: int, answered: Answered) -> None:
-        """Keep an answer before it is given. Raises StateNotKept, and then it must not be given."""
+    def owes(self, peer: str, step: int) -> bool:
+        """Tell whether a peer has a right to an answer in a step, and so to what this party really sends in it."""
         with self._lock:
+            return self._owes(peer, step)
+
+    def _owes(self, peer: str, step: int) -> bool:
+        return step >= self.closed and step not in self.skipped and (peer, step) not in self._answers
+
+    def check_right(self, peer: str, step: int) -> None:
+        """Raise OutOfOrder where a peer that wasn't answered in a step has no right to it any more."""
+        with self._lock:
+            self._check_right(peer, step)
+
+    def _check_right(self, peer: str, step: int) -> None:
+        if not self._owes(peer, step):
+            raise OutOfOrder(
+                f"{peer} has no right to an answer in step {step}: it was passed over, or done before an interruption, "
+                "and a step is answered once."
+            )
+
+    def spend(self, peer: str, step: int, answered: Answered) -> None:
+        """Keep an answer before it is given, and with it that the peer's right is spent.
+
+        Raises:
+            OutOfOrder: where it has none.
+            StateNotKept: where it can't be written. In both cases it must not be given.
+        """
+        with self._lock:
+            self._check_right(peer, step)
             self._answers[peer, step] = answered
             try:
                 self._write_steps()
@@ -212,7 +271,7 @@ class TrainingLog:
             for peer, step in self._answers:
                 answered[step] = answered.get(step, frozenset()) | {peer}
             recent = frozenset(step for step in self.skipped if step >= self.completed - 1)
-            return Place(self.completed, answered, asked, recent)
+            return Place(self.completed, answered, asked, recent, self.attempt)
 
     def forget(self) -> None:
         """Keep nothing from here on: the training is over, or can't go on. Raises StateNotKept."""
@@ -236,6 +295,10 @@ class TrainingLog:
             "session": self._session_id,
             "completed": self.completed,
             "skipped": self.skipped,
+            "closed": self.closed,
+            "attempt": self.attempt,
+            "interruptions": self.interruptions,
+            "waited": self.waited,
             "largest_norm": self.largest_norm,
             "redone": self.redone,
             "left_range": self.left_range,
@@ -267,6 +330,8 @@ class TrainingLog:
         self._check_session(STEPS, facts)
         try:
             self.completed, self.skipped = int(facts["completed"]), tuple(map(int, facts["skipped"]))
+            self.closed, self.attempt = int(facts["closed"]), int(facts["attempt"])
+            self.interruptions, self.waited = dict(facts["interruptions"]), float(facts["waited"])
             self.largest_norm, self.left_range = float(facts["largest_norm"]), bool(facts["left_range"])
             self.redone = int(facts["redone"])
             kept: dict[str, Any] = dict(arrays)

@@ -56,6 +56,7 @@ class TrainingMeans:
         chosen: what an adversary adds to its shares of others' weights where a first layer is shared, likewise.
         tally: counts what peers are told.
         log: where the training is; of one that has begun before, it goes on from there when ``resume`` says where.
+        most_interruptions: after which it goes on; None for at least eight, and one an epoch.
     """
 
     peers: Mapping[str, Peer]
@@ -72,6 +73,7 @@ class TrainingMeans:
     chosen: Callable[[Agreement, FloatArray], ChosenShares | None] = lambda *_: None
     tally: Tally = field(default_factory=Tally)
     log: TrainingLog = field(default_factory=TrainingLog)
+    most_interruptions: int | None = None
 
 
 def check_kept_weights(agreement: Agreement, features: int) -> None:

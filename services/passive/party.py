@@ -302,9 +302,17 @@ class PassiveParty:
         self._training_of(caller, session_id).show_public_key()
 
     def run_epoch(
-        self, caller: Identity, session_id: str, epoch: int, on_step: Callable[[int, StageTimer], None]
+        self,
+        caller: Identity,
+        session_id: str,
+        epoch: int,
+        on_step: Callable[[int, StageTimer], None],
+        attempt: int | None = None,
     ) -> None:
-        """Train one epoch, writing each step's timings to the record and calling ``on_step`` after it."""
+        """Train one epoch, writing each step's timings to the record and calling ``on_step`` after it.
+
+        One of another try of the training is refused; None stands for the one at work.
+        """
 
         session, training = self._session_of(caller, session_id), self._training_of(caller, session_id)
         ending = session.ending
@@ -316,7 +324,7 @@ class PassiveParty:
 
         # A peer that hangs must not keep this party's own sentence about it from the active party.
         try:
-            ending.for_result(self.executor, lambda: training.run_epoch(epoch, recorded))
+            ending.for_result(self.executor, lambda: training.run_epoch(epoch, recorded, attempt))
         except FederationError as error:
             if not (training.can_wait and is_interruption(error)):
                 raise
@@ -330,8 +338,6 @@ class PassiveParty:
             OutOfOrder: where its training can't wait.
         """
         session, training = self._session_of(caller, session_id), self._training_of(caller, session_id)
-        if not training.can_wait and not training.is_over:
-            raise OutOfOrder(f"{self.name}'s training can't go on after an interruption (PLUMBLINE_RESUME_WITHIN).")
         if training.can_wait:
             self._wait(session, Suspended(f"{caller.name} goes back to a step that all parties have."), session.ending)
         return training.place()
@@ -340,16 +346,21 @@ class PassiveParty:
         """Go on from a step that all parties have, with a new key.
 
         Raises:
-            OutOfOrder: for one that this party hasn't, and where doing it again would tell too much.
+            OutOfOrder: for one that this party hasn't, where doing it again would tell too much, and for more
+                interruptions than this party's owner allows.
         """
-        session, training = self._session_of(caller, session_id), self._training_of(caller, session_id)
-        if session.waits_since is None and not training.is_over:
+        session, joined = self._session_of(caller, session_id), self._joined_of(caller, session_id)
+        training, since = joined.training, session.waits_since
+        if since is None and not training.is_over:
             raise OutOfOrder("The training isn't interrupted: stop it first.")
-        training.resume(resumption)
+        training.resume(
+            resumption,
+            caller.name,
+            waited=0.0 if since is None else time.time() - since,
+            count_again=partial(self._forms.count_forwarded, training.agreement, joined.aligned),
+        )
         if training.is_over:
             return
-        if again := training.forwarded_again:
-            self._forms.count_forwarded(training.agreement, self._joined_of(caller, session_id).aligned, again)
         with self._lock:
             session.ending, session.waits_since = Ending(), None
             session.watch = self._watch_of(session_id)
@@ -374,7 +385,12 @@ class PassiveParty:
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
         discloses = self._context.settings.disclose and not kept.model.stays_shared
-        self._record.note(remarks=training.remarks, discloses=discloses, skipped_steps=training.skipped_steps or None)
+        self._record.note(
+            remarks=training.remarks,
+            discloses=discloses,
+            skipped_steps=training.skipped_steps or None,
+            interruptions=dict(training.interruptions) or None,
+        )
         self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
@@ -565,8 +581,10 @@ class PassiveParty:
         if caller.name != session.active:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         within = self._context.settings.resume_within
-        if session.waits_since is not None and time.time() - session.waits_since > within:
-            self._end(session, OutOfOrder(f"{self.name} has waited for {within:g} s (PLUMBLINE_RESUME_WITHIN)."))
+        if session.waits_since is not None and session.joined is not None:
+            waited = session.joined.training.waited + time.time() - session.waits_since
+            if waited > within:
+                self._end(session, OutOfOrder(f"{self.name} has waited for {within:g} s (PLUMBLINE_RESUME_WITHIN)."))
         if session.ended is not None:
             raise OutOfOrder(f"The session has ended: {session.ended}")
         return session

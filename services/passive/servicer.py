@@ -79,7 +79,9 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
             reports.put(passive_pb2.StepReport(step=step))
 
         caller = require_caller(context)
-        training = self._party.executor.submit(self._party.run_epoch, caller, request.session_id, request.epoch, report)
+        training = self._party.executor.submit(
+            self._party.run_epoch, caller, request.session_id, request.epoch, report, request.attempt
+        )
         training.add_done_callback(lambda _: reports.put(None))
         while (step_report := reports.get()) is not None:
             yield step_report
@@ -97,6 +99,7 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
             ],
             asked=sorted(place.asked),
             skipped=sorted(place.skipped),
+            attempt=place.attempt,
         )
 
     def ResumeTraining(
@@ -105,7 +108,9 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         """Go on from a step that all parties have."""
         limits.check_count(request.skipped, MOST_STEPS, "steps to pass over")
         limits.check_count(request.answered_by, limits.PASSIVE_PARTIES, "parties that have answered")
-        resumption = Resumption(request.step, frozenset(request.skipped), frozenset(request.answered_by))
+        resumption = Resumption(
+            request.step, frozenset(request.skipped), frozenset(request.answered_by), request.attempt
+        )
         self._party.resume_training(require_caller(context), request.session_id, resumption)
         return common_pb2.Acknowledgement()
 

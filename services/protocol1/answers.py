@@ -1,4 +1,9 @@
-"""What a party has answered in the steps that may be done again: a step is answered once, whatever becomes of it."""
+"""Which answers a party still owes: each peer has one right to an answer for each step, whatever becomes of its key.
+
+A masked question hides which vector it is about, so that nobody can tell whether an answer is about a step's residuals.
+What can be kept is the number: no peer gets more answers than steps whose residuals it was sent. A right is spent
+before the answer leaves, and never given back: not for another key, another process, nor for progress that is undone.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -34,22 +39,33 @@ class Answered:
         return self.answer
 
 
-class AnswerLog(Protocol):
-    """Remembers answers beyond one exchange: beyond its keys, and perhaps its process."""
+class Rights(Protocol):
+    """Remembers rights beyond one exchange: beyond its keys, and perhaps its process."""
 
     def answered(self, peer: str, step: int) -> Answered | None:
-        """Find what a peer was answered in a step; None for nothing."""
+        """Find what a peer was answered in a step that may be done again; None for nothing."""
 
-    def keep_answer(self, peer: str, step: int, answered: Answered) -> None:
-        """Keep an answer before it is given. Raises StateNotKept, and then it must not be given."""
+    def check_right(self, peer: str, step: int) -> None:
+        """Raise OutOfOrder where a peer that wasn't answered has no right to it any more."""
+
+    def spend(self, peer: str, step: int, answered: Answered) -> None:
+        """Keep an answer before it is given, and with it that the right is spent.
+
+        Raises:
+            OutOfOrder: where there is no right.
+            StateNotKept: where it can't be written. In both cases it must not be given.
+        """
 
 
-class NoLog:
+class RightsOfOneTry:
     """Of a training that can't be interrupted: the exchange itself remembers as long as it lasts."""
 
     def answered(self, peer: str, step: int) -> Answered | None:
         """Find nothing."""
         return None
 
-    def keep_answer(self, peer: str, step: int, answered: Answered) -> None:
+    def check_right(self, peer: str, step: int) -> None:
+        """Leave it to the order of steps."""
+
+    def spend(self, peer: str, step: int, answered: Answered) -> None:
         """Keep nothing."""

@@ -10,7 +10,8 @@ A step of a session of two parties, seen from one of them:
     complete_step(step)
 
 A message that comes again gets the same answer and changes nothing. A different one in its place is refused, so the
-decryption of a step is answered once. A peer is at most one step ahead or behind. Hence two steps are kept.
+decryption of a step is answered once. A peer is at most one step ahead or behind. Hence two steps are kept. What was
+answered in other tries of the training, under keys that are gone, its rights say (``answers.py``).
 """
 
 import threading
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
 from services.common.meters import StageTimer
-from services.protocol1.answers import Answered, AnswerLog, NoLog
+from services.protocol1.answers import Answered, Rights, RightsOfOneTry
 from services.protocol1.cipher import Cipher, PlainCipher, Unmask
 from services.protocol1.hidden_layer import hidden_header
 from services.protocol1.outgoing import OutgoingVector
@@ -69,15 +70,15 @@ class Beginning:
     """Where an exchange begins, at the first step or where the one before was cut off, and who notes its answers.
 
     Attributes:
-        step: the first that is done.
-        answers: what was answered before, and is from now on.
+        step: the first that is done. Nothing before it is sent, taken or answered.
+        rights: what was answered before, and is from now on.
         asked: this party's own questions of its next step, by peer, which were answered and have to be read yet.
         asked_at: that step; later than the first where this party is ahead.
         answering: is told of each answer before a peer has it: the peer, and how many numbers were decrypted.
     """
 
     step: int = 0
-    answers: AnswerLog = field(default_factory=NoLog)
+    rights: Rights = field(default_factory=RightsOfOneTry)
     asked: Mapping[str, OpenQuestion] = field(default_factory=dict)
     asked_at: int = 0
     answering: Callable[[str, int], object] = lambda *_: None
@@ -136,10 +137,10 @@ class GradientExchange:
         self._rows_of_step = rows_of_step
         self._timeout = timeout
         self._condition = threading.Condition()
-        self._answers = beginning.answers
+        self._rights = beginning.rights
         for peer, question in beginning.asked.items():
             self._peers[peer].asked[beginning.asked_at] = question
-        self._step = beginning.step
+        self._first_step = self._step = beginning.step
         self._encrypted_step = beginning.step - 1
         self._ended: FederationError | None = None
 
@@ -191,9 +192,9 @@ class GradientExchange:
         """
         with self._condition:
             self._asker(peer)
-            known = self._answers.answered(peer, step)
+            known = self._rights.answered(peer, step)
             if known is None:
-                self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
+                self._check_question(peer, step)
         # Perhaps asked under a key that was given up since.
         header.check(self._cipher.sums_header(peer) if known is None else known.header)
 
@@ -244,9 +245,9 @@ class GradientExchange:
         """Decrypt a peer's masked sums of ``step``, once. The same message again gets the same answer."""
         with self._condition:
             state = self._asker(peer)
-            if (known := self._answers.answered(peer, step)) is not None:
+            if (known := self._rights.answered(peer, step)) is not None:
                 return known.again(vector, step)
-            self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
+            self._check_question(peer, step)
             # Taken before it is answered: decryption takes long, and a second question must not overtake the first.
             question = state.questions.setdefault(step, _Question(vector))
             self._same_or_refuse(question.sums, vector, f"sums of step {step}")
@@ -265,7 +266,7 @@ class GradientExchange:
                 # What this party has answered is agreed on by now: nothing may be added to it.
                 self._refuse_if_ended()
             if question.answer is None:
-                self._answers.keep_answer(peer, step, Answered.of(vector, answer))
+                self._rights.spend(peer, step, Answered.of(vector, answer))
                 self._answering(peer, answer.count)
                 question.answer = answer
             self._condition.notify_all()
@@ -372,7 +373,7 @@ class GradientExchange:
 
                 def answered(peer: str = peer, state: _PeerState = state) -> object:
                     # Perhaps before the training was interrupted.
-                    known, question = self._answers.answered(peer, step), state.questions.get(step)
+                    known, question = self._rights.answered(peer, step), state.questions.get(step)
                     return known or (question and question.answer)
 
                 self._await(answered, f"{peer}'s sums of step {step}")
@@ -477,6 +478,10 @@ class GradientExchange:
             return True
         self._check_step(step, earliest=self._step, latest=self._step + 1)
         return False
+
+    def _check_question(self, peer: str, step: int) -> None:
+        self._check_step(step, earliest=max(self._step - 1, self._first_step), latest=self._encrypted_step)
+        self._rights.check_right(peer, step)
 
     def _check_step(self, step: int, *, earliest: int, latest: int) -> None:
         self._refuse_if_ended()

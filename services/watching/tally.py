@@ -21,6 +21,7 @@ _MOST_PEERS = 100
 _OTHERS = "others"
 _NOBODY = "unknown"
 _EQUATIONS = "Linear equations about this party's data for which decrypted answers had room."
+_INTERRUPTIONS = "Interruptions after which a training has gone on, by who had this party go back."
 _RATIO = "What the answers of one step may tell, as a share of a batch's records: from 1 on the guard warns."
 
 _ByKind: TypeAlias = Counter[tuple[str, ...]]
@@ -67,6 +68,7 @@ class Tally:
         self._equations: Counter[str] = Counter()
         self._bits: Counter[str] = Counter()
         self._refusals: _ByKind = Counter()
+        self._interruptions: Counter[str] = Counter()
 
     def write_to(self, log: AuditLog | None) -> None:
         """Write every answer to ``log`` as well, before it is given."""
@@ -105,6 +107,13 @@ class Tally:
                 self._equations[key[0]] += told.equations
                 self._bits[key[0]] += told.bits
 
+    def interrupted(self, peer: str, session_id: str) -> None:
+        """Count that a training goes on after an interruption, before it does: ``peer`` has this party go back."""
+        if self._log is not None:
+            self._log.append("interruption", 1, peer, session_id)
+        with self._lock:
+            self._interruptions[self._known(peer)] += 1
+
     def refused(self, caller: Identity | None, error: BaseException) -> None:
         """Count a call that was refused, by the kind of the error."""
         with self._lock:
@@ -122,6 +131,7 @@ class Tally:
                 Measure.by("peer", "equations_answered", _EQUATIONS, dict(self._equations), grows=True),
                 Measure.by("peer", "capacity_bits", "Bits of decrypted answers.", dict(self._bits), grows=True),
                 Measure.by("peer", "guard_ratio", _RATIO, ratios),
+                Measure.by("peer", "interruptions", _INTERRUPTIONS, dict(self._interruptions), grows=True),
             ]
         yield from own
         if self._log is not None:

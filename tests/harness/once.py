@@ -355,7 +355,9 @@ class ActivePeer(Peer):
 
     def run_epoch(self) -> None:
         """Have the victim run the next epoch, on a thread of its own."""
-        running = self.town.executor.submit(self.party.run_epoch, ACTIVE, self.session_id, self.epoch, self._on_step)
+        running = self.town.executor.submit(
+            self.party.run_epoch, ACTIVE, self.session_id, self.epoch, self._on_step, self.victims_attempt
+        )
         self.running = running
         running.add_done_callback(self._note_end)
 
@@ -391,6 +393,8 @@ class ActivePeer(Peer):
         return {step for step, _ in self.forwarded[self._forwarded_before :]}
 
     _forwarded_before = 0
+    # Of the training, as the victim counts it.
+    victims_attempt = 0
 
     def advance(self) -> bool:
         """Do the victim's next step with it; False where there is none, or it can't be done."""
@@ -415,12 +419,14 @@ class ActivePeer(Peer):
             with suppress(FederationError):
                 running.result(SECONDS)
         self.waits, self.running = True, None
-        self.completed = place.completed
+        self.completed, self.victims_attempt = place.completed, place.attempt
         return place
 
     def resume(self, resumption: Resumption) -> None:
         """Have the victim go on, with new keys; raises as it refuses."""
+        resumption = replace(resumption, attempt=self.victims_attempt + 1)
         self.party.resume_training(ACTIVE, self.session_id, resumption)
+        self.victims_attempt = resumption.attempt
         with self.changed:
             self.attempt += 1
             self._forwarded_before = len(self.forwarded)
@@ -516,7 +522,7 @@ class PassivePeer(Peer):
     def show_public_key(self, caller: Any, session_id: str) -> None:
         self.show_key()
 
-    def run_epoch(self, caller: Any, session_id: str, epoch: int, on_step: Any) -> None:
+    def run_epoch(self, caller: Any, session_id: str, epoch: int, on_step: Any, attempt: int) -> None:
         end = (epoch + 1) * self.steps_per_epoch
         with self.changed:
             self._runs = True
@@ -533,7 +539,7 @@ class PassivePeer(Peer):
         step = self.completed - claim.back
         answered = {self.completed + one: others for one in claim.has_answered}
         skipped = frozenset(step + one for one in claim.skipped)
-        return Place(max(step, 0), answered, others if claim.still_asks else frozenset(), skipped)
+        return Place(max(step, 0), answered, others if claim.still_asks else frozenset(), skipped, self.attempt)
 
     def resume_training(self, caller: Any, session_id: str, resumption: Resumption) -> None:
         with self.changed:

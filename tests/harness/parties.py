@@ -117,8 +117,8 @@ class DirectPassive:
     def show_public_key(self, session_id: str) -> None:
         self.party.show_public_key(self.caller, session_id)
 
-    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0) -> None:
-        self.party.run_epoch(self.caller, session_id, epoch, ignore_step)
+    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0, attempt: int = 0) -> None:
+        self.party.run_epoch(self.caller, session_id, epoch, ignore_step, attempt)
 
     def stop_training(self, session_id: str) -> Place:
         return self.party.stop_training(self.caller, session_id)

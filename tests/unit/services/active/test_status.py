@@ -125,7 +125,7 @@ def test_nothing_of_another_partys_table_is_told(tmp_path: Path) -> None:
         "protocol serving",
         "PartyStatus": "name feature_count answers binary_features byte_features",
         "JobStatus": "steps_done steps_planned epochs_done epochs_planned validation_loss seconds_left at_work "
-        "waiting_for waiting_since",
+        "waiting_for waiting_since interruptions",
         "TestResult": "test_rows accuracy auc",
     }
     assert _fields(active_pb2.StatusReply.DESCRIPTOR) == {name: set(fields.split()) for name, fields in told.items()}

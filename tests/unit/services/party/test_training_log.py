@@ -12,6 +12,7 @@ from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.state_folder import State, StateError, StateFolder, StateNotKept
 from services.party import training_log
+from services.party.resumption import Resumption
 from services.party.training_log import EPOCHS, STEPS, TRAINING, KeptTerms, TrainingLog, kept_training
 from services.protocol1.answers import Answered
 from services.protocol1.vectors import DecryptedVector, WireVector
@@ -43,8 +44,8 @@ def test_a_training_is_read_as_it_was_kept(tmp_path: Path) -> None:
     state = folder(tmp_path)
     log = begun(state)
     log.complete(0, np.ones((2, 1)), {"velocity": np.full((2, 1), 0.5), "top_step_0": np.float32(3)})
-    log.keep_sent("residuals", 1, np.full((5, 1), 0.25))
-    log.keep_sent("hidden", 1, np.full((5, 2), 0.75))
+    log.keep_sent("residuals", 1, np.full((5, 1), 0.25), is_drawn=False)
+    log.keep_sent("hidden", 1, np.full((5, 2), 0.75), is_drawn=True)
     before = kept_training(state, "passive")
     assert before is not None
     np.testing.assert_array_equal(before.log.sent("residuals", 1), np.full((5, 1), 0.25))
@@ -54,15 +55,16 @@ def test_a_training_is_read_as_it_was_kept(tmp_path: Path) -> None:
         "velocity": 0.5,
         "top_step_0": 3.0,
     }
-    log.keep_answer("active", 1, Answered.of(QUESTION, ANSWER))
-    log.skip({1})
+    log.spend("active", 1, Answered.of(QUESTION, ANSWER))
+    log.go_on(Resumption(1, frozenset({1}), attempt=3), by="active", waited=2.5, anew=False)
     log.complete(1, np.ones((2, 1)), is_skipped=True)
-    log.keep_answer("active", 2, Answered.of(QUESTION, ANSWER))
+    log.spend("active", 2, Answered.of(QUESTION, ANSWER))
     log.keep_part(0, {"weights": np.ones((2, 1))})
     kept = kept_training(state, "passive")
     assert kept is not None
     assert kept.log.completed == 2
     assert kept.log.skipped == (1,)
+    assert (kept.log.attempt, kept.log.interruptions, kept.log.waited) == (3, {"active": 1}, 2.5)
     assert kept.log.token_key == log.token_key
     assert kept.log.place(frozenset()) == log.place(frozenset())
     np.testing.assert_array_equal(kept.log.weights(1), log.weights(1))
@@ -104,7 +106,7 @@ def test_a_step_that_is_at_work_when_the_training_is_forgotten_leaves_nothing(
 def test_only_the_last_two_steps_are_kept(tmp_path: Path) -> None:
     log = begun(folder(tmp_path))
     for step in range(4):
-        log.keep_answer("active", step, Answered.of(QUESTION, ANSWER))
+        log.spend("active", step, Answered.of(QUESTION, ANSWER))
         log.complete(step, np.full((2, 1), float(step)))
     assert log.place(frozenset()).answered == {3: frozenset({"active"})}
     with pytest.raises(KeyError):
@@ -168,7 +170,7 @@ def test_an_answer_that_cant_be_kept_is_as_if_it_was_not_given(tmp_path: Path, m
     log = begun(state)
     monkeypatch.setattr(state, "write", no_room)
     with pytest.raises(StateNotKept):
-        log.keep_answer("active", 0, Answered.of(QUESTION, ANSWER))
+        log.spend("active", 0, Answered.of(QUESTION, ANSWER))
     assert log.answered("active", 0) is None
 
 
@@ -187,9 +189,44 @@ def test_shares_are_read_as_they_were_kept_and_nothing_behind_the_step_to_go_bac
     assert velocity.fraction_bits == 40
     assert (velocity.integers == before.rescaled(40).integers).all()
     # Another party is a step behind: shares of two tries of a step don't add up.
-    kept.log.go_back(1)
+    kept.log.go_on(Resumption(1), by="active", waited=0.0, anew=True)
     again = kept_training(state, "passive")
     assert again is not None
     assert again.log.completed == 1
     with pytest.raises(KeyError):
         again.log.weights(2)
+
+
+def test_a_right_that_is_spent_or_passed_over_never_comes_back_whatever_the_training_goes_back_to(
+    tmp_path: Path,
+) -> None:
+    state = folder(tmp_path)
+    log = begun(state)
+    for step in range(3):
+        log.complete(step, np.ones((2, 1)))
+    assert [log.owes("active", step) for step in range(5)] == [False, False, True, True, True]
+    log.spend("active", 3, Answered.of(QUESTION, ANSWER))
+    # Its progress is undone, a step passed over, and the folder read anew: nothing is owed once more.
+    log.go_on(Resumption(2, frozenset({2}), attempt=1), by="active", waited=0.0, anew=False)
+    kept = kept_training(state, "passive")
+    assert kept is not None
+    for known in (log, kept.log):
+        assert [known.owes("active", step) for step in range(5)] == [False, False, False, False, True]
+        assert known.owes("third", 3)
+        for step in (0, 1, 2):
+            with pytest.raises(OutOfOrder, match=f"active has no right to an answer in step {step}"):
+                known.spend("active", step, Answered.of(QUESTION, ANSWER))
+    log.go_on(Resumption(3, attempt=2), by="active", waited=0.0, anew=False)
+    assert not log.owes("third", 2)
+
+
+def test_what_cant_be_kept_of_an_interruption_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = folder(tmp_path)
+    log = begun(state)
+    log.complete(0, np.ones((2, 1)))
+    before = (log.place(frozenset()), log.steps_kept, log.interruptions)
+    monkeypatch.setattr(state, "write", no_room)
+    with pytest.raises(StateNotKept):
+        log.go_on(Resumption(0, frozenset({0}), attempt=1), by="active", waited=1.0, anew=True)
+    assert (log.place(frozenset()), log.steps_kept, log.interruptions) == before
+    assert log.waited == 0.0

@@ -149,7 +149,7 @@ def test_training_does_not_end_while_an_epoch_runs_or_before_the_one_that_is_kep
                 party.finish_training(ACTIVE, session_id, epoch)
             told.append(str(error.value))
 
-    def run_epoch(self: DirectPassive, session_id: str, epoch: int, steps: int, first: int = 0) -> None:
+    def run_epoch(self: DirectPassive, session_id: str, epoch: int, *_: int) -> None:
         def on_step(step: int, timer: StageTimer) -> None:
             if step == 1:
                 # From another thread, as over the wire.

@@ -17,7 +17,7 @@ from tests.harness.exchanges import ExchangePair, exchange_pair
 class Refusing(TrainingLog):
     """A log on a disk without room."""
 
-    def keep_answer(self, peer: str, step: int, answered: Answered) -> None:
+    def spend(self, peer: str, step: int, answered: Answered) -> None:
         raise StateNotKept("no room")
 
 
@@ -28,7 +28,7 @@ def sent(exchange: GradientExchange) -> WireVector:
 def logged(log: TrainingLog) -> tuple[ExchangePair, WireVector]:
     """A pair whose key holder keeps its answers, and its residuals of step 0."""
     pair = exchange_pair(TINY)
-    pair.exchange._answers = log
+    pair.exchange._rights = log
     return pair, sent(pair.exchange)
 
 
