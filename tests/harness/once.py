@@ -704,11 +704,13 @@ class Sharing(Interrupted):
         forwarded: how often the passive party has forwarded its products of each step, each time under other masks.
         opened: what it has sent for the opening of weights, and for keeping them shared.
         steps_per_epoch: of its training.
+        attempt: in which try of the training it is.
     """
 
     forwarded: dict[int, int] = field(default_factory=dict)
     opened: set[bytes] = field(default_factory=set)
     steps_per_epoch: int = 1
+    attempt: int = 0
     _job: Future[Any] | None = None
 
     def _context(self, name: str, state: Any) -> PartyContext:
@@ -747,15 +749,19 @@ class Sharing(Interrupted):
     def stop(self) -> Place | None:
         """Stop the passive party's training in the label party's name; None where it refuses."""
         with suppress(FederationError):
-            return self.passive().stop_training(ACTIVE, self.session_id)
+            place = self.passive().stop_training(ACTIVE, self.session_id)
+            self.attempt = place.attempt
+            return place
         return None
 
     def resume(self, step: int, skipped: frozenset[int] = frozenset()) -> bool:
         """Have it go on from a step; whether it takes that."""
+        resumption = Resumption(step, skipped, attempt=self.attempt + 1)
         try:
-            self.passive().resume_training(ACTIVE, self.session_id, Resumption(step, skipped))
+            self.passive().resume_training(ACTIVE, self.session_id, resumption)
         except FederationError:
             return False
+        self.attempt += 1
         return True
 
     def check_folder(self) -> None:
