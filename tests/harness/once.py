@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +32,7 @@ from services.party.party_model import rows_of_plan
 from services.party.record import RunRecord
 from services.party.resumption import Place, Resumption
 from services.party.session import join
+from services.party.training_log import kept_training
 from services.passive.form_count import FORMS, spent_in
 from services.passive.party import PassiveParty
 from services.protocol1.cipher import PaillierCipher, honest_messages
@@ -40,6 +41,7 @@ from services.protocol1.formats import CipherFormats
 from services.protocol1.hidden_layer import hidden_vector
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
+from services.shared_weights.share_messages import Kind
 from tests.harness.interruptions import Interrupted
 from tests.harness.parties import ACTIVE, PASSIVE, active_data, party_data, small_settings
 from vfl.arrays import FloatArray, IntArray
@@ -396,9 +398,11 @@ class ActivePeer(Peer):
 
     def advance(self) -> bool:
         """Do the victim's next step with it; False where there is none, or it can't be done."""
+        if self.waits:
+            self.resume_honestly()
+        step = self.completed
         if not self.ready():
             return False
-        step = self.completed
         with suppress(FederationError):
             self.send_residuals(step)
         if not self.wait(lambda: self.completed > step and (step + 1) % self.steps_per_epoch > 0):
@@ -586,9 +590,10 @@ class PassivePeer(Peer):
 
     def advance(self) -> bool:
         """Do the victim's next step with it; False where there is none, or it can't be done."""
-        if self.completed >= self.steps - 1 or not self.ready():
+        step = self.completed
+        if step >= self.steps - 1 or not self.ready():
             return False
-        step, shown = self.completed, self.latest(self.completed)
+        shown = self.latest(step)
         with suppress(FederationError):
             if not self.agreement.plan.family.spec.forwards:
                 self.send_residuals(step)
@@ -691,12 +696,110 @@ class Siege(Interrupted):
         shutil.copytree(self._copies[label], folder)
 
 
+@dataclass
+class Sharing(Interrupted):
+    """A town of two real parties on shared weights. The label party dies when it is told to; then others use its name.
+
+    Attributes:
+        forwarded: how often the passive party has forwarded its products of each step, each time under other masks.
+        opened: what it has sent for the opening of weights, and for keeping them shared.
+        steps_per_epoch: of its training.
+        attempt: in which try of the training it is.
+    """
+
+    forwarded: dict[int, int] = field(default_factory=dict)
+    opened: set[bytes] = field(default_factory=set)
+    steps_per_epoch: int = 1
+    attempt: int = 0
+    _job: Future[Any] | None = None
+
+    def _context(self, name: str, state: Any) -> PartyContext:
+        context = super()._context(name, state)
+        if name == PASSIVE.name:
+            peers = {other: _Sent(peer, self) for other, peer in context.share_peers.items()}
+            context = replace(context, share_peers=cast(Any, peers))
+        return context
+
+    def run(self, events: int) -> None:
+        """Have the label party train until so many events of its process, or to the end, and kill it."""
+        if self._job is None:
+            work = partial(self.active.train, self.settings.plan(), _Silent())
+        else:
+            self.start("active")
+            if not self.active.is_interrupted:
+                return self.kill("active")
+            work = self.active.go_on
+        life = self.lives["active"]
+        life.dies_at = events
+        self._job = job = self.executor.submit(work)
+        while not life.is_dead.wait(0.01) and not job.done():
+            continue
+        self.kill("active")
+        job.exception(SECONDS)
+        if (training := self._training_of(PASSIVE.name)) is not None:
+            self.steps_per_epoch = training.schedule.steps_per_epoch
+        return None
+
+    @property
+    def session_id(self) -> str:
+        """The passive party's session."""
+        session = self.passive()._session
+        return "" if session is None else session.session_id
+
+    def stop(self) -> Place | None:
+        """Stop the passive party's training in the label party's name; None where it refuses."""
+        with suppress(FederationError):
+            place = self.passive().stop_training(ACTIVE, self.session_id)
+            self.attempt = place.attempt
+            return place
+        return None
+
+    def resume(self, step: int, skipped: frozenset[int] = frozenset()) -> bool:
+        """Have it go on from a step; whether it takes that."""
+        resumption = Resumption(step, skipped, attempt=self.attempt + 1)
+        try:
+            self.passive().resume_training(ACTIVE, self.session_id, resumption)
+        except FederationError:
+            return False
+        self.attempt += 1
+        return True
+
+    def check_folder(self) -> None:
+        """Raise where the passive party's next process could not read its folder."""
+        kept_training(self.states[PASSIVE.name], PASSIVE.name)
+
+    @property
+    def forms_counted(self) -> int:
+        """The most forms of one record that the passive party has on its disk."""
+        content = self.states[PASSIVE.name].read(FORMS)
+        return 0 if content is None else max(one.most for one in spent_in(content))
+
+    def state_of(self, name: str) -> Path:
+        """A party's folder."""
+        return self.folder / "state" / name
+
+
 class _Delegating:
     def __init__(self, thing: Any) -> None:
         self._thing = thing
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._thing, name)
+
+
+class _Sent(_Delegating):
+    """A peer on shared weights, at which a test sees what it is sent."""
+
+    def __init__(self, peer: Any, seen: Sharing) -> None:
+        super().__init__(peer)
+        self._seen = seen
+
+    def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
+        if kind is Kind.FORWARD:
+            self._seen.forwarded[step] = self._seen.forwarded.get(step, 0) + 1
+        if kind in (Kind.OPENED, Kind.FROZEN):
+            self._seen.opened.add(hashlib.sha256(vector.data).digest())
+        self._thing.send_values(session_id, kind, step, vector)
 
 
 class _Noting(_Delegating):
@@ -775,3 +878,30 @@ def besieged(
         finally:
             town.kill(*town.names)
             peer.leave()
+
+
+@contextmanager
+def sharing(folder: Path, *, columns: int = 12, **settings: Any) -> Iterator[Sharing]:
+    """Two parties that can train on shared weights; nothing has begun."""
+    chosen = {
+        "private_seed": None,
+        "step_timeout": SECONDS,
+        "resume_within": SECONDS,
+        "cipher": "paillier",
+        "protocol": "shared",
+        "key_bits": 1024,
+        "opening": "always",
+        "epochs": 2,
+        "batch_size": 16,
+        "validation_fraction": 0.0,
+        **{name: value for name, value in UNBOUNDED.items() if name in Settings.model_fields},
+        **settings,
+    }
+    data = {"active": active_data(), "passive": party_data(rows=range(59, -1, -1), columns=columns)}
+    with ThreadPoolExecutor(32) as executor:
+        town = Sharing(folder, executor, small_settings(**chosen), data)
+        town.start(*town.names)
+        try:
+            yield town
+        finally:
+            town.kill(*town.names)

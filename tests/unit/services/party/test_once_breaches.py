@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from defences import load
-from tests.harness.once import ActivePeer, Claim, Peer, besieged
-from tests.unit.services.party.test_once import NETWORK, promises_of
+from tests.harness.once import ActivePeer, Claim, Peer, besieged, sharing
+from tests.unit.services.party.test_once import NETWORK, SHARED_NETWORK, promises_of
 
 INTERRUPTIONS = 80
-LOST_MASK = Claim(still_asks=False)
 # One step behind, and that step is passed over: its mask was lost.
 BACK_AND_SKIPPED = Claim(back=1, skipped=frozenset({0}), still_asks=False)
 BACK = Claim(back=1)
@@ -70,10 +69,11 @@ def test_a_step_that_is_skipped_over_and_over_is_answered_no_more(
 @pytest.mark.parametrize(("victim", "terms"), ENCRYPTED, ids=IDS)
 def test_an_interruption_of_any_step_buys_no_answer(tmp_path: Path, victim: str, terms: dict[str, Any]) -> None:
     needs_torch(terms)
-    with besieged(tmp_path, victim, batch_size=8, epochs=14, **terms) as peer:
-        for _ in range(3):
+    # One long epoch: a step a round.
+    with besieged(tmp_path, victim, rows=range(200), batch_size=4, epochs=1, **terms) as peer:
+        for _ in range(2):
             peer.advance()
-        for _ in range(INTERRUPTIONS):
+        for _ in range(INTERRUPTIONS // 2):
             ask_as_any(peer)
             peer.advance()
             redo(peer, BACK)
@@ -138,3 +138,25 @@ def test_forms_are_counted_in_random_histories(tmp_path: Path, seed: int) -> Non
         history(peer, lambda most: int(generator.integers(most)), 40)
         assert peer.forms_counted >= peer.forms_told
         assert promises_of(peer) == []
+
+
+@pytest.mark.parametrize("terms", [{}, SHARED_NETWORK], ids=["linear", "network"])
+@pytest.mark.parametrize("backs", [(1, 1), (1, 2), (2, 1), (0, 1, 1, 0)])
+def test_whoever_goes_back_again_and_again_leaves_a_folder_that_can_be_read(
+    tmp_path: Path, terms: dict[str, Any], backs: tuple[int, ...]
+) -> None:
+    needs_torch(terms)
+    with sharing(tmp_path, **terms) as town:
+        town.run(25)
+        reached = [place.completed] if (place := town.stop()) else []
+        for back in backs:
+            place = town.stop()
+            assert place is not None
+            town.resume(place.completed - back)
+            town.check_folder()
+            reached.append(place.completed - back)
+        # Its next process is there, and says where it is.
+        town.restart("passive")
+        place = town.stop()
+        assert place is not None
+        assert min(reached) <= place.completed <= max(reached)
