@@ -143,8 +143,8 @@ class Defence(Protocol):
     the path of a file.
 
     A plugin promises that it changes none of the arrays that it is given, and that all it draws comes from the
-    ``NoiseSource`` that it is given: an honest run's noise is secret, a repeated run's the same. In training each message
-    has a source of its own, so that what is sent again is what was sent.
+    ``NoiseSource`` that it is given: an honest run's noise is secret, a repeated run's the same. Each message has
+    a source of its own, so that what is sent again is what was sent.
 
     Examples:
         >>> defence: Defence = load("score_rounding", decimals=1)

@@ -5,10 +5,10 @@ What is drawn: y with a chance proportional to exp(-y^2 / (2 S^2)), the discrete
 deviations k come by a table, j is uniform below S, and both are kept with a chance of exp(-z), x = j / S,
 z = x (k + x / 2); of the two signs of 0 one is drawn again.
 
-Guarantee: of uniform words, numbers come within a statistical distance of 2^-60 of that law, each: 9 thresholds are
-    rounded to 64 bits, and so is each exp(-z); k ends at 9, beyond which 2^-73 of the law lies. j and the sign are exact.
-    What a word decides is a comparison of rational numbers and exp(-z), which floats only sort: those within their error
-    are compared to 60 digits. Nothing else rounds, and no version of a library can move a decision.
+Guarantee: of uniform words, each number comes within a statistical distance of 2^-60 of that law. Nine thresholds are
+    rounded to 64 bits, and so is each exp(-z); k ends at 9, beyond which 2^-73 of the law lies; j and the sign are
+    exact. A word is compared with exp(-z) itself: floats settle what is further apart than their error, 60 digits the
+    rest. So no version of a library can move a decision.
 """
 
 from collections.abc import Callable

@@ -103,10 +103,10 @@ class DpNoise:
     probability at most Phi(2 / sigma) at a step, and ``NoisePrediction.best_success`` with all steps of a record
     together.
 
-    Noise is the discrete Gaussian on the residuals' own grid, of sigma rounded up by at most 2^-23 of it, and shares are
-    rounded to that grid before. From 2^20 steps on that changes no epsilon: a number of noise is within 1 / (50 S^2) of
-    a rounded Gaussian one, in statistical distance, and rounding makes Delta larger by at most a step times the root of
-    how many shares are sent.
+    Noise is the discrete Gaussian on the residuals' own grid, of sigma rounded up by at most 2^-23 of it, to S steps,
+    and shares are rounded to that grid before. Neither changes epsilon from S = 2^20 on, below which none is stated: a
+    number is within 1 / (49 S^2) of a rounded Gaussian one in statistical distance, and Delta grows by at most a step
+    times the root of how many shares are sent.
 
     The default is the least noise that the Gaussian mechanism needs, at an epsilon that costs little accuracy. Its
     sigma exceeds what the default fixed point holds: ``check`` says which residual_integer_bits to set.
@@ -368,8 +368,8 @@ class DpNoise:
             )
         if self._is_coarse(terms):
             said.append(
-                f"Sigma is {self.sigma_for(terms) / terms.residual_step:,.0f} steps of the fixed point, whose rounding is "
-                f"nothing from {_FEWEST_STEPS:,} on: no epsilon is stated. Raise residual_fraction_bits."
+                f"Sigma is {self.sigma_for(terms) / terms.residual_step:,.0f} steps of the fixed point, whose rounding "
+                f"is negligible from {_FEWEST_STEPS:,} on: no epsilon is stated. Raise residual_fraction_bits."
             )
         if self._steps(terms) < terms.steps:
             said.append(

@@ -25,6 +25,9 @@ class NoiseSource:
 
     A seed makes it repeat bit for bit (PCG64), for tests and simulations only: who knows the seed can subtract.
 
+    Attributes:
+        is_seeded: whether what is drawn is to be the same in another run.
+
     Examples:
         >>> NoiseSource(seed=0).integers(10, count=3).tolist() == NoiseSource(seed=0).integers(10, count=3).tolist()
         True
@@ -37,6 +40,7 @@ class NoiseSource:
         """
         if stream is None:
             stream = secrets.token_bytes if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
+        self.is_seeded = seed is not None
         self._stream = stream
         self._key = stream(32) if key is None else key
 
@@ -45,9 +49,9 @@ class NoiseSource:
         return _normal(self._words(math.prod(shape))).reshape(shape)
 
     def discrete_gaussian(self, shape: tuple[int, ...], deviation: int) -> IntArray:
-        """Draw whole numbers of a Gaussian law with this deviation, fresh at each call (``defences.discrete_gaussian``).
+        """Draw whole numbers of the discrete Gaussian with this deviation, fresh at each call.
 
-        No version of a library changes what words are drawn as, where ``gaussian`` may change in the last bits.
+        Of the same words they are the same for ever, where ``gaussian`` may change in the last bits with a library.
 
         Raises:
             ValueError: for a deviation that isn't from 1 to 2^48.

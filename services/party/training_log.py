@@ -15,7 +15,7 @@ import secrets
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,13 @@ from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "losses.json")
 _HEADER, _WHAT = "header", "{} of this party's state"
 # Grows when one of these files changes its meaning.
-_VERSION = 2
+_VERSION = 3
 
 T = TypeVar("T")
 
 Arrays = Mapping[str, NDArray[Any]]
 # Where weights are shared, a party's shares of them.
 Weights: TypeAlias = FloatArray | Shares
-# What a defence draws for a step.
-Drawn = Literal["residuals", "hidden"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +86,6 @@ class TrainingLog:
         self._lock = threading.Lock()
         self._weights: dict[int, Weights] = {}
         self._carried: dict[int, Mapping[str, Any]] = {}
-        self._sent: dict[tuple[Drawn, int], FloatArray] = {}
         self._answers: dict[tuple[str, int], Answered] = {}
         self._parts: dict[int, Arrays] = {}
         self._is_taken_up = False
@@ -155,8 +152,6 @@ class TrainingLog:
             self.completed = step + 1
             self._weights = {**_at(step, self._weights), step + 1: weights}
             self._carried = {**_at(step, self._carried), step + 1: carried or {}}
-            # After a step that was passed over, the next one's are of other weights.
-            self._sent = {at: values for at, values in self._sent.items() if at[1] >= step and not is_skipped}
             self._answers = {at: answered for at, answered in self._answers.items() if at[1] >= step}
             self._write_steps()
 
@@ -166,16 +161,6 @@ class TrainingLog:
             if new := [step for step in sorted(steps) if step not in self.skipped]:
                 self.skipped += tuple(new)
                 self._write_steps()
-
-    def sent(self, what: Drawn, step: int) -> FloatArray | None:
-        """Find what was sent in a step, where it was drawn and must not be drawn again."""
-        return self._sent.get((what, step))
-
-    def keep_sent(self, what: Drawn, step: int, values: FloatArray) -> None:
-        """Keep what is about to be sent. Raises StateNotKept."""
-        with self._lock:
-            self._sent[what, step] = values
-            self._write_steps()
 
     def answered(self, peer: str, step: int) -> Answered | None:
         """Find what a peer was answered in a step; None for nothing."""
@@ -255,7 +240,6 @@ class TrainingLog:
         kept |= {f"carried_{at}_{name}": one for at, named in self._carried.items() for name, one in named.items()}
         facts["fraction_bits"] = {name: one.fraction_bits for name, one in kept.items() if isinstance(one, Shares)}
         arrays = {name: as_bytes(one.integers) if isinstance(one, Shares) else one for name, one in kept.items()}
-        arrays |= {f"{what}_{at}": values for (what, at), values in self._sent.items()}
         for index, (_, one) in enumerate(answers):
             arrays[f"answer_{index}"] = np.frombuffer(one.answer.data, dtype=np.uint8)
         self._on_disk.write(STEPS, _packed(facts, arrays))
@@ -274,7 +258,6 @@ class TrainingLog:
                 kept[name] = Shares(of_bytes(arrays[name]), int(bits))
             self._weights = _by_number("weights", kept)
             self._carried = {at: _named(f"carried_{at}_", kept) for at in self._weights}
-            self._sent = {(what, at): one for what in get_args(Drawn) for at, one in _by_number(what, kept).items()}
             for index, one in enumerate(facts["answers"]):
                 answer = DecryptedVector(one["count"], one["width"], arrays[f"answer_{index}"].tobytes())
                 answered = Answered(VectorHeader(**one["header"]), one["digest"], answer)

@@ -1,6 +1,7 @@
 """Defences in a service: which are loaded, where each acts, in what order, and what is refused before anything runs."""
 
 import logging
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,14 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import defences
-from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, UnknownDefence, load_all
+from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, UnknownDefence, load, load_all
 from services.common.applied_defences import load_defences, noise_source
-from services.common.identity import Role
+from services.common.identity import Identity, Role
 from services.common.run_records import DefencePrediction
 from services.common.settings import SettingsError, load_settings
-from services.party.party_defences import PartyDefences
+from services.common.state_folder import StateFolder, secret_of
+from services.party.party_defences import Message, PartyDefences
 from vfl.arrays import FloatArray, IntArray
 
 TERMS = TrainingTerms("passive", epochs=2, steps=10, rows=8, learning_rate=0.5, residual_limit=128.0)
@@ -97,6 +102,15 @@ class Jitter:
 
 
 @dataclass(frozen=True)
+class Scaled(Jitter):
+    """Has an option, which changes nothing of what it adds."""
+
+    times: float = 1.0
+
+    name: ClassVar[str] = "scaled"
+
+
+@dataclass(frozen=True)
 class Cut:
     """Truncates answers."""
 
@@ -164,6 +178,7 @@ class Halve:
 
 
 ONES = np.ones((2, 1))
+MESSAGE = Message("residuals", "session", 3, np.array([7, 4]))
 
 
 # -- where each acts --------------------------------------------------------------------------------------------------
@@ -172,7 +187,7 @@ ONES = np.ones((2, 1))
 def test_without_any_defence_everything_comes_back_as_it_was() -> None:
     nothing = PartyDefences()
     nothing.check(TERMS)
-    assert nothing.protect_residuals(ONES, TERMS) is ONES
+    assert nothing.protect_residuals(ONES, TERMS, MESSAGE) is ONES
     assert nothing.transform_features(ONES) is ONES
     assert nothing.disclose(ONES, ONES) is ONES
     assert (nothing.names, nothing.distorts_parameters) == ((), False)
@@ -182,7 +197,7 @@ def test_without_any_defence_everything_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize(("chosen", "expected"), [((Shift(), Double()), 4.0), ((Double(), Shift()), 3.0)])
 def test_defences_of_a_stage_are_applied_in_the_order_given(chosen: Sequence[Defence], expected: float) -> None:
     party = PartyDefences(chosen)
-    np.testing.assert_array_equal(party.protect_residuals(ONES, TERMS), expected * ONES)
+    np.testing.assert_array_equal(party.protect_residuals(ONES, TERMS, MESSAGE), expected * ONES)
     assert party.names == tuple(defence.name for defence in chosen)
 
 
@@ -191,7 +206,7 @@ def test_each_defence_acts_at_its_stages_and_at_no_other() -> None:
     assert not party.distorts_parameters
     np.testing.assert_array_equal(party.transform_features(ONES), ONES)
     np.testing.assert_array_equal(party.disclose(ONES, ONES), ONES)
-    np.testing.assert_array_equal(party.protect_residuals(ONES, TERMS), 2 * ONES)
+    np.testing.assert_array_equal(party.protect_residuals(ONES, TERMS, MESSAGE), 2 * ONES)
     everywhere = PartyDefences((Shift(by=3.0),))
     assert everywhere.distorts_parameters
     np.testing.assert_array_equal(everywhere.transform_features(ONES), 4 * ONES)
@@ -212,7 +227,7 @@ def test_defences_that_go_by_labels_take_their_turn_among_those_that_dont() -> N
     labels = np.array([0, 1])
     for chosen, expected in (((Double(), ByLabel()), [2.0, 3.0]), ((ByLabel(), Double()), [2.0, 4.0])):
         party = PartyDefences(chosen)
-        np.testing.assert_array_equal(party.protect_residuals(ONES, TERMS, labels)[:, 0], expected)
+        np.testing.assert_array_equal(party.protect_residuals(ONES, TERMS, MESSAGE, labels)[:, 0], expected)
         assert party.changes_residuals
     with pytest.raises(DefenceError, match="for two classes"):
         PartyDefences((ByLabel(),)).check(replace(TERMS, classes=3))
@@ -220,22 +235,14 @@ def test_defences_that_go_by_labels_take_their_turn_among_those_that_dont() -> N
 
 def test_labels_and_hidden_units_pass_their_own_stages_only() -> None:
     party = PartyDefences((Halve(), ByLabel(), Halve()))
-    np.testing.assert_array_equal(party.protect_hidden(ONES), ONES / 4)
+    np.testing.assert_array_equal(party.protect_hidden(ONES, MESSAGE), ONES / 4)
     np.testing.assert_array_equal(party.replace_labels(np.array([0, 1, 2]), ["a", "b", "c"], 4), [3, 0, 1])
     assert party.changes_hidden
     assert party.predictions(replace(TERMS, hidden=4)) == [DefencePrediction("halve", {"shift": 2.0})] * 2
     nothing, labels = PartyDefences((Cut(),)), np.array([0, 1])
-    assert nothing.protect_hidden(ONES) is ONES
+    assert nothing.protect_hidden(ONES, MESSAGE) is ONES
     assert nothing.replace_labels(labels, ["a", "b"], 2) is labels
     assert (nothing.changes_hidden, nothing.changes_residuals) == (False, False)
-
-
-def test_all_of_a_party_draw_from_one_source_never_the_same_twice() -> None:
-    party = PartyDefences((Jitter(), Jitter()), NoiseSource(5))
-    first, second = (party.protect_residuals(np.zeros((3, 1)), TERMS) for _ in range(2))
-    source = NoiseSource(5)
-    np.testing.assert_array_equal(first, source.gaussian((3, 1)) + source.gaussian((3, 1)))
-    assert not np.isin(first, second).any()
 
 
 @dataclass(frozen=True)
@@ -252,20 +259,120 @@ class Random:
         return noise.gaussian(weights.shape)
 
 
-def test_what_is_told_again_is_the_same_and_residuals_get_fresh_noise() -> None:
-    party = PartyDefences((Random(), Jitter()))
+def test_what_is_told_again_is_the_same() -> None:
+    party = PartyDefences((Random(),))
     shape = np.zeros((4, 3))
     for apply in (party.transform_features, lambda values: party.disclose(values, shape)):
         np.testing.assert_array_equal(apply(shape), apply(shape))
     other = PartyDefences((Random(),))
     assert not np.isin(party.transform_features(shape), other.transform_features(shape)).any()
-    first, second = (party.protect_residuals(shape, TERMS) for _ in range(2))
-    assert not np.isin(first, second).any()
 
 
 def test_without_a_source_noise_is_the_systems() -> None:
-    first, second = (PartyDefences((Jitter(),)).protect_residuals(np.zeros((3, 1)), TERMS) for _ in range(2))
+    first, second = (PartyDefences((Jitter(),)).protect_residuals(ONES, TERMS, MESSAGE) for _ in range(2))
     assert not np.isin(first, second).any()
+
+
+# -- noise is a function of the message -------------------------------------------------------------------------------
+
+SOURCES = pytest.mark.parametrize("noise", [NoiseSource(), NoiseSource(5)], ids=["system", "seeded"])
+
+
+@SOURCES
+@given(
+    values=arrays(np.float64, (4, 1), elements=st.floats(-9, 9)),
+    step=st.integers(0, 2**40),
+    rows=arrays(np.int64, 4, elements=st.integers(0, 2**40)),
+    calls=st.lists(st.booleans(), max_size=4),
+)
+def test_the_same_message_is_protected_in_the_same_way_whatever_was_drawn_before(
+    noise: NoiseSource, values: FloatArray, step: int, rows: IntArray, calls: list[bool]
+) -> None:
+    message, party = Message("residuals", "session", step, rows), PartyDefences((Jitter(), load("dp_noise")), noise)
+    sent = party.protect_residuals(values, TERMS, message)
+    for is_same_party in calls:
+        noise.gaussian((3,))
+        other = party if is_same_party else PartyDefences((Jitter(), load("dp_noise")), noise)
+        np.testing.assert_array_equal(other.protect_residuals(values, TERMS, message), sent)
+
+
+def test_whatever_else_differs_the_noise_is_another() -> None:
+    """Of each change, no number of noise is one of before; the session is no part of a run that repeats."""
+    values, labels = np.random.default_rng(0).normal(size=(2, 1)), np.array([0, 1])
+    secret, drawn = NoiseSource(), list[FloatArray]()
+
+    def draw(
+        message: Message = MESSAGE,
+        by: FloatArray | float = 0.0,
+        terms: TrainingTerms = TERMS,
+        noise: NoiseSource = secret,
+        defence: Defence | None = None,
+    ) -> FloatArray:
+        party, moved = PartyDefences((defence or Scaled(),), noise), np.rint((values + by) * 2**32) / 2**32
+        drawn.append(party.protect_residuals(moved, terms, message, labels) - moved)
+        return drawn[-1]
+
+    draw()
+    for changed in (
+        replace(MESSAGE, purpose="hidden"),
+        replace(MESSAGE, session_id="sessions"),
+        replace(MESSAGE, step=4),
+        replace(MESSAGE, rows=np.array([4, 7])),
+    ):
+        draw(changed)
+    draw(by=2.0**-32)
+    draw(terms=replace(TERMS, epochs=3))
+    draw(noise=NoiseSource())
+    draw(defence=Scaled(times=2.0))
+    draw(defence=Jitter())
+    assert len(np.unique(np.concatenate(drawn))) == 2 * len(drawn)
+    # What is one number on the wire has one noise, and is one number.
+    np.testing.assert_array_equal(draw(by=2.0**-40), drawn[0])
+    np.testing.assert_array_equal(draw(terms=replace(TERMS, row_norm=1.1)), drawn[0])
+    seeded = [draw(replace(MESSAGE, session_id=name), noise=NoiseSource(5)) for name in ("one", "two")]
+    np.testing.assert_array_equal(*seeded)
+
+
+def test_labels_are_part_of_what_noise_is_a_function_of() -> None:
+    party = PartyDefences((load("marvell"),))
+    terms = replace(TERMS, role="active", hidden=2, columns=2)
+    signals = np.random.default_rng(0).normal(size=(6, 2))
+    sent = [
+        party.protect_residuals(signals, terms, replace(MESSAGE, rows=np.arange(6)), np.array(labels))
+        for labels in ([0, 1] * 3, [0, 1] * 3, [1, 0] * 3)
+    ]
+    np.testing.assert_array_equal(sent[0], sent[1])
+    assert not np.isclose(sent[0], sent[2]).any()
+
+
+@pytest.mark.parametrize("name", ["dp_noise", "marvell", "max_norm", "hidden_noise"])
+def test_eighty_interruptions_of_a_step_tell_what_one_answer_tells(tmp_path: Path, name: str) -> None:
+    """Other steps lie between, the process is started again, and its folder is put back from a copy."""
+    terms = replace(TERMS, role="active", hidden=0 if name == "dp_noise" else 2, columns=1)
+    values, labels, rows = np.random.default_rng(0).normal(size=(40, 1)), np.arange(40) % 2, np.arange(40)
+    options = {"sigma": 5.0} if name in ("dp_noise", "hidden_noise") else {}
+    owner, folder = Identity(Role.ACTIVE, "active"), tmp_path / "state"
+    answers = []
+    for interruption in range(80):
+        if interruption == 40:
+            shutil.copytree(folder, tmp_path / "copy")
+            folder = tmp_path / "copy"
+        state = StateFolder(folder, owner)
+        party = PartyDefences([load(name, **options)], NoiseSource(key=secret_of(state)))
+        state.close()
+
+        def send(step: int, party: PartyDefences = party) -> FloatArray:
+            message = Message("residuals", "session", step, rows)
+            if name == "hidden_noise":
+                return party.protect_hidden(values, message)
+            return party.protect_residuals(values, terms, message, labels)
+
+        for step in range(interruption % 3):
+            send(step)
+        answers.append(send(3))
+    error = np.abs(np.mean(answers, axis=0) - values).mean()
+    assert error == pytest.approx(np.abs(answers[0] - values).mean())
+    assert error > 0.1
 
 
 # -- what is refused at start -----------------------------------------------------------------------------------------
