@@ -254,8 +254,8 @@ class DpNoise:
         if residuals.shape[1] != 1 and self.sigma is None:
             raise DefenceError(_TWO_CLASSES)
         deviation, step = _in_steps(self.sigma_for(terms), terms.residual_step)
-        whole = np.rint(residuals / step) + noise.discrete_gaussian(residuals.shape, deviation)
-        noisy: FloatArray = whole * step
+        drawn = noise.discrete_gaussian(residuals.shape, deviation)
+        noisy: FloatArray = (np.rint(residuals / step) + drawn.astype(np.float64)) * step
         return noisy
 
     def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:

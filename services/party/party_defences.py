@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from typing import Literal, cast
+from dataclasses import Field, asdict, dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -143,8 +143,8 @@ class PartyDefences:
 
     def _noise_of(self, message: Message, defence: Defence, values: FloatArray, *about: bytes) -> NoiseSource:
         """Make the source that a defence draws from for these values: another defence or option, another noise."""
-        options = [(one.name, getattr(defence, one.name)) for one in fields(defence)] if is_dataclass(defence) else []
-        mechanism = repr((defence.name, options)).encode()
+        options: list[Field[Any]] = [*fields(defence)] if is_dataclass(defence) else []
+        mechanism = repr((defence.name, [(one.name, getattr(defence, one.name)) for one in options])).encode()
         if self._noise.is_seeded:
             message = replace(message, session_id="")  # drawn anew in each run, which is to be the same
         return self._noise.of_message(message.content, mechanism, values.astype("<f8").tobytes(), *about)

@@ -147,7 +147,7 @@ def test_extreme_words_are_decided_exactly() -> None:
     most = (1 << 64) - 1
 
     def kept(*words: int, deviation: int = 4) -> list[int]:
-        return sampler._kept(np.array(words, dtype=np.uint64).reshape(3, 1), deviation).tolist()
+        return list(map(int, sampler._kept(np.array(words, dtype=np.uint64).reshape(3, 1), deviation)))
 
     assert kept(0, 0, most) == [0], "exp(0) is above every word"
     assert kept(0, 1, 0) == [], "minus zero"

@@ -1,7 +1,6 @@
 """Defences in a service: which are loaded, where each acts, in what order, and what is refused before anything runs."""
 
 import logging
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,17 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 import defences
-from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, UnknownDefence, load, load_all
+from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, UnknownDefence, load_all
 from services.common.applied_defences import load_defences, noise_source
-from services.common.identity import Identity, Role
+from services.common.identity import Role
 from services.common.run_records import DefencePrediction
 from services.common.settings import SettingsError, load_settings
-from services.common.state_folder import StateFolder, secret_of
 from services.party.party_defences import Message, PartyDefences
 from vfl.arrays import FloatArray, IntArray
 
@@ -99,15 +94,6 @@ class Jitter:
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
         return residuals + noise.gaussian(residuals.shape)
-
-
-@dataclass(frozen=True)
-class Scaled(Jitter):
-    """Has an option, which changes nothing of what it adds."""
-
-    times: float = 1.0
-
-    name: ClassVar[str] = "scaled"
 
 
 @dataclass(frozen=True)
@@ -271,108 +257,6 @@ def test_what_is_told_again_is_the_same() -> None:
 def test_without_a_source_noise_is_the_systems() -> None:
     first, second = (PartyDefences((Jitter(),)).protect_residuals(ONES, TERMS, MESSAGE) for _ in range(2))
     assert not np.isin(first, second).any()
-
-
-# -- noise is a function of the message -------------------------------------------------------------------------------
-
-SOURCES = pytest.mark.parametrize("noise", [NoiseSource(), NoiseSource(5)], ids=["system", "seeded"])
-
-
-@SOURCES
-@given(
-    values=arrays(np.float64, (4, 1), elements=st.floats(-9, 9)),
-    step=st.integers(0, 2**40),
-    rows=arrays(np.int64, 4, elements=st.integers(0, 2**40)),
-    calls=st.lists(st.booleans(), max_size=4),
-)
-def test_the_same_message_is_protected_in_the_same_way_whatever_was_drawn_before(
-    noise: NoiseSource, values: FloatArray, step: int, rows: IntArray, calls: list[bool]
-) -> None:
-    message, party = Message("residuals", "session", step, rows), PartyDefences((Jitter(), load("dp_noise")), noise)
-    sent = party.protect_residuals(values, TERMS, message)
-    for is_same_party in calls:
-        noise.gaussian((3,))
-        other = party if is_same_party else PartyDefences((Jitter(), load("dp_noise")), noise)
-        np.testing.assert_array_equal(other.protect_residuals(values, TERMS, message), sent)
-
-
-def test_whatever_else_differs_the_noise_is_another() -> None:
-    """Of each change, no number of noise is one of before; the session is no part of a run that repeats."""
-    values, labels = np.random.default_rng(0).normal(size=(2, 1)), np.array([0, 1])
-    secret, drawn = NoiseSource(), list[FloatArray]()
-
-    def draw(
-        message: Message = MESSAGE,
-        by: FloatArray | float = 0.0,
-        terms: TrainingTerms = TERMS,
-        noise: NoiseSource = secret,
-        defence: Defence | None = None,
-    ) -> FloatArray:
-        party, moved = PartyDefences((defence or Scaled(),), noise), np.rint((values + by) * 2**32) / 2**32
-        drawn.append(party.protect_residuals(moved, terms, message, labels) - moved)
-        return drawn[-1]
-
-    draw()
-    for changed in (
-        replace(MESSAGE, purpose="hidden"),
-        replace(MESSAGE, session_id="sessions"),
-        replace(MESSAGE, step=4),
-        replace(MESSAGE, rows=np.array([4, 7])),
-    ):
-        draw(changed)
-    draw(by=2.0**-32)
-    draw(terms=replace(TERMS, epochs=3))
-    draw(noise=NoiseSource())
-    draw(defence=Scaled(times=2.0))
-    draw(defence=Jitter())
-    assert len(np.unique(np.concatenate(drawn))) == 2 * len(drawn)
-    # What is one number on the wire has one noise, and is one number.
-    np.testing.assert_array_equal(draw(by=2.0**-40), drawn[0])
-    np.testing.assert_array_equal(draw(terms=replace(TERMS, row_norm=1.1)), drawn[0])
-    seeded = [draw(replace(MESSAGE, session_id=name), noise=NoiseSource(5)) for name in ("one", "two")]
-    np.testing.assert_array_equal(*seeded)
-
-
-def test_labels_are_part_of_what_noise_is_a_function_of() -> None:
-    party = PartyDefences((load("marvell"),))
-    terms = replace(TERMS, role="active", hidden=2, columns=2)
-    signals = np.random.default_rng(0).normal(size=(6, 2))
-    sent = [
-        party.protect_residuals(signals, terms, replace(MESSAGE, rows=np.arange(6)), np.array(labels))
-        for labels in ([0, 1] * 3, [0, 1] * 3, [1, 0] * 3)
-    ]
-    np.testing.assert_array_equal(sent[0], sent[1])
-    assert not np.isclose(sent[0], sent[2]).any()
-
-
-@pytest.mark.parametrize("name", ["dp_noise", "marvell", "max_norm", "hidden_noise"])
-def test_eighty_interruptions_of_a_step_tell_what_one_answer_tells(tmp_path: Path, name: str) -> None:
-    """Other steps lie between, the process is started again, and its folder is put back from a copy."""
-    terms = replace(TERMS, role="active", hidden=0 if name == "dp_noise" else 2, columns=1)
-    values, labels, rows = np.random.default_rng(0).normal(size=(40, 1)), np.arange(40) % 2, np.arange(40)
-    options = {"sigma": 5.0} if name in ("dp_noise", "hidden_noise") else {}
-    owner, folder = Identity(Role.ACTIVE, "active"), tmp_path / "state"
-    answers = []
-    for interruption in range(80):
-        if interruption == 40:
-            shutil.copytree(folder, tmp_path / "copy")
-            folder = tmp_path / "copy"
-        state = StateFolder(folder, owner)
-        party = PartyDefences([load(name, **options)], NoiseSource(key=secret_of(state)))
-        state.close()
-
-        def send(step: int, party: PartyDefences = party) -> FloatArray:
-            message = Message("residuals", "session", step, rows)
-            if name == "hidden_noise":
-                return party.protect_hidden(values, message)
-            return party.protect_residuals(values, terms, message, labels)
-
-        for step in range(interruption % 3):
-            send(step)
-        answers.append(send(3))
-    error = np.abs(np.mean(answers, axis=0) - values).mean()
-    assert error == pytest.approx(np.abs(answers[0] - values).mean())
-    assert error > 0.1
 
 
 # -- what is refused at start -----------------------------------------------------------------------------------------
