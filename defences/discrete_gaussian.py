@@ -71,14 +71,14 @@ def _kept(words: WordArray, deviation: int) -> IntArray:
     halves, is_negative = words[1] >> np.uint64(1), (words[1] & np.uint64(1)).astype(np.bool_)
     part = (halves % np.uint64(deviation)).astype(np.int64)
     # The last, broken run of remainders would prefer small ones.
-    is_even = halves < np.uint64((1 << 63) // deviation * deviation)
+    is_fair = halves < np.uint64((1 << 63) // deviation * deviation)
     share = part / deviation
     above = _exponential(share * (whole + share / 2)) - words[2] * 2.0**-64
     is_kept = above > 0
     for index in np.flatnonzero(np.abs(above) <= _ERROR):
         is_kept[index] = _is_below(int(words[2, index]), int(whole[index]), int(part[index]), deviation)
     size = whole * deviation + part
-    is_kept &= is_even & ~((size == 0) & is_negative)
+    is_kept &= is_fair & ~((size == 0) & is_negative)
     kept: IntArray = np.where(is_negative, -size, size)[is_kept]
     return kept
 
