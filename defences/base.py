@@ -143,7 +143,8 @@ class Defence(Protocol):
     the path of a file.
 
     A plugin promises that it changes none of the arrays that it is given, and that all it draws comes from the
-    ``NoiseSource`` that it is given: an honest run's noise is secret, a repeated run's the same.
+    ``NoiseSource`` that it is given: an honest run's noise is secret, a repeated run's the same. Each message has
+    a source of its own, so that what is sent again is what was sent.
 
     Examples:
         >>> defence: Defence = load("score_rounding", decimals=1)
@@ -177,6 +178,7 @@ class TrainingTerms:
         parties: how many there are.
         classes: k.
         hidden: h, the units of a network's first layer, to which every party adds; 0 where none is trained.
+        residual_step: residuals are multiples of it, a power of two, before a defence sees them.
 
     Examples:
         >>> terms = TrainingTerms("active", epochs=2, steps=10, rows=8, learning_rate=0.5, residual_limit=128.0)
@@ -198,6 +200,7 @@ class TrainingTerms:
     parties: int = 2
     classes: int = 2
     hidden: int = 0
+    residual_step: float = 2.0**-32
 
     @property
     def most_records(self) -> int:

@@ -54,6 +54,10 @@ _WORTH = "what it is worth stands beside it."
 _WORTHLESS = "it stands for no epsilon and no delta."
 # Rows of unit norm on a fixed-point grid, and projected weights, are longer by rounding.
 _ROUNDING = 1.001
+# Sigma is a whole number of steps, of so many binary digits: the last of its float are a library's.
+_DIGITS = 24
+# Whole numbers of noise have as many more; of fewer than 2^20 steps, rounding isn't nothing.
+_MOST_DIGITS, _FEWEST_STEPS = 2 * _DIGITS, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,17 @@ class NoisePrediction:
 
 @dataclass(frozen=True)
 class DpNoise:
-    """Adds fresh Gaussian noise to this party's residual shares before it encrypts them (Hu Algorithm 3).
+    """Adds Gaussian noise to this party's residual shares before it encrypts them (Hu Algorithm 3).
 
     Each party turns it on for itself. The label party's noise hides labels from those who solve for f; a passive
     party's hides its products theta^T x from the label party. Who sees the noisy shares guesses a label right with
     probability at most Phi(2 / sigma) at a step, and ``NoisePrediction.best_success`` with all steps of a record
     together.
+
+    Noise is the discrete Gaussian on the residuals' own grid, of sigma rounded up by at most 2^-23 of it, to S steps,
+    and shares are rounded to that grid before. Neither changes epsilon from S = 2^20 on, below which none is stated: a
+    number is within 1 / (49 S^2) of a rounded Gaussian one in statistical distance, and Delta grows by at most a step
+    times the root of how many shares are sent.
 
     The default is the least noise that the Gaussian mechanism needs, at an epsilon that costs little accuracy. Its
     sigma exceeds what the default fixed point holds: ``check`` says which residual_integer_bits to set.
@@ -237,14 +246,17 @@ class DpNoise:
         )
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
-        """Add noise to (rows, columns) residual shares; never twice the same noise.
+        """Add noise to (rows, columns) residual shares: whole numbers of a step of the grid on which they are sent.
 
         Raises:
             DefenceError: for more than one column (more than two classes) unless sigma was given.
         """
         if residuals.shape[1] != 1 and self.sigma is None:
             raise DefenceError(_TWO_CLASSES)
-        return residuals + self.sigma_for(terms) * noise.gaussian(residuals.shape)
+        deviation, step = _in_steps(self.sigma_for(terms), terms.residual_step)
+        drawn = noise.discrete_gaussian(residuals.shape, deviation)
+        noisy: FloatArray = (np.rint(residuals / step) + drawn.astype(np.float64)) * step
+        return noisy
 
     def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
         """Shorten (d, 1) parameters to this party's share of the norm that the proof assumes, unless asked not to."""
@@ -320,7 +332,7 @@ class DpNoise:
 
     def _from_any_peer(self, terms: TrainingTerms) -> PrivacyFromAnyPeer | None:
         """Tell what the noise is worth whatever peers send; None where nothing bounds this party's weights."""
-        if not self.project or terms.columns > 1:
+        if not self.project or terms.columns > 1 or self._is_coarse(terms):
             return None
         worst = worst_sensitivity(
             role=terms.role,
@@ -354,12 +366,20 @@ class DpNoise:
                 "With project=false this party's weights have no bound, and a peer can drive them: no epsilon is "
                 "stated. Leave project out."
             )
+        if self._is_coarse(terms):
+            said.append(
+                f"Sigma is {self.sigma_for(terms) / terms.residual_step:,.0f} steps of the fixed point, whose rounding "
+                f"is negligible from {_FEWEST_STEPS:,} on: no epsilon is stated. Raise residual_fraction_bits."
+            )
         if self._steps(terms) < terms.steps:
             said.append(
                 f"Sigma is for {self.steps:,} steps, and the session has {terms.steps:,}: no epsilon is stated. Leave "
                 "steps out."
             )
         return said
+
+    def _is_coarse(self, terms: TrainingTerms) -> bool:
+        return self.sigma_for(terms) < _FEWEST_STEPS * terms.residual_step
 
     def _too_likely(self, terms: TrainingTerms) -> str:
         delta, records = self._delta_for(terms), terms.most_records
@@ -404,6 +424,14 @@ class DpNoise:
 def _share(terms: TrainingTerms) -> float:
     """Take this party's share of a bound on all parties' columns together, in the 2-norm."""
     return math.sqrt(terms.features / terms.all_features)
+
+
+def _in_steps(sigma: float, finest: float) -> tuple[int, float]:
+    """Count sigma in steps of a grid, rounded up, and give the step: the finest, or 2^-48 of sigma if that is more."""
+    exponent = math.frexp(sigma)[1]
+    step = max(finest, math.ldexp(1.0, exponent - _MOST_DIGITS))
+    unit = max(step, math.ldexp(1.0, exponent - _DIGITS))
+    return math.ceil(sigma / unit) * int(unit / step), step
 
 
 def _rounded_down(value: float) -> str:

@@ -7,22 +7,26 @@ import secrets
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from defences.discrete_gaussian import WordArray, discrete_gaussian
 from vfl.arrays import FloatArray, IntArray
 
 ByteStream = Callable[[int], bytes]
-WordArray = NDArray[np.uint64]
 
 # Far coarser than the last bits, in which a record's logits differ from batch to batch; far finer than scores.
 _RECORD_GRID = 2.0**-24
 _SEED_STREAM = 0xDEFE
+# The same on every machine.
+_WORDS = np.dtype("<u8")
 
 
 class NoiseSource:
     """Secret randomness of a defence; without a seed it comes from the operating system.
 
     A seed makes it repeat bit for bit (PCG64), for tests and simulations only: who knows the seed can subtract.
+
+    Attributes:
+        is_seeded: whether what is drawn is to be the same in another run.
 
     Examples:
         >>> NoiseSource(seed=0).integers(10, count=3).tolist() == NoiseSource(seed=0).integers(10, count=3).tolist()
@@ -36,12 +40,23 @@ class NoiseSource:
         """
         if stream is None:
             stream = secrets.token_bytes if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
+        self.is_seeded = seed is not None
         self._stream = stream
         self._key = stream(32) if key is None else key
 
     def gaussian(self, shape: tuple[int, ...]) -> FloatArray:
         """Draw independent standard normal numbers, fresh at each call."""
         return _normal(self._words(math.prod(shape))).reshape(shape)
+
+    def discrete_gaussian(self, shape: tuple[int, ...], deviation: int) -> IntArray:
+        """Draw whole numbers of the discrete Gaussian with this deviation, fresh at each call.
+
+        Of the same words they are the same for ever, where ``gaussian`` may change in the last bits with a library.
+
+        Raises:
+            ValueError: for a deviation that isn't from 1 to 2^48.
+        """
+        return discrete_gaussian(self._words, deviation, math.prod(shape)).reshape(shape)
 
     def integers(self, bound: int, count: int) -> IntArray:
         """Draw ``count`` numbers uniform in [0, bound), fresh at each call; bound far below 2^64."""
@@ -56,12 +71,12 @@ class NoiseSource:
         """
         grid = np.rint(records / _RECORD_GRID).astype(np.int64)
         digests = b"".join(_keyed(self._key, b"record" + row.tobytes(), 8 * columns) for row in grid)
-        return _normal(np.frombuffer(digests, dtype=np.uint64)).reshape(len(records), columns)
+        return _normal(np.frombuffer(digests, dtype=_WORDS)).reshape(len(records), columns)
 
     def integers_per_text(self, texts: Iterable[str], bits: int) -> IntArray:
         """Draw numbers uniform in [0, 2^bits), bits at most 63, that are a secret function of each text, (n,)."""
         digests = b"".join(_keyed(self._key, b"text" + text.encode(), 8) for text in texts)
-        return (np.frombuffer(digests, dtype=np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
+        return (np.frombuffer(digests, dtype=_WORDS) >> np.uint64(64 - bits)).astype(np.int64)
 
     def repeating(self, label: str) -> "NoiseSource":
         """Make a source that gives the same secret sequence each time it is asked for under the same label.
@@ -70,8 +85,18 @@ class NoiseSource:
         """
         return NoiseSource(stream=_repeating_stream(self._key, label))
 
+    def of_message(self, *content: bytes) -> "NoiseSource":
+        """Make the source of one message, which draws the same whenever it is made of the same content.
+
+        What is drawn is a secret function of the content, of nothing else: not of what was drawn before, of the process
+        or of who is sent it. Other content gives independent draws. Noise per record and per text, and what repeats by
+        a label, stay those of this source.
+        """
+        digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in content)).hexdigest()
+        return NoiseSource(stream=_repeating_stream(self._key, f"message/{digest}"), key=self._key)
+
     def _words(self, count: int) -> WordArray:
-        return np.frombuffer(self._stream(8 * count), dtype=np.uint64)
+        return np.frombuffer(self._stream(8 * count), dtype=_WORDS)
 
 
 def on_grid(records: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ that every epoch draws anew.
 """
 
 import argparse
+import itertools
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from attacks.training import ListeningAttack
 from attacks.training_views import Equations, OwnStep, TrainingView
 from defences import NoiseSource, TrainingTerms
 from services.common.agreement import FIXED, RESHUFFLED, TrainingPlan
-from services.party.party_defences import PartyDefences
+from services.party.party_defences import Message, PartyDefences
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import column_blocks, fit_encoder, load_dataset, snap_to_grid
@@ -112,6 +113,15 @@ def measured(table: RegistryTable, case: Case) -> dict[str, float]:
         hidden=case.learner.hidden,
     )
     party.check(terms)
+    steps = itertools.count()
+
+    def protect_hidden(products: FloatArray) -> FloatArray:
+        return party.protect_hidden(products, Message("hidden", "", next(steps), np.arange(len(products))))
+
+    def protect_backward(backward: FloatArray, of_rows: IntArray) -> FloatArray:
+        message = Message("residuals", "", next(steps), np.arange(len(backward)))
+        return party.protect_residuals(backward, terms, message, of_rows)
+
     data = VerticalData(blocks, labels, len(names))
     run = train_network(
         case.learner,
@@ -119,12 +129,10 @@ def measured(table: RegistryTable, case: Case) -> dict[str, float]:
         plan.schedule(rows.train),
         epochs=case.epochs,
         generators=[np.random.default_rng([case.seed, one]) for one in range(2)],
-        defended=Defended(
-            party.protect_hidden, lambda backward, of_rows: party.protect_residuals(backward, terms, of_rows)
-        ),
+        defended=Defended(protect_hidden, protect_backward),
     )
     shares = [part.shares(block[rows.test]) for part, block in zip(run.parts, blocks, strict=True)]
-    scores = run.parts[0].scores(shares[0] + party.protect_hidden(shares[1]))
+    scores = run.parts[0].scores(shares[0] + protect_hidden(shares[1]))
     return {
         "test": area(labels[rows.test], scores),
         **labels_read(run, labels, len(names)),

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import cast
+from dataclasses import Field, asdict, dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, cast
+
+import numpy as np
 
 from defences import (
     Defence,
@@ -24,6 +26,7 @@ from services.common.applied_defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.run_records import DefencePrediction
 from services.common.settings import Settings, SettingsError
+from services.protocol1.hidden_layer import PRODUCT_STEP
 from vfl.arrays import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -31,6 +34,28 @@ _log = logging.getLogger(__name__)
 _OF_RESIDUALS: tuple[Stage, ...] = ("residuals", "labelled_residuals")
 # Those that are asked, when a session begins, whether they can work.
 _OF_SESSION: tuple[Stage, ...] = ("labels", *_OF_RESIDUALS, "hidden")
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """Which of a party's messages a defence changes. Not to whom it goes: peers that compare see one draw.
+
+    Attributes:
+        purpose: what it is in the protocol.
+        session_id: of the session.
+        step: of training; of an answer, how many epochs its model has.
+        rows: (n,) places of its records in the session's common order.
+    """
+
+    purpose: Literal["residuals", "hidden", "answer"]
+    session_id: str
+    step: int
+    rows: IntArray
+
+    @property
+    def content(self) -> bytes:
+        """All of it, as noise is a function of."""
+        return repr((self.purpose, self.session_id, self.step)).encode() + self.rows.astype("<i8").tobytes()
 
 
 class PartyDefences:
@@ -86,28 +111,43 @@ class PartyDefences:
         return labels
 
     def protect_residuals(
-        self, residuals: FloatArray, terms: TrainingTerms, labels: IntArray | None = None
+        self, residuals: FloatArray, terms: TrainingTerms, message: Message, labels: IntArray | None = None
     ) -> FloatArray:
-        """Protect this party's residuals of one step before they are sent.
+        """Protect this party's residuals of one step before they are sent: the same ones in the same way each time.
 
         Args:
             residuals: (rows, columns), of a network its backward signal.
             terms: of the session.
+            message: which they are.
             labels: class indices that these records are trained with, (rows,); the label party's only.
         """
+        # How long rows are is in the values already, and its last bits are a library's.
+        about = repr(replace(terms, row_norm=1.0)).encode()
         for defence in self._residuals:
+            residuals = _on_grid(residuals, terms.residual_step)
             if "labelled_residuals" not in defence.spec.stages:
-                residuals = cast(ResidualDefence, defence).protect_residuals(residuals, terms, self._noise)
+                noise = self._noise_of(message, defence, residuals, about)
+                residuals = cast(ResidualDefence, defence).protect_residuals(residuals, terms, noise)
             elif labels is not None:
+                noise = self._noise_of(message, defence, residuals, about, labels.astype("<i8").tobytes())
                 with_labels = cast(LabelledResidualDefence, defence)
-                residuals = with_labels.protect_labelled_residuals(residuals, labels, terms, self._noise)
+                residuals = with_labels.protect_labelled_residuals(residuals, labels, terms, noise)
         return residuals
 
-    def protect_hidden(self, products: FloatArray) -> FloatArray:
+    def protect_hidden(self, products: FloatArray, message: Message) -> FloatArray:
         """Protect what this party sends of a network's first layer, (n, h), in training and in every answer."""
         for defence in self._hidden:
-            products = defence.protect_hidden(products, self._noise)
+            products = _on_grid(products, PRODUCT_STEP)
+            products = defence.protect_hidden(products, self._noise_of(message, defence, products))
         return products
+
+    def _noise_of(self, message: Message, defence: Defence, values: FloatArray, *about: bytes) -> NoiseSource:
+        """Make the source that a defence draws from for these values: another defence or option, another noise."""
+        options: list[Field[Any]] = [*fields(defence)] if is_dataclass(defence) else []
+        mechanism = repr((defence.name, [(one.name, getattr(defence, one.name)) for one in options])).encode()
+        if self._noise.is_seeded:
+            message = replace(message, session_id="")  # drawn anew in each run, which is to be the same
+        return self._noise.of_message(message.content, mechanism, values.astype("<f8").tobytes(), *about)
 
     def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
         """Keep this party's own parameters, (d, columns), where its defences' promises hold."""
@@ -198,6 +238,12 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
         _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)
     elif truncating and not settings.plan().is_encrypted:
         _log.warning("%s has nothing to truncate without encryption (cipher=%s).", truncating, settings.cipher)
+
+
+def _on_grid(values: FloatArray, step: float) -> FloatArray:
+    """Round values to multiples of a step, without a negative zero: those that have the same noise are the same."""
+    rounded: FloatArray = np.rint(values / step) * step + 0.0
+    return rounded
 
 
 def _names_of_stage(chosen: Sequence[Defence], *stages: Stage) -> str:

@@ -12,7 +12,7 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.scores import PartialScores, Products
-from services.party.party_defences import PartyDefences
+from services.party.party_defences import Message, PartyDefences
 from services.shared_weights.shared_serving import Asked, SharedPart, SharedServer
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
@@ -102,7 +102,8 @@ class PartyModel:
         if products is None:
             products = self.partial_scores(rows)
             if self.agreement.plan.family.spec.forwards:
-                products = defences.protect_hidden(products)
+                asked = Message("answer", self.agreement.session_id, self.epochs, np.asarray(rows))
+                products = defences.protect_hidden(products, asked)
         return PartialScores(
             products,
             self.parameter_gram() if self.agreement.wants_parameter_gram else None,

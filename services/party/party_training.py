@@ -22,9 +22,9 @@ from services.common.run_records import DefencePrediction
 from services.common.state_folder import StateNotKept
 from services.network.deadlines import carrying_the_deadline
 from services.party.forwarding import Forwarding, step_roles
+from services.party.party_defences import Message
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
 from services.party.resumption import Place, Resumption, check_interruptions, check_resumption
-from services.party.training_log import Drawn
 from services.party.training_means import TrainingMeans, check_kept_weights
 from services.protocol1.exchange import Beginning, GradientExchange, OpenQuestion
 from services.protocol1.formats import check_vector_sizes
@@ -159,6 +159,8 @@ class PartyTraining:
             parties=len(agreement.parties),
             classes=agreement.classes,
             hidden=agreement.outputs if self._learner.spec.forwards else 0,
+            # In the clear as in the encrypted session that it stands for.
+            residual_step=plan.encryption.residual_step or 2.0**-plan.residual_fraction_bits,
         )
         if self._shared is not None and not self._log.has_begun:
             self._log.start(self.half.weights, self._carried)
@@ -578,7 +580,7 @@ class PartyTraining:
                             # Two vectors under the mask of one step would show their difference.
                             raise self._calls.refused("forwards more than once in a step")
                         has_forwarded = True
-                        answer, forwarding = self._forward(step, answer, timer)
+                        answer, forwarding = self._forward(step, batch, answer, timer)
                         sending += forwarding
                 case Send(values):
                     sending += self._send(step, batch, self._sendable(values, batch, own), timer)
@@ -630,7 +632,9 @@ class PartyTraining:
         self._log.complete(step, shares, self._carried)
         self._step = step + 1
 
-    def _forward(self, step: int, own: FloatArray, timer: StageTimer) -> tuple[FloatArray, list[Future[None]]]:
+    def _forward(
+        self, step: int, batch: IntArray, own: FloatArray, timer: StageTimer
+    ) -> tuple[FloatArray, list[Future[None]]]:
         """Forward this party's products of a step, (s, h), or add those of the others to them at the label party."""
         assert self._forwarding is not None  # noqa: S101 - who calls has asked
         own = self._calls.checked(own, (len(own), self._forwarding.units), "products to forward")
@@ -639,7 +643,7 @@ class PartyTraining:
             own = np.zeros_like(own)
         if self._observer is not None and self._labels is None:
             self._observer.own_share(step, own)
-        own = self._drawn_once("hidden", step, self._defences.changes_hidden, self._defences.protect_hidden, own)
+        own = self._defences.protect_hidden(own, Message("hidden", self.agreement.session_id, step, batch))
         if self._labels is None:
             self._tell(self.agreement.active.name, "hidden layer", len(own))
         return self._forwarding.products(step, own, self._gradients, timer, self._observer)
@@ -658,8 +662,7 @@ class PartyTraining:
             owed = {peer for peer in self._peers if self._log.owes(peer, step)}
             vectors: list[tuple[set[str], FloatArray]] = []
             if owed:
-                protect, changes = partial(self._protect, batch=batch), self._defences.changes_residuals
-                vectors.append((owed, self._drawn_once("residuals", step, changes, protect, values)))
+                vectors.append((owed, self._protect(step, batch, values)))
                 if not self.agreement.plan.is_encrypted:
                     for peer in owed:
                         self._tell(peer, "residuals in the clear", len(batch))
@@ -717,22 +720,11 @@ class PartyTraining:
         except DefenceError as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
 
-    def _drawn_once(
-        self, what: Drawn, step: int, is_drawn: bool, protect: Callable[[FloatArray], FloatArray], values: FloatArray
-    ) -> FloatArray:
-        """Make what is sent of a step once: it has one value, however often it is sent."""
-        if not self._log.is_kept:
-            return protect(values)
-        if (known := self._log.sent(what, step)) is not None:
-            return known
-        protected = protect(values)
-        self._log.keep_sent(what, step, protected, is_drawn=is_drawn)
-        return protected
-
-    def _protect(self, residual: FloatArray, batch: IntArray) -> FloatArray:
+    def _protect(self, step: int, batch: IntArray, residual: FloatArray) -> FloatArray:
         labels = None if self._trained_labels is None else self._trained_labels[batch]
+        message = Message("residuals", self.agreement.session_id, step, batch)
         try:
-            return self._defences.protect_residuals(residual, self._terms, labels)
+            return self._defences.protect_residuals(residual, self._terms, message, labels)
         except DefenceError as error:
             raise Diverged(f"{self.name}: {error}") from error
 

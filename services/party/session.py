@@ -133,13 +133,10 @@ class PartySession:
 
 def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
     """Rejoin a session that a process before this one had joined; raises OutOfOrder where it can't be gone on with."""
-    terms, settings = kept.terms, context.settings
+    terms = kept.terms
     again = f"{context.name} can't go on with the training of before: "
     if not _can_wait(context, terms.agreement):
         raise OutOfOrder(f"{again}its settings don't let it wait any more (PLUMBLINE_RESUME_WITHIN).")
-    draws = context.defences.changes_residuals or context.defences.changes_hidden
-    if settings.private_seed is not None and draws:
-        raise OutOfOrder(f"{again}with PLUMBLINE_PRIVATE_SEED its noise would begin anew, and be the same twice.")
     aligned = None
     try:
         if terms.table == context.data.table_hash:

@@ -17,7 +17,7 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,6 @@ T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
 # Where weights are shared, a party's shares of them.
 Weights: TypeAlias = FloatArray | Shares
-# What a defence draws for a step.
-Drawn = Literal["residuals", "hidden"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +101,6 @@ class TrainingLog:
         self._lock = threading.Lock()
         self._weights: dict[int, Weights] = {}
         self._carried: dict[int, Mapping[str, Any]] = {}
-        self._sent: dict[tuple[Drawn, int], FloatArray] = {}
         self._answers: dict[tuple[str, int], Answered] = {}
         self._parts: dict[int, Arrays] = {}
         self._is_taken_up = False
@@ -197,23 +194,8 @@ class TrainingLog:
             self._weights = {**_at(step, self._weights), step + 1: weights}
             self._carried = {**_at(step, self._carried), step + 1: carried or {}}
             self.closed = max(self.closed, step)
-            self._sent = {at: values for at, values in self._sent.items() if at[1] >= self.closed}
             self._answers = {at: answered for at, answered in self._answers.items() if at[1] >= self.closed}
             self._write_steps()
-
-    def sent(self, what: Drawn, step: int) -> FloatArray | None:
-        """Find what was sent in a step, which has one value for ever."""
-        return self._sent.get((what, step))
-
-    def keep_sent(self, what: Drawn, step: int, values: FloatArray, *, is_drawn: bool) -> None:
-        """Keep what is about to be sent; on disk at once where it was drawn, else before it is answered about.
-
-        Raises StateNotKept.
-        """
-        with self._lock:
-            self._sent[what, step] = values
-            if is_drawn:
-                self._write_steps()
 
     def answered(self, peer: str, step: int) -> Answered | None:
         """Find what a peer was answered in a step; None for nothing."""
@@ -334,7 +316,6 @@ class TrainingLog:
         kept |= {f"carried_{at}_{name}": one for at, named in self._carried.items() for name, one in named.items()}
         facts["fraction_bits"] = {name: one.fraction_bits for name, one in kept.items() if isinstance(one, Shares)}
         arrays = {name: as_bytes(one.integers) if isinstance(one, Shares) else one for name, one in kept.items()}
-        arrays |= {f"{what}_{at}": values for (what, at), values in self._sent.items()}
         for index, (_, one) in enumerate(answers):
             arrays[f"answer_{index}"] = np.frombuffer(one.answer.data, dtype=np.uint8)
         self._on_disk.write(STEPS, _packed(facts, arrays))
@@ -356,7 +337,6 @@ class TrainingLog:
                 kept[name] = Shares(of_bytes(arrays[name]), int(bits))
             self._weights = _by_number("weights", kept)
             self._carried = {at: _named(f"carried_{at}_", kept) for at in self._weights}
-            self._sent = {(what, at): one for what in get_args(Drawn) for at, one in _by_number(what, kept).items()}
             for index, one in enumerate(facts["answers"]):
                 answer = DecryptedVector(one["count"], one["width"], arrays[f"answer_{index}"].tobytes())
                 answered = Answered(VectorHeader(**one["header"]), one["digest"], answer)

@@ -15,6 +15,8 @@ from vfl.arrays import FloatArray
 # value = integer * 16^-8
 _EXPONENT, _WIDTH = -8, 8
 _UNITS = 2.0**32
+# Products travel as multiples of it.
+PRODUCT_STEP = 1 / _UNITS
 # Whole numbers up to 2^52 are exact in float64, and so many parties' sum stays below 2^63.
 LARGEST_PRODUCT = 2.0**20
 _ON_THE_WIRE = np.dtype(">u8")

@@ -5,6 +5,7 @@ the canary's noisy shares over the epochs, and says which it was. Theory's epsil
 shares; the label alone moves its own shares by 4, of the 8 that theory allows for. So the bound stays below.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -96,10 +97,15 @@ class CanarySession:
         """What a party draws its initial weights from: the same in every trial."""
         return np.random.default_rng((_WEIGHT_STREAM, name == ACTIVE))
 
-    def noise(self, seeds: Sequence[int]) -> FloatArray:
-        """Standard normal noise of whole trainings, (trials, steps, s), as ``dp_noise`` draws it from each seed."""
-        shape = (len(self.batches), self.batch_size)
-        return np.array([NoiseSource(seed).gaussian(shape) for seed in seeds])
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of a training's noise: (steps, s)."""
+        return len(self.batches), self.batch_size
+
+    def noise(self, seeds: Sequence[int]) -> IntArray:
+        """Noise of whole trainings in steps of the fixed point, (trials, steps, s), drawn from each seed."""
+        deviation = math.ceil(self.sigma * 2**_RESIDUAL_BITS)
+        return np.array([NoiseSource(seed).discrete_gaussian(self.shape, deviation) for seed in seeds])
 
     def _plan(self, key_bits: int) -> TrainingPlan:
         return TrainingPlan(
@@ -128,7 +134,7 @@ def simulated(session: CanarySession, world: int, seeds: Sequence[int]) -> Float
     noise, seen = session.noise(seeds), []
     for step, rows in enumerate(session.batches):
         mine, theirs = active @ own[rows].T - 2.0 * signs[rows], passive @ other[rows].T
-        noisy = _on_grid(mine + session.sigma * noise[:, step])
+        noisy = _on_grid(mine) + noise[:, step]
         scale = session.learning_rate * scheme.gradient_scale(len(rows))
         if CANARY in rows:
             seen.append(noisy[:, rows == CANARY][:, 0] * 2.0**-_RESIDUAL_BITS)
@@ -173,6 +179,21 @@ class _PeerInProcess:
         return self._trainings[self._receiver].exchange_as(GradientExchange)
 
 
+class _OneSequence(NoiseSource):
+    """Draws a training's noise as a simulated trial does, where a party has a source for each message."""
+
+    def __init__(self, seed: int, shape: tuple[int, int]) -> None:
+        super().__init__(seed)
+        self._shape, self._steps = shape, list[IntArray]()
+
+    def of_message(self, *content: bytes) -> NoiseSource:
+        return self
+
+    def discrete_gaussian(self, shape: tuple[int, ...], deviation: int) -> IntArray:
+        self._steps = self._steps or [*super().discrete_gaussian(self._shape, deviation)]
+        return self._steps.pop(0).reshape(shape)
+
+
 def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2048) -> FloatArray:
     """The canary's shares, (epochs,), as the passive party solves for them in a real training with Paillier."""
     transcript, agreement = Transcript(), session.agreement(key_bits)
@@ -181,7 +202,7 @@ def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2
     def recording(terms: Agreement, name: str) -> Cipher:
         return RecordingCipher(make_cipher(terms, name), transcript, _PASSIVE_FEATURES)
 
-    noisy = PartyDefences((DpNoise(sigma=session.sigma, project=False),), NoiseSource(seed))
+    noisy = PartyDefences((DpNoise(sigma=session.sigma, project=False),), _OneSequence(seed, session.shape))
     with ThreadPoolExecutor() as threads:
         for name, other, features in zip((ACTIVE, PASSIVE), (PASSIVE, ACTIVE), session.blocks, strict=True):
             trainings[name] = PartyTraining(

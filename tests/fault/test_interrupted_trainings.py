@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from defences import NoiseSource
+from defences import NoiseSource, load
 from defences.hidden_distortion import HiddenNoise
 from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
@@ -295,22 +295,29 @@ class FreshNoise(HiddenNoise):
         return products + noise.gaussian(products.shape)
 
 
-# After its message of a step, which it has to send again.
-@pytest.mark.parametrize(("victim", "event"), [("active", 6), ("passive", 14)])
-def test_a_step_that_is_done_again_shows_the_same_products_and_the_same_signal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, event: int
-) -> None:
-    pytest.importorskip("torch")
-    seen: dict[tuple[str, int], list[bytes]] = {}
+def all_sent(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, int], list[bytes]]:
+    """What is received from each party in each step, however often, from here on."""
+    seen: dict[tuple[str, str, int], list[bytes]] = {}
     for name in ("receive_hidden", "receive_residuals"):
         receive = getattr(GradientExchange, name)
 
         def noted(self: Any, peer: str, step: int, vector: Any, name: str = name, receive: Any = receive) -> None:
-            seen.setdefault((name, step), []).append(vector.data)
+            seen.setdefault((name, peer, step), []).append(vector.data)
             receive(self, peer, step, vector)
 
         monkeypatch.setattr(GradientExchange, name, noted)
-    with interrupted(tmp_path, disclosing=[FreshNoise()], private_seed=None, **network("plain")) as made:
+    return seen
+
+
+# After its message of a step, which it has to send again.
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize(("victim", "event"), [("active", 6), ("passive", 10)])
+def test_a_step_that_is_done_again_shows_the_same_products_and_the_same_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, event: int, seed: int | None
+) -> None:
+    pytest.importorskip("torch")
+    seen = all_sent(monkeypatch)
+    with interrupted(tmp_path, disclosing=[FreshNoise()], private_seed=seed, **network("plain")) as made:
 
         def strike(town: Interrupted) -> None:
             town.lives[victim].dies_at = event
@@ -318,6 +325,26 @@ def test_a_step_that_is_done_again_shows_the_same_products_and_the_same_signal(
         train_through(made, victim, strike)
     assert max(map(len, seen.values())) > 1
     assert all(len(set(sent)) == 1 for sent in seen.values())
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize(("victim", "event"), [("active", 10), ("passive", 10)])
+def test_a_step_that_is_done_again_has_the_noise_that_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, event: int, seed: int | None
+) -> None:
+    """Also by a seed: noise is a function of the message, not of how much was drawn before the process ended."""
+    seen = all_sent(monkeypatch)
+    with interrupted(tmp_path, disclosing=[load("dp_noise", sigma=0.5)], private_seed=seed) as made:
+
+        def strike(town: Interrupted) -> None:
+            town.lives[victim].dies_at = event
+
+        train_through(made, victim, strike)
+        assert not RunFolder(tmp_path).record("active").skipped_steps
+    noisy = {step: sent for (_, peer, step), sent in seen.items() if peer == "passive"}
+    assert max(map(len, noisy.values())) > 1
+    assert all(len(set(sent)) == 1 for sent in noisy.values())
+    assert len(set.union(*map(set, noisy.values()))) == len(noisy)
 
 
 def test_an_interrupted_network_that_stops_early_keeps_the_epoch_that_an_undisturbed_one_keeps(tmp_path: Path) -> None:

@@ -117,6 +117,13 @@ class Bias:
         return moved
 
 
+class InSequence(NoiseSource):
+    """Draws one sequence over all messages: trainings that differ by rounding have the same noise."""
+
+    def of_message(self, *content: bytes) -> NoiseSource:
+        return self
+
+
 def with_defences(*chosen: Defence, seed: int | None = 1) -> PartyDefences:
     return PartyDefences(chosen, NoiseSource(seed))
 

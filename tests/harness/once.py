@@ -488,7 +488,7 @@ class ActivePeer(Peer):
     def forms_counted(self) -> int:
         """As many as the victim has on its disk."""
         content = self.town.states[self.victim].read(FORMS)
-        return 0 if content is None else max(one.most for one in spent_in(content))
+        return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
 
 
 class PassivePeer(Peer):
@@ -772,7 +772,7 @@ class Sharing(Interrupted):
     def forms_counted(self) -> int:
         """The most forms of one record that the passive party has on its disk."""
         content = self.states[PASSIVE.name].read(FORMS)
-        return 0 if content is None else max(one.most for one in spent_in(content))
+        return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
 
     def state_of(self, name: str) -> Path:
         """A party's folder."""

@@ -16,6 +16,7 @@ from services.active.party import ActiveParty
 from services.adversary.knowledge import PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
+from services.common.applied_defences import noise_source
 from services.common.errors import PeerVanished
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
@@ -163,7 +164,9 @@ class Town:
             record=RunRecord(self.folder, name, TrafficMeter()),
             executor=self.executor,
             adversary=TrainingAdversary({}, name, None),
-            defences=PartyDefences(self.disclosing if role is Role.PASSIVE else (), NoiseSource(key=secret_of(state))),
+            defences=PartyDefences(
+                self.disclosing if role is Role.PASSIVE else (), noise_source(self.settings, secret_of(state))
+            ),
             state=state,
         )
 

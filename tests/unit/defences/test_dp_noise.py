@@ -13,7 +13,8 @@ from scipy.stats import kstest, norm
 
 import defences
 from defences import DefenceError, NoiseSource, TrainingTerms
-from defences.dp_noise import DEFAULT_EPSILON, DpNoise
+from defences.discrete_gaussian import LARGEST_DEVIATION
+from defences.dp_noise import DEFAULT_EPSILON, DpNoise, _in_steps
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from vfl.crypto.fixed_point import FixedPoint
@@ -81,6 +82,49 @@ def test_the_noise_is_gaussian_with_that_sigma(columns: int) -> None:
     noisy = DpNoise(sigma=7.0).protect_residuals(residuals, TERMS, NoiseSource(1))
     assert noisy.shape == residuals.shape
     assert kstest(((noisy - residuals) / 7.0).ravel(), "norm").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("sigma", [2.0**-10, 0.3, 7.0, 17.5, 1e6, 1e300])
+@pytest.mark.parametrize("residual_step", [2.0**-8, 2.0**-32, 2.0**-48])
+def test_what_is_sent_is_on_the_grid_and_the_noise_is_no_less_than_was_promised(
+    sigma: float, residual_step: float
+) -> None:
+    deviation, step = _in_steps(sigma, residual_step)
+    assert 1 <= deviation <= LARGEST_DEVIATION
+    assert step == max(residual_step, step)
+    assert math.log2(step) == round(math.log2(step))
+    if sigma > residual_step * 2**24:
+        assert 1 <= deviation * step / sigma < 1 + 2.0**-23
+    # Another last bit of sigma is no other law.
+    if sigma in (0.3, 1e300):
+        assert {_in_steps(math.nextafter(sigma, way), residual_step) for way in (0, math.inf)} == {(deviation, step)}
+    residuals = np.linspace(-1, 1, 50)[:, None]
+    terms = replace(TERMS, residual_step=residual_step)
+    noisy = DpNoise(sigma=sigma).protect_residuals(residuals, terms, NoiseSource(1))
+    steps = noisy / step
+    np.testing.assert_array_equal(steps, np.rint(steps))
+    assert np.abs(noisy - residuals).max() > sigma
+
+
+def test_whole_numbers_of_noise_are_a_rounded_gaussian_but_for_what_the_docstring_says() -> None:
+    """Hence epsilon is that of the Gaussian mechanism: 1 / (49 S^2) a number is below 2^-45 where one is stated."""
+    for deviation in (4, 8, 32):
+        whole = np.arange(-12 * deviation, 12 * deviation + 1)
+        discrete = np.exp(-((whole / deviation) ** 2) / 2)
+        rounded = norm.cdf((whole + 0.5) / deviation) - norm.cdf((whole - 0.5) / deviation)
+        distance = np.abs(discrete / discrete.sum() - rounded).sum() / 2
+        assert 1 / 51 < distance * deviation**2 < 1 / 49
+
+
+def test_a_sigma_of_few_steps_states_no_epsilon() -> None:
+    fine, coarse = (replace(TERMS, residual_step=step) for step in (2.0**-18, 2.0**-16))
+    defence = DpNoise(sigma=5.0)
+    stated, unstated = defence.prediction(fine), defence.prediction(coarse)
+    assert stated.attained is not None
+    assert stated.from_any_peer is not None
+    assert (unstated.attained, unstated.levels, unstated.from_any_peer) == (None, None, None)
+    assert "Sigma is 327,680 steps of the fixed point" in unstated.note
+    assert "Raise residual_fraction_bits" in unstated.note
 
 
 def test_the_noise_is_fresh_at_each_step_and_repeats_with_a_seed_only() -> None:

@@ -173,3 +173,52 @@ def test_repeating_takes_nothing_from_the_source_and_is_its_secret(seed: int | N
 @SOURCES
 def test_repeating_numbers_are_standard_normal(seed: int | None) -> None:
     assert looks_normal(NoiseSource(seed).repeating("label").gaussian((COUNT,)))
+
+
+# -- of one message ---------------------------------------------------------------------------------------------------
+
+
+@SOURCES
+@given(content=st.lists(st.binary(max_size=20), max_size=4), before=st.integers(0, 5))
+def test_the_same_content_has_the_same_draws_in_the_same_order(
+    seed: int | None, content: list[bytes], before: int
+) -> None:
+    source = NoiseSource(seed)
+    first = source.of_message(*content)
+    draws = [first.gaussian((3,)), first.discrete_gaussian((2, 2), 9), first.integers(1000, 4), first.gaussian((3,))]
+    source.gaussian((before,))
+    again = source.of_message(*content)
+    for draw, other in zip(
+        draws,
+        (again.gaussian((3,)), again.discrete_gaussian((2, 2), 9), again.integers(1000, 4), again.gaussian((3,))),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(draw, other)
+    assert not np.isin(draws[0], draws[3]).any()
+    other_source = NoiseSource(None if seed is None else seed + 1)
+    assert not np.isin(draws[0], other_source.of_message(*content).gaussian((3,))).any()
+
+
+@SOURCES
+@given(contents=st.lists(st.lists(st.binary(max_size=4), max_size=4), min_size=2, max_size=4, unique_by=tuple))
+def test_other_content_has_other_draws_however_it_is_cut(seed: int | None, contents: list[list[bytes]]) -> None:
+    source = NoiseSource(seed)
+    draws = [source.of_message(*content).gaussian((4,)) for content in contents]
+    assert len(np.unique(np.concatenate(draws))) == 4 * len(contents)
+
+
+@SOURCES
+def test_a_message_keeps_what_repeats_for_each_record_text_and_label(seed: int | None) -> None:
+    source, records = NoiseSource(seed), np.array([[0.25, 0.75]])
+    message = source.of_message(b"a message")
+    np.testing.assert_array_equal(message.gaussian_per_record(records, 2), source.gaussian_per_record(records, 2))
+    np.testing.assert_array_equal(message.integers_per_text(["id"], 60), source.integers_per_text(["id"], 60))
+    np.testing.assert_array_equal(message.repeating("label").gaussian((3,)), source.repeating("label").gaussian((3,)))
+
+
+def test_a_key_gives_these_numbers_for_ever() -> None:
+    """After a restart with another version as well. Floats alone may differ, in the last bits."""
+    message = NoiseSource(key=bytes(range(32))).of_message(b"residuals", b"step 3")
+    assert message.discrete_gaussian((4,), 5 * 2**32).tolist() == [-5236428710, -2528494450, 27694836994, -41952536099]
+    assert message.integers(10**6, 3).tolist() == [738883, 539591, 550788]
+    np.testing.assert_allclose(message.gaussian((2,)), [-0.4933578692393999, 0.3231055869158449], rtol=1e-12)

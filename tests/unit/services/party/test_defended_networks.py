@@ -12,9 +12,9 @@ from defences import NoiseSource, load
 from defences.label_randomised_response import LabelRandomisedResponse
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage
-from services.party.party_defences import PartyDefences
+from services.party.party_defences import Message, PartyDefences
 from services.party.party_model import rows_of_plan
-from tests.harness.defended import with_defences
+from tests.harness.defended import InSequence, with_defences
 from tests.harness.exchanges import largest_difference, random_problem, run_together, wired
 from tests.harness.parties import active_data, house, small_settings
 from vfl.arrays import FloatArray, IntArray
@@ -26,14 +26,16 @@ from vfl.learning.network.network_reference import Defended, train_network
 pytest.importorskip("torch")
 
 PLAN = TrainingPlan(epochs=2, batch_size=8, key_bits=512, learner="network").changed(hidden=4)
+# Noise in sequence and noise by record don't ask which message it is.
+ANY = Message("hidden", "", 0, np.arange(1))
 SIGNALS = ["max_norm", "marvell", "discrete_gradients"]
 
 
 def of_both() -> dict[str, PartyDefences]:
     """All of the label party's one after the other, and those of the passive party."""
     return {
-        "active": with_defences(*map(load, SIGNALS), seed=1),
-        "passive": with_defences(load("hidden_noise", sigma=0.1), load("hidden_rounding", step=0.01), seed=2),
+        "active": PartyDefences([load(name) for name in SIGNALS], InSequence(1)),
+        "passive": PartyDefences([load("hidden_noise", sigma=0.1), load("hidden_rounding", step=0.01)], InSequence(2)),
     }
 
 
@@ -48,7 +50,7 @@ def test_services_train_what_one_place_trains_with_the_same_defences(backward: s
     here = of_both()
 
     def backward_of(signals: FloatArray, labels: IntArray) -> FloatArray:
-        return here["active"].protect_residuals(signals, terms, labels)
+        return here["active"].protect_residuals(signals, terms, ANY, labels)
 
     def trained(defended: Defended) -> list[FloatArray]:
         run = train_network(
@@ -61,7 +63,7 @@ def test_services_train_what_one_place_trains_with_the_same_defences(backward: s
         )
         return [part.weights for part in run.parts]
 
-    expected = trained(Defended(here["passive"].protect_hidden, backward_of))
+    expected = trained(Defended(lambda products: here["passive"].protect_hidden(products, ANY), backward_of))
     # Products are rounded before they are disturbed, in services to 2^-32 as well.
     assert largest_difference(weights, expected) < 1e-4
     assert largest_difference(weights, trained(Defended())) > 1e-2
@@ -82,7 +84,7 @@ def test_answers_are_of_what_the_passive_party_sends_the_same_each_time(tmp_path
             models = [one.model for one in parts if one is not None]
             rows = range(len(models[0].features))
             sums = [model.partial_scores(rows) for model in models]
-            sent = home.passive["passive"]._context.defences.protect_hidden(sums[1])
+            sent = home.passive["passive"]._context.defences.protect_hidden(sums[1], ANY)
             expected = models[0].scores_of(sums[0] + sent, len(rows))
             near = np.abs(expected[:, None] - answers[name][None]).max(axis=2).min(axis=0)
             assert near.max() < 1e-6
@@ -141,7 +143,7 @@ def test_without_a_defence_nothing_is_drawn_and_nothing_changes() -> None:
     """The null: parties without defences, and with ones of other stages, train the same to the last bit."""
 
     class Undrawn(NoiseSource):
-        def gaussian(self, shape: tuple[int, ...]) -> FloatArray:
+        def of_message(self, *content: bytes) -> NoiseSource:
             raise AssertionError("noise was drawn")
 
     plan, found = PLAN.changed(backward="plain", epochs=1), []
