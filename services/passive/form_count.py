@@ -10,9 +10,11 @@ What can't be written is not answered.
 import io
 import json
 import logging
+import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,15 +31,18 @@ from services.party.table_hash import hash_of_features, keys_of_records
 from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
-from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
+from vfl.learning.forms import AnsweredForms, Basis, forms_of_weights, forms_per_model, most_forms
 
 _log = logging.getLogger(__name__)
 
 FORMS = "forms.npz"
 _HEADER = "header"
-_VERSION = 1
-# Forms that one training is counted with, beyond which a count takes seconds and hundreds of megabytes.
-_MOST_OF_TRAINING = 1_000
+_VERSION = 2
+# How version 1 named each form of which nothing is known, as a coordinate of its own.
+_OPAQUE_OF_1 = re.compile(r"(network [0-9a-f]{64}|forwarded \S+) \d+")
+
+# Gives the count after some records, at most so many forms of each, were answered with more.
+Answers = Callable[[AnsweredForms, NDArray[np.uint64], int], AnsweredForms]
 
 
 @dataclass(frozen=True)
@@ -158,8 +163,7 @@ class FormCount:
                 another one was answered with may be counted after it.
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
-        coordinates, forms = _forms_of(model, aligned)
-        self._count(model.agreement, aligned.rows[places], coordinates, forms)
+        self._count(model.agreement, aligned.rows[places], self._forms_of(model, aligned))
 
     def count_forwarded(self, agreement: Agreement, aligned: AlignedFeatures, again: int = 0) -> None:
         """Count what a training is about to tell of its records, where its learner forwards; raises as ``count``.
@@ -168,20 +172,33 @@ class FormCount:
         where these are forwarded. A step that is done ``again`` on shared weights counts as an epoch: who has a share
         of them may have chosen another one.
         """
-        count = min(agreement.outputs * (agreement.plan.epochs + again), len(self._data.grids), _MOST_OF_TRAINING)
+        count = agreement.outputs * (agreement.plan.epochs + again)
         split = rows_of_plan(agreement.plan, len(aligned.rows))
         told = [split.train, *([split.validation] if agreement.validates_on_shares else [])]
         rows = aligned.rows[np.concatenate(told)]
         # Those of the kept model are still to come.
         kept = agreement.outputs if again else 0
-        self._count(agreement, rows, *_opaque(f"forwarded {agreement.session_id}", count), kept)
+        self._count(agreement, rows, _opaque(f"forwarded {agreement.session_id}", count), kept)
 
-    def _count(
-        self, agreement: Agreement, rows: IntArray, coordinates: tuple[str, ...], forms: FloatArray, to_come: int = 0
-    ) -> None:
-        active = agreement.active.name
+    def _forms_of(self, model: PartyModel, aligned: AlignedFeatures) -> Answers:
+        """Find the forms that a model tells of a record; raises Diverged where they are no numbers."""
+        rows = model.part.class_rows
+        if rows is None:
+            # No form of the features: each class's logit but one counts as a form of its own.
+            arrays = [one for one in model.part.arrays().values() if one.dtype.kind in "fu"]
+            # A network is told by its weights, as it was counted before.
+            values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
+            name, agreement = f"network {hash_of_features(np.concatenate(values))}", model.agreement
+            forwards = agreement.plan.family.spec.forwards
+            return _opaque(name, agreement.outputs if forwards else forms_per_model(agreement.classes))
+        forms = forms_of_weights(rows.T)
         if not np.isfinite(forms).all():
             raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
+        coordinates = _coordinates(aligned, model.agreement.plan.feature_fraction_bits)
+        return lambda before, records, most: before.answered(records, coordinates, forms, most)
+
+    def _count(self, agreement: Agreement, rows: IntArray, answers: Answers, to_come: int = 0) -> None:
+        active = agreement.active.name
         # A first session may pass the owner's limit by itself, and by no more than what it tells.
         features = len(self._data.grids)
         told = _forms_of_session(agreement.plan, agreement.classes, features)
@@ -190,7 +207,7 @@ class FormCount:
             account = self._accounts.get(active)
             before = AnsweredForms.none() if account is None else account.forms
             keys = self._keys(rows)
-            after = before.answered(keys, coordinates, forms, len(self._data.grids))
+            after = answers(before, keys, features)
             if after is before:
                 return
             ranks = after.ranks(keys)
@@ -232,24 +249,9 @@ def spent_in(content: bytes) -> list[Spent]:
     return [account.spent for account in _unpacked(content).values()]
 
 
-def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
-    """List the forms that a model tells of a record, and what they are of."""
-    rows = model.part.class_rows
-    if rows is None:
-        # No form of the features: each class's logit but one counts as a form of its own.
-        arrays = [one for one in model.part.arrays().values() if one.dtype.kind in "fu"]
-        # A network is told by its weights, as it was counted before.
-        values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
-        digest = hash_of_features(np.concatenate(values))
-        agreement = model.agreement
-        forwards = agreement.plan.family.spec.forwards
-        return _opaque(f"network {digest}", agreement.outputs if forwards else forms_per_model(agreement.classes))
-    return _coordinates(aligned, model.agreement.plan.feature_fraction_bits), forms_of_weights(rows.T)
-
-
-def _opaque(name: str, count: int) -> tuple[tuple[str, ...], FloatArray]:
+def _opaque(name: str, count: int) -> Answers:
     """Forms of which nothing is known but that they are independent."""
-    return tuple(f"{name} {number}" for number in range(count)), np.eye(count)
+    return lambda before, records, most: before.answered_opaque(records, name, count, most)
 
 
 def _forms_of_session(plan: TrainingPlan, classes: int, features: int) -> int:
@@ -281,7 +283,7 @@ def _packed(accounts: dict[str, _Account]) -> bytes:
             {
                 **vars(account.spent),
                 "coordinates": account.forms.coordinates,
-                "bases": account.forms.bases,
+                "bases": [asdict(basis) for basis in account.forms.bases],
             }
             for account in accounts.values()
         ],
@@ -303,14 +305,13 @@ def _unpacked(content: bytes) -> dict[str, _Account]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             header = json.loads(archive[_HEADER].tobytes())
-            if header["version"] != _VERSION:
+            if header["version"] not in (1, _VERSION):
                 raise ValueError(f"version {header['version']}")
+            read = _unpacked_forms if header["version"] == _VERSION else _unpacked_forms_of_1
             return {
                 str(one["active"]): _Account(
                     AnsweredForms(
-                        tuple(one["coordinates"]),
-                        archive[f"{number}_forms"],
-                        tuple(tuple(basis) for basis in one["bases"]),
+                        *read(one, archive[f"{number}_forms"]),
                         archive[f"{number}_records"],
                         archive[f"{number}_of_record"].astype(np.int64),
                     ),
@@ -324,3 +325,29 @@ def _unpacked(content: bytes) -> dict[str, _Account]:
             f"{FORMS} of this party's state is broken: put the folder back from a copy. Deleting it forgets what every "
             "active party was answered."
         ) from error
+
+
+def _unpacked_forms(
+    account: Mapping[str, Any], forms: FloatArray
+) -> tuple[tuple[str, ...], FloatArray, tuple[Basis, ...]]:
+    bases = (
+        Basis(tuple(basis["forms"]), tuple((name, count) for name, count in basis["opaque"]))
+        for basis in account["bases"]
+    )
+    return tuple(account["coordinates"]), forms, tuple(bases)
+
+
+def _unpacked_forms_of_1(
+    account: Mapping[str, Any], forms: FloatArray
+) -> tuple[tuple[str, ...], FloatArray, tuple[Basis, ...]]:
+    """Read what version 1 kept, where each form of which nothing is known had a coordinate of its own."""
+    names: list[str] = account["coordinates"]
+    opaque = {at: found[1] for at, name in enumerate(names) if (found := _OPAQUE_OF_1.fullmatch(name))}
+    told_by = {row: opaque.get(int(np.abs(form).argmax())) for row, form in enumerate(forms)}
+    linear = {row: number for number, row in enumerate(row for row, name in told_by.items() if name is None)}
+    bases = []
+    for basis in account["bases"]:
+        counts = Counter(name for row in basis if (name := told_by[row]) is not None)
+        bases.append(Basis(tuple(linear[row] for row in basis if row in linear), tuple(sorted(counts.items()))))
+    kept = [at for at in range(len(names)) if at not in opaque]
+    return tuple(names[at] for at in kept), forms[np.ix_(list(linear), kept)], tuple(bases)
