@@ -56,8 +56,8 @@ from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
 
-# Stands for the number of epochs of a model whose training has ended.
-_FINISHED = -1
+# Stands for the digest of a model whose training has ended.
+_FINISHED = "finished"
 _STARTED_AGAIN = "This party has started again, and its training waits for the others."
 
 
@@ -170,8 +170,8 @@ class PassiveParty:
         self._asked = AskedOnce()
         self._tally = context.tally
         self._tally.add(self._forms.measures)
-        # Models that were counted, by session and epochs.
-        self._counted: set[tuple[str, int]] = set()
+        # Models that were counted, by session and digest: one epoch may have several.
+        self._counted: set[tuple[str, str]] = set()
         self._take_up_training()
 
     def _take_up_training(self) -> None:
@@ -443,9 +443,9 @@ class PassiveParty:
         if joined.training.is_over:
             # It answers about all records, which are counted when it is kept: not before, nor where that has failed.
             raise OutOfOrder("Training has ended and its model isn't kept yet: finish the training first.")
-        if (at := (session_id, model.epochs)) not in self._counted:
+        if (key := (session_id, model.digest)) not in self._counted:
             self._forms.count(model, joined.aligned, model.rows.validation)
-            self._counted.add(at)
+            self._counted.add(key)
         return model
 
     def _count(self, kept: KeptModel, aligned: AlignedFeatures | None = None) -> None:
