@@ -3,7 +3,8 @@
 import gc
 import hashlib
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from services.party.features import AlignedFeatures
 from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
 from services.party.guard import channels_of, guard, told_by
 from services.party.party_training import PartyTraining
+from services.party.share_guard import SingleShares, guard_shares, shares_of
 from services.party.table_hash import hash_of_features, keys_of_records
 from services.party.training_log import KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
@@ -52,12 +54,14 @@ class PartySession:
         aligned: the records that it trains on.
         terms_warnings: what the session's terms leave unprotected.
         guard_warnings: what the party's own answers, or the opening of weights, could tell its peers.
+        shares: what a passive party's answers may tell of single records, by peer.
     """
 
     training: PartyTraining
     aligned: AlignedFeatures
     terms_warnings: tuple[str, ...]
     guard_warnings: tuple[str, ...]
+    shares: Mapping[str, SingleShares] = field(default_factory=dict)
 
     @property
     def agreement(self) -> Agreement:
@@ -72,6 +76,7 @@ class PartySession:
         labels: IntArray | None = None,
         trained_labels: IntArray | None = None,
         kept: TrainingLog | None = None,
+        earlier: Mapping[str, SingleShares] | None = None,
     ) -> "PartySession":
         """Consent to the terms of a session that the party has joined, and get ready to train.
 
@@ -81,6 +86,7 @@ class PartySession:
             labels: class indices of the aligned records, (aligned rows,). The active party's only.
             trained_labels: those that its defences have trained on in their place, (aligned rows,).
             kept: where the process before this one was in it; None for a session that begins.
+            earlier: what a passive party's answers of earlier sessions may have told of these records, by peer.
 
         Raises:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
@@ -101,15 +107,20 @@ class PartySession:
         if agreement.plan.family.spec.forwards and context.name != agreement.active.name:
             told[agreement.active.name] = Told(0, 0, forwarded_ratio(agreement))
         context.tally.begin(told)
+        # A label party's shares hold its labels besides: what is told of these is counted by equations.
+        of_features = () if context.name == agreement.active.name else channels
+        noisy = defences.changes_residuals
         session = cls(
             training,
             aligned,
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
             (
-                *guard(agreement, channels, settings.guard, noisy=defences.changes_residuals),
+                *guard(agreement, channels, settings.guard, noisy=noisy),
+                *guard_shares(agreement, of_features, aligned.features, earlier or {}, settings.guard, noisy=noisy),
                 *guard_forwarding(agreement, context.name, settings.guard),
                 *guard_opening(agreement, context.name, labels, settings.guard, ledger),
             ),
+            {channel.peer: shares_of(agreement, channel) for channel in of_features},
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)

@@ -1,6 +1,7 @@
 """How many independent forms of each record an active party was answered with, in all its sessions. Knows no network.
 
     a session is joined      room_for   refused where it would pass the owner's limit; a first one is let be
+    it is agreed to          count_shares, beside the forms of scores: what training may tell of single records
     an epoch is validated    count      of the validation records, before the first of them is answered
     training ends            count      of all aligned records: any of them may be asked about from now on
 
@@ -27,7 +28,9 @@ from services.common.learner_calls import LearnerCalls
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel, rows_of_plan
+from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
+from services.passive.share_count import ToldShares
 from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
@@ -99,7 +102,7 @@ class FormCount:
         self._refuses_first = refuses_first
         self._lock = threading.Lock()
         content = state.read(FORMS)
-        self._accounts = {} if content is None else _unpacked(content)
+        self._accounts, self._shares = ({}, {}) if content is None else _unpacked(content)
         if isinstance(state, StateInMemory) and share < 1:
             _log.warning(
                 "How often records were answered is counted since this start only: set PLUMBLINE_STATE_DIR, or every "
@@ -222,15 +225,38 @@ class FormCount:
             if account is not None and account.spent.most > spent.most:
                 spent = Spent(active, spent.records, account.spent.most, account.spent.row, spent.features)
             accounts = {**self._accounts, active: _Account(after, spent)}
-            self._state.write(FORMS, _packed(accounts))
+            self._state.write(FORMS, _packed(accounts, self._shares))
             self._accounts = accounts
+
+    def shares_of(self, rows: IntArray) -> dict[str, SingleShares]:
+        """Tell what training's answers of all sessions may have told each peer of single ones of these records."""
+        keys = self._keys(rows)
+        with self._lock:
+            return {peer: told.about(keys) for peer, told in self._shares.items()}
+
+    def count_shares(self, rows: IntArray, told: Mapping[str, SingleShares]) -> None:
+        """Count what a training's answers may tell each peer of these records, on disk when this returns.
+
+        Raises:
+            StateNotKept: where it can't be written. Nothing has been counted then.
+        """
+        if not told:
+            return
+        keys = self._keys(rows)
+        with self._lock:
+            counted = {peer: self._shares.get(peer, ToldShares.none()).after(keys, one) for peer, one in told.items()}
+            shares = {**self._shares, **counted}
+            self._state.write(FORMS, _packed(self._accounts, shares))
+            self._shares = shares
 
     def measures(self) -> Iterator[Measure]:
         """Measure how much active parties were answered about the record that each was answered most about."""
         with self._lock:
             most = {name: account.spent.most for name, account in self._accounts.items()}
+            shares = {peer: int(told.shares.max()) for peer, told in self._shares.items()}
         features = len(self._data.grids)
         yield Measure.by("peer", "forms_answered", "Independent sums of one record's columns, the most.", most)
+        yield Measure.by("peer", "single_shares", "Sums of one record's columns that training may tell.", shares)
         yield Measure("forms_allowed", "As many as the owner allows.", {(): most_forms(self._share, features)})
         yield Measure("forms_of_a_record", "As many tell a whole record.", {(): features})
 
@@ -246,7 +272,12 @@ class FormCount:
 
 def spent_in(content: bytes) -> list[Spent]:
     """Read what each active party was answered with, from a kept count; raises StateError for anything else."""
-    return [account.spent for account in _unpacked(content).values()]
+    return [account.spent for account in _unpacked(content)[0].values()]
+
+
+def shares_in(content: bytes) -> dict[str, SingleShares]:
+    """Read what training may have told each peer of single records, from a kept count; raises as ``spent_in``."""
+    return {peer: told.about(told.records) for peer, told in _unpacked(content)[1].items()}
 
 
 def _opaque(name: str, count: int) -> Answers:
@@ -276,7 +307,7 @@ def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...
     )
 
 
-def _packed(accounts: dict[str, _Account]) -> bytes:
+def _packed(accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares]) -> bytes:
     header = {
         "version": _VERSION,
         "accounts": [
@@ -287,6 +318,7 @@ def _packed(accounts: dict[str, _Account]) -> bytes:
             }
             for account in accounts.values()
         ],
+        "shares": [{"peer": peer, "in_answers": told.in_answers} for peer, told in shares.items()],
     }
     arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
     for number, account in enumerate(accounts.values()):
@@ -296,19 +328,21 @@ def _packed(accounts: dict[str, _Account]) -> bytes:
             f"{number}_records": forms.records,
             f"{number}_of_record": forms.of_record.astype(np.uint32),
         }
+    for number, told in enumerate(shares.values()):
+        arrays |= {f"shares_{number}_records": told.records, f"shares_{number}_of_record": told.shares}
     file = io.BytesIO()
     write_arrays(file, arrays)
     return file.getvalue()
 
 
-def _unpacked(content: bytes) -> dict[str, _Account]:
+def _unpacked(content: bytes) -> tuple[dict[str, _Account], dict[str, ToldShares]]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             header = json.loads(archive[_HEADER].tobytes())
             if header["version"] not in (1, _VERSION):
                 raise ValueError(f"version {header['version']}")
             read = _unpacked_forms if header["version"] == _VERSION else _unpacked_forms_of_1
-            return {
+            accounts = {
                 str(one["active"]): _Account(
                     AnsweredForms(
                         *read(one, archive[f"{number}_forms"]),
@@ -319,6 +353,14 @@ def _unpacked(content: bytes) -> dict[str, _Account]:
                 )
                 for number, one in enumerate(header["accounts"])
             }
+            # Version 1 had none.
+            shares = {
+                str(one["peer"]): ToldShares(
+                    archive[f"shares_{number}_records"], archive[f"shares_{number}_of_record"], int(one["in_answers"])
+                )
+                for number, one in enumerate(header.get("shares", ()))
+            }
+            return accounts, shares
     except BROKEN_ARRAYS as error:
         # Not an empty count: who can break the file could ask without end.
         raise StateError(

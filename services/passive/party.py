@@ -33,7 +33,7 @@ from services.party.context import PartyContext
 from services.party.ending import Ending
 from services.party.features import AlignedFeatures
 from services.party.model_file import KeptModel, TableChanged
-from services.party.party_model import PartyModel
+from services.party.party_model import PartyModel, rows_of_plan
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
 from services.party.resumption import Place, Resumption
@@ -288,9 +288,10 @@ class PassiveParty:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_as_opened(agreement, session.terms)
         session.watch.add(party.name for party in agreement.peers_of(self.name))
-        opened = PartySession.open(self._context, joined)
+        opened = PartySession.open(self._context, joined, earlier=self._forms.shares_of(rows))
         if agreement.plan.family.spec.forwards:
             self._forms.count_forwarded(agreement, opened.aligned)
+        self._forms.count_shares(rows[rows_of_plan(agreement.plan, len(rows)).train], opened.shares)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
         if not agreement.plan.family.spec.trains:
