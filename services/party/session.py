@@ -5,6 +5,7 @@ import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from services.shared_weights.opening import guard_opening
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.watching.tally import Told
 from vfl.arrays import IntArray
+from vfl.data.id_array import IdArray
 from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
@@ -227,6 +229,7 @@ def _training_of(
 ) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
     plan, peers = agreement.plan, agreement.peers_of(context.name)
+    ids = None if context.adversary.is_idle else IdArray.of(context.data.ids).take(joined.aligned.rows)
     means = TrainingMeans(
         peers={peer.name: context.peers[peer.name] for peer in peers},
         generator=np.random.default_rng(
@@ -234,7 +237,7 @@ def _training_of(
         ),
         timeout=settings.step_timeout,
         executor=context.executor,
-        cipher=context.adversary.cipher,
+        cipher=context.adversary.cipher if ids is None else partial(context.adversary.cipher, ids=ids),
         observer=context.adversary,
         defences=context.defences,
         share_peers={peer.name: context.share_peers[peer.name] for peer in peers} if plan.shares_weights else {},
