@@ -12,11 +12,14 @@ Some of the rows are of records that it knows in full, one more than passive col
 the step. Each of the other rows then has told one linear form of its record in every epoch, of known coefficients, and
 as many forms as directions tell the record.
 
+Passive weights move by the label party's own shares: stirred ones move them in every direction, where those of a
+training that goes well soon move them in few.
+
 Known records give the directions, and what records look like: estimates are the likeliest under a normal prior, so that
 noise, or weights that hardly move, lead back to the known records' mean.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -33,13 +36,22 @@ from vfl.crypto.messages import Combination, Question
 
 # Known records of a batch that are asked about beyond those that tell theta: by them noise shows.
 _SPARE = 2
+# Keeps what is added to own shares apart from whatever else is drawn from the same seed.
+_STREAM = 0x51C5
 # Of the widest direction in which known records differ: one that others make up.
 _DEPENDENT = 1e-9
 
 
 @dataclass(frozen=True)
 class SingleShares:
-    """Reads whole records off the shares of single rows, in as many epochs as passive columns have directions."""
+    """Reads whole records off the shares of single rows, in as many epochs as passive columns have directions.
+
+    Attributes:
+        stir: standard deviation of what is added to its own encrypted shares, whose sums move the passive weights: left
+            alone, these soon move in few directions. 0 adds nothing. It costs the model as much as noise does.
+    """
+
+    stir: float = 1.0
 
     name: ClassVar[str] = "single_shares"
     spec: ClassVar[AttackSpec] = AttackSpec(
@@ -50,7 +62,7 @@ class SingleShares:
         source="ours; the question: Hu, section 5.2",
         learners=("linear",),
         summary="asks about the same few rows of each batch in every epoch, and solves for their whole records",
-        cost="its own training: it goes on with smaller batches",
+        cost="the model: its own shares are stirred, and its batches smaller",
         conduct="replaces_messages",
         level="records",
         seconds=lambda extent: 0.2 + 0.001 * extent.records,
@@ -62,6 +74,8 @@ class SingleShares:
         Raises:
             ValueError: where nothing could follow: too few known records, own columns or epochs.
         """
+        if self.stir < 0:
+            raise ValueError(f"Expected stir >= 0, got {self.stir}.")
         if terms.known is None:
             raise ValueError("Not possible: no record is known in full, and these tell the weights of a step.")
         spaces = _spaces(terms.peers, terms.known)
@@ -82,7 +96,7 @@ class SingleShares:
             raise ValueError(
                 f"Not possible: a batch has {fullest} known records at most, and the weights of a step take {rank + 1}."
             )
-        return SingleShareMessages(terms, spaces, honest)
+        return SingleShareMessages(terms, spaces, honest, self.stir)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,15 +138,20 @@ def _spaces(peers: Mapping[str, int], known: KnownRecords) -> dict[str, _Space]:
 class SingleShareMessages:
     """Asks for single shares in honest questions, and goes on with their sums as of a smaller batch."""
 
-    def __init__(self, terms: SessionTerms, spaces: Mapping[str, _Space], honest: HonestFactory) -> None:
+    def __init__(self, terms: SessionTerms, spaces: Mapping[str, _Space], honest: HonestFactory, stir: float) -> None:
         assert terms.known is not None  # noqa: S101 - who makes it has asked
-        self._terms, self._known, self._spaces = terms, terms.known, spaces
+        self._terms, self._known, self._spaces, self._stir = terms, terms.known, spaces, stir
         self._asked_known = max(space.rank for space in spaces.values()) + 1 + _SPARE
         self._told: dict[str, dict[int, FloatArray]] = {peer: {} for peer in spaces}
         self._honest = honest()
         self.private_key = self._honest.private_key
-        self.encrypt = self._honest.encrypt
         self.answer = self._honest.answer
+
+    def encrypt(self, step: int, residual: FloatArray) -> CipherVector:
+        """Encrypt own shares stirred, within what their fixed point holds, so that others' weights move every way."""
+        largest = self._terms.formats.residual.bound / 2
+        stirred = residual + self._stir * np.random.default_rng((_STREAM, step)).standard_normal(residual.shape)
+        return self._honest.encrypt(step, np.clip(stirred, -largest, largest) if self._stir else residual)
 
     def rows(self, step: int) -> IntArray:
         """Choose which rows of a step's batch are asked about, as indices into it: known ones first."""
@@ -162,7 +181,7 @@ class SingleShareMessages:
         question = self._honest.mask(step, peer, replace(combination, matrix=single))
         rows = self.rows(step)
 
-        def read(residues: tuple[int, ...]) -> FloatArray:
+        def read(residues: Sequence[int]) -> FloatArray:
             picked = question.read(residues)
             shares = picked[: len(rows)]
             # Of a step that is done again, the first answer is of its residuals.
@@ -212,11 +231,12 @@ class SingleShareMessages:
         # A share is rounded to the grid. How far theta is off counts as well, more where fewer known records told it.
         noise = max(left / spare if spare else 0.0, grid**2 / 12, np.finfo(np.float64).tiny)
         noise *= 1 + (space.rank + 1) / max(1.0, float(np.mean(taught)) - space.rank - 2)
-        return {
-            row: space.mean + _likeliest(*map(np.concatenate, zip(*told, strict=True)), noise) @ space.directions
-            for row, told in forms.items()
-            if sum(len(values) for _, values in told) >= space.rank
-        }
+        found = {}
+        for row, told in forms.items():
+            coefficients, values = (np.concatenate(parts) for parts in zip(*told, strict=True))
+            if len(values) >= space.rank:
+                found[row] = space.mean + _likeliest(coefficients, values, noise) @ space.directions
+        return found
 
 
 def _likeliest(coefficients: FloatArray, values: FloatArray, noise: float) -> FloatArray:

@@ -14,7 +14,7 @@ from tests.harness.defended import with_defences
 from tests.harness.parties import data_of, house, small_settings
 from tests.harness.processes import weights_of
 from vfl.arrays import FloatArray
-from vfl.data import Table
+from vfl.data import Table, load_dataset
 
 RECORDS, COLUMNS, OWN = 60, 4, 12
 # Steps that move weights, in few epochs.
@@ -130,6 +130,37 @@ def test_noise_on_what_is_encrypted_ends_it(tmp_path: Path) -> None:
     assert successes[2] <= 0.15
     cells, _ = recovered(tmp_path / "1.0")
     assert np.abs(cells).max() <= 3
+
+
+def test_what_stands_against_it_on_real_columns(tmp_path: Path) -> None:
+    """12 correlated columns of breast_cancer and 18 own ones, 150 known records: what docs/defences.md tells."""
+    table = load_dataset("breast_cancer", Path("data"))
+    features = (table.features - table.features.min(axis=0)) / np.ptp(table.features, axis=0)
+    ids = tuple(f"id-{row}" for row in range(len(features)))
+    assert table.labels is not None
+
+    def success(name: str, *, noise: float = 0.0, stir: float = 1.0, **changes: Any) -> float:
+        terms = {**TERMS, "batch_size": 64, "epochs": 16, "learning_rate": 0.1, **changes}
+        with (
+            house(
+                tmp_path / name,
+                settings=small_settings(**terms),
+                active=data_of(features[:, 12:], ids=ids, labels=table.labels.tolist(), has_bias=True),  # type: ignore[union-attr]
+                passive=[data_of(features[:, :12], ids=ids)],
+                passive_defences=with_defences(*([load("dp_noise", sigma=noise)] if noise else [])),
+                active_adversary={"single_shares": attacks.load_training("single_shares", stir=stir)},
+                known=Table(ids[:150], features[:150, :12], tuple(f"f{column}" for column in range(12)), None),
+            ) as home
+        ):
+            home.train()
+        (found,) = read_training_findings(RunFolder(tmp_path / name))
+        return found.success
+
+    undefended = success("undefended")
+    assert undefended >= 0.9
+    assert success("unstirred", stir=0.0) <= undefended - 0.3
+    assert success("noise", noise=0.01) <= 0.05
+    assert np.isnan(success("epochs", epochs=11))
 
 
 def test_its_own_training_goes_on_as_with_smaller_batches(tmp_path: Path) -> None:
