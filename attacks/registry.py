@@ -63,6 +63,8 @@ OF_ALL_SESSIONS = "many_sessions"
 FROM_RECORDS, LEARNED = "imputation", "regression"
 # What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
 REPLACING = ("auxiliary_ciphertext", "single_shares", "randomiser_channel", "replacement_backdoor")
+# Of them, what the label party is told to mount against whole records.
+SINGLE = "single_shares"
 # Likewise where a first layer is shared.
 CHOOSING = "chosen_share"
 

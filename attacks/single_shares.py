@@ -149,7 +149,7 @@ class SingleShareMessages:
 
     def encrypt(self, step: int, residual: FloatArray) -> CipherVector:
         """Encrypt own shares stirred, within what their fixed point holds, so that others' weights move every way."""
-        largest = self._terms.formats.residual.bound / 2
+        largest = 2.0 ** (self._terms.formats.residual.integer_bits - 1)
         stirred = residual + self._stir * np.random.default_rng((_STREAM, step)).standard_normal(residual.shape)
         return self._honest.encrypt(step, np.clip(stirred, -largest, largest) if self._stir else residual)
 

@@ -141,17 +141,15 @@ def test_what_stands_against_it_on_real_columns(tmp_path: Path) -> None:
 
     def success(name: str, *, noise: float = 0.0, stir: float = 1.0, **changes: Any) -> float:
         terms = {**TERMS, "batch_size": 64, "epochs": 16, "learning_rate": 0.1, **changes}
-        with (
-            house(
-                tmp_path / name,
-                settings=small_settings(**terms),
-                active=data_of(features[:, 12:], ids=ids, labels=table.labels.tolist(), has_bias=True),  # type: ignore[union-attr]
-                passive=[data_of(features[:, :12], ids=ids)],
-                passive_defences=with_defences(*([load("dp_noise", sigma=noise)] if noise else [])),
-                active_adversary={"single_shares": attacks.load_training("single_shares", stir=stir)},
-                known=Table(ids[:150], features[:150, :12], tuple(f"f{column}" for column in range(12)), None),
-            ) as home
-        ):
+        with house(
+            tmp_path / name,
+            settings=small_settings(**terms),
+            active=data_of(features[:, 12:], ids=ids, labels=table.labels.tolist(), has_bias=True),
+            passive=[data_of(features[:, :12], ids=ids)],
+            passive_defences=with_defences(*([load("dp_noise", sigma=noise)] if noise else [])),
+            active_adversary={"single_shares": attacks.load_training("single_shares", stir=stir)},
+            known=Table(ids[:150], features[:150, :12], tuple(f"f{column}" for column in range(12)), None),
+        ) as home:
             home.train()
         (found,) = read_training_findings(RunFolder(tmp_path / name))
         return found.success

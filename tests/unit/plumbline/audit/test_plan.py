@@ -250,6 +250,10 @@ def test_of_two_attacks_that_replace_messages_the_more_particular_one_is_mounted
     (second,) = {"auxiliary_ciphertext", "replacing"} - {first}
     assert first in applicable(SCENARIO)[0]
     assert reasons(SCENARIO)[second] == f"takes the same messages as {first}: name it alone"
+    (sentence,) = not_measured(SCENARIO, applicable(SCENARIO)[1])
+    assert "training" not in sentence
+    assert second in sentence
+    assert sentence.endswith("can tell was not measured: name it alone (--attacks).")
 
 
 class Replacing:

@@ -51,9 +51,9 @@ def test_the_warning_says_who_what_how_many_and_what_to_do() -> None:
     assert warning == (
         "active could learn whole records of passive by sending other messages than the protocol's. Who asks about "
         "single records in each step is told 1 sum of the columns of every record in an epoch, 12 in all sessions "
-        "where 12 tell a whole record: all columns of at most 4000 of 4000 records fit the answers. To prevent it, train "
-        "for fewer than 12 epochs with these records, choose protocol=shared, or turn on dp_noise at passive (this count "
-        "then stays)."
+        "where 12 tell a whole record: all columns of at most 4000 of 4000 records fit the answers. "
+        "To prevent it, train for fewer than 12 epochs with these records, choose protocol=shared, or turn on dp_noise "
+        "at passive (this count then stays)."
     )
 
 

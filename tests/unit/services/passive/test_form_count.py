@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from plumbline.cli import app
@@ -409,7 +410,7 @@ def test_a_count_of_version_1_is_read_and_goes_on(tmp_path: Path) -> None:
         ],
     }
     file = io.BytesIO()
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
         "0_forms": forms,
         "0_records": np.array([4, 5, 6], dtype=np.uint64),

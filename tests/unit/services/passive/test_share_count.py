@@ -1,6 +1,7 @@
 """Single shares that training's answers may have told: by record and peer, kept over sessions, told and refused."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tests.harness.restarts import Town, town
 
 KEYS: NDArray[np.uint64] = np.arange(5, 25, dtype=np.uint64) ** 3
 # Of three columns. Encrypted, with answers that are counted.
-COUNTED = {"cipher": "paillier", "key_bits": 1024, "most_forms": 1.0, "validation_fraction": 0.0}
+COUNTED: dict[str, Any] = {"cipher": "paillier", "key_bits": 1024, "most_forms": 1.0, "validation_fraction": 0.0}
 
 
 def told(home: Town) -> dict[str, SingleShares]:
