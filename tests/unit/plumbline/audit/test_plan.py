@@ -62,6 +62,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
         "imputation": "needs complete records: --auxiliary N",
         "regression": "needs complete records: --auxiliary N",
         "shadow": "needs complete records: --auxiliary N",
+        "single_shares": "needs complete records: --auxiliary N",
         "one_feature": "is for a lone passive feature",
         "randomiser_channel": "is closed: answers carry fresh randomness",
         "opening_code": "reads what protocol=shared opens",
