@@ -87,7 +87,7 @@ class HiddenSpace:
             is_left = np.arange(len(known.rows)) % _LEFT_OUT == 0
             taught = KnownRecords(known.rows[~is_left], known.features[~is_left])
             asked, truth = known.rows[is_left], known.features[is_left]
-            found = {("guess", 0.0): _regressed(own, taught), ("regression", 0.0): _regressed(inputs, taught)}
+            found = {("guess", 0.0): regressed(own, taught), ("regression", 0.0): regressed(inputs, taught)}
             if seen.can_replay and len(taught.rows) >= columns:
                 for one in _REPLAY_PENALTIES:
                     found["replay", one] = seen.replayed(found["regression", 0.0], taught, one)
@@ -95,8 +95,8 @@ class HiddenSpace:
             way, penalty = min(losses, key=lambda key: losses[key])
             for (name, _), loss in losses.items():
                 errors[name] = min(loss, errors.get(name, np.inf))
-        guess = _regressed(own, known)
-        values = guess if way == "guess" else _regressed(inputs, known)
+        guess = regressed(own, known)
+        values = guess if way == "guess" else regressed(inputs, known)
         if way == "replay":
             values = seen.replayed(values, known, penalty)
         others = np.setdiff1d(np.arange(len(seen.rows)), known.rows)
@@ -202,7 +202,7 @@ def _solved(weights: FloatArray, products: FloatArray, start: FloatArray, penalt
     return solved
 
 
-def _regressed(inputs: FloatArray, known: KnownRecords) -> FloatArray:
+def regressed(inputs: FloatArray, known: KnownRecords) -> FloatArray:
     """Ridge regression of known features on (m, p) inputs, (m, d); its penalty has the least leave-one-out error."""
     centred = inputs - inputs[known.rows].mean(axis=0)
     taught, mean = centred[known.rows], known.features.mean(axis=0)

@@ -51,6 +51,7 @@ _BUILT_IN = {
     "replacement_backdoor": "attacks.replacement_backdoor:ReplacementBackdoor",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
+    "single_shares": "attacks.single_shares:SingleShares",
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",
     "opening_code": "attacks.opening_code:OpeningCode",
 }
@@ -61,7 +62,9 @@ OF_ALL_SESSIONS = "many_sessions"
 # What complete records tell without a score: the judge measures the others against these, the second less its scores.
 FROM_RECORDS, LEARNED = "imputation", "regression"
 # What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
-REPLACING = ("auxiliary_ciphertext", "randomiser_channel", "replacement_backdoor")
+REPLACING = ("auxiliary_ciphertext", "single_shares", "randomiser_channel", "replacement_backdoor")
+# Of them, what the label party is told to mount against whole records.
+SINGLE = "single_shares"
 # Likewise where a first layer is shared.
 CHOOSING = "chosen_share"
 

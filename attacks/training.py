@@ -29,7 +29,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 from numpy.typing import NDArray
 
 from attacks.base import Attack, Json
-from attacks.training_views import TrainingView
+from attacks.training_views import KnownRecords, TrainingView
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PrivateKey
 from vfl.crypto.messages import MessageFormats, Messages
@@ -79,6 +79,7 @@ class SessionTerms:
         batch_size: rows of the largest batch.
         key_bits: length of every key.
         formats: fixed point, packing and widths of the messages.
+        known: what the label party knows of the others' columns anyway; None for nothing.
     """
 
     party: str
@@ -90,6 +91,7 @@ class SessionTerms:
     batch_size: int
     key_bits: int
     formats: MessageFormats
+    known: KnownRecords | None = None
 
 
 class HonestFactory(Protocol):

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from attacks import spec_of
 from attacks.known_moments import known_moments
 from defences.base import TrainingDefence
 from plumbline.audit.folder import AuditFolder
@@ -70,8 +71,9 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
         )
         settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
     if adversary.uses_records:
-        learner = settings[Role.ACTIVE].plan().family
-        known = write_knowledge(tables, run, adversary.auxiliary, trained=learner.spec.forwards)
+        learner, specs = settings[Role.ACTIVE].plan().family, map(spec_of, adversary.attacks)
+        trained = any("known_records" in spec.needs and spec.is_on(learner.name) for spec in specs)
+        known = write_knowledge(tables, run, adversary.auxiliary, trained=trained or learner.spec.forwards)
         settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
     if adversary.known_labels:
         path = write_known_labels(tables, run, adversary.known_labels)
@@ -186,8 +188,8 @@ def write_known_labels(joined: JoinedTables, run: AuditFolder, labels: int) -> s
 def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False) -> IntArray:
     """Rows of the common order that the adversary is given in full: validation rows first, then test rows.
 
-    Where a first layer is forwarded it is what training shows of a record that knowing it teaches to read: ``trained``
-    takes training rows, spread evenly over them.
+    Where an attack on training has them, or a first layer is forwarded, it is what training shows of a record that
+    knowing it teaches to read: ``trained`` takes training rows, spread evenly over them.
 
     Raises:
         ValueError: when no test row would be left to judge, or there are fewer training rows.

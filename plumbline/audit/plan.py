@@ -82,6 +82,8 @@ def not_measured(scenario: Scenario, left_out: tuple[LeftOut, ...]) -> tuple[str
     ciphertexts = [name for name in names if _needs_ciphertexts(name)]
     if not ciphertexts:
         return ()
+    if scenario.is_encrypted:
+        return (f"What {', '.join(ciphertexts)} can tell was not measured: name it alone (--attacks).",)
     return (
         f"What only ciphertexts can tell was not measured ({', '.join(ciphertexts)}): this run trains in the clear. "
         f"Repeat it {'with --cipher paillier' if not scenario.forwards else 'under ciphertexts'}.",

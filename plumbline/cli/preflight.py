@@ -14,6 +14,7 @@ from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 from services.common.agreement import TrainingPlan
 from services.common.settings import environment_values, settings_of
+from services.party.share_guard import rank_of
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data.faults import bounded, counted
 from vfl.data.typed_tables import TypedTable
@@ -56,6 +57,7 @@ class Preflight:
         bounds: of the attacks' errors, mean over columns.
         columns: one per feature.
         share: PLUMBLINE_MOST_FORMS: of the sums of columns that tell a record, how many may be answered.
+        rank: in how many directions records differ.
     """
 
     rows: int
@@ -64,6 +66,7 @@ class Preflight:
     bounds: PreflightBounds
     columns: tuple[ColumnGuesses, ...]
     share: float
+    rank: int
 
     @property
     def most_forms(self) -> int:
@@ -85,6 +88,19 @@ class Preflight:
             f"sums of columns that tell a whole record. With PLUMBLINE_MOST_FORMS={self.share:g} at most "
             f"{self.most_forms} of a record are answered per active party: {sessions}. An epoch that is validated is "
             "one more model, of the validation records; epochs are validated only within the limit."
+        )
+
+    @property
+    def training(self) -> str:
+        """What several epochs under Protocol 1 add up to, in sentences."""
+        each = 1 if self.classes == 2 else self.classes
+        epochs = counted(math.ceil(self.rank / each), "epoch")
+        return (
+            "Training with PLUMBLINE_PROTOCOL=hu tells a party that sends other messages than the protocol's "
+            f"{counted(each, 'sum')} of the columns of every record in an epoch, and {self.rank} tell a whole record: "
+            f"those of {epochs}, in all sessions. It learns all columns of at most one record for each {self.rank} "
+            "sums that it is answered with, and an honest one is answered with "
+            f"{'one' if each == 1 else each} for each of its own columns in every step."
         )
 
     @property
@@ -175,20 +191,20 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
     # As the service of this party would read it.
     own = settings_of({name: value for name, value in environment_values().items() if name == "most_forms"})
     bounds = preflight_bounds(features, classes)
-    return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms)
+    return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms, rank_of(features))
 
 
 def _facts(found: Preflight) -> dict[str, Any]:
     facts = asdict(found)
     facts["bounds"]["fully_determined"] = found.bounds.fully_determined
     told = {"most_forms": found.most_forms, "sessions": found.sessions, "limit": found.limit}
-    told |= {"opening": found.opening}
+    told |= {"training": found.training, "opening": found.opening}
     return {**facts, **told, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
 
 
 def _print(found: Preflight) -> None:
     bounds, console = found.bounds, Console(highlight=False, markup=False)
-    console.print(found.verdict, found.advice, found.limit, f"{found.opening}\n", sep="\n\n")
+    console.print(found.verdict, found.advice, found.limit, found.training, f"{found.opening}\n", sep="\n\n")
     errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
     for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):
         errors.add_column(heading, justify="right" if side == "right" else "left")

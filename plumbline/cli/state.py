@@ -28,7 +28,8 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
             return
         console_out.print(f"{facts['folder']}: state of {facts['owner']} ({facts['role']}), version {facts['version']}")
         models = [*_model_lines(facts["models"]), *_session_lines(facts["sessions"])] or ["no model"]
-        for line in (*models, *_answered_lines(facts["answered"]), *_opened_lines(facts["opened"])):
+        answered = *_answered_lines(facts["answered"]), *_share_lines(facts["single_shares"])
+        for line in (*models, *answered, *_opened_lines(facts["opened"])):
             console_out.print(f"  {line}")
 
 
@@ -71,7 +72,7 @@ def _facts(path: Path) -> dict[str, Any]:
     from services.coordinator.kept_sessions import DATABASE, look_into
     from services.party.model_file import summary_of
     from services.party.served_models import CANDIDATE, SERVED
-    from services.passive.form_count import FORMS, spent_in
+    from services.passive.form_count import FORMS, shares_in, spent_in
     from services.shared_weights.opening_ledger import LEDGER, opened_in
 
     owner = owner_of(path)
@@ -85,6 +86,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "version": SCHEMA,
         "models": {what: asdict(summary_of(content)) for what, content in contents.items() if content is not None},
         "answered": [] if forms is None else [asdict(one) for one in spent_in(forms)],
+        "single_shares": {} if forms is None else {peer: asdict(told) for peer, told in shares_in(forms).items()},
         "opened": {} if ledger is None else opened_in(ledger),
         "sessions": [
             {
@@ -145,6 +147,15 @@ def _answered_lines(answered: list[dict[str, Any]]) -> Iterator[str]:
         yield (
             f"{one['active']} was answered about {one['records']} records, most about row {one['row'] + 1}: "
             f"{one['most']} of the {one['features']} independent sums of its columns that tell the whole record"
+        )
+
+
+def _share_lines(shares: dict[str, dict[str, int]]) -> Iterator[str]:
+    """Write what training's answers may have told each peer of single records, a line each."""
+    for peer, told in shares.items():
+        yield (
+            f"training may have told {peer} {told['of_a_record']} sums of a record's columns, where it asks otherwise "
+            f"than the protocol: {told['in_answers']:,} in all"
         )
 
 

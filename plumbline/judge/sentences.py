@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from attacks.base import NEEDS
-from attacks.registry import CHOOSING, REPLACING, spec_of
+from attacks.registry import CHOOSING, REPLACING, SINGLE, spec_of
 from plumbline.judge.answer import (
     ONCE_IT_KNOWS,
     Answer,
@@ -502,7 +502,14 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         elif case.replacing and plan.family.spec.forwards:
             sentences.append(f"{who}: name {' or '.join(case.replacing)} (--attacks) to try it.")
         elif case.replacing:
-            sentences.append(f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.")
+            single = (
+                f" {SINGLE} reads whole records, where some are known."
+                if case.summary.agreement.active.name in case.honest
+                else ""
+            )
+            sentences.append(
+                f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.{single}"
+            )
         else:
             sentences.append(f"{who}: no attack of that kind is on learner={plan.learner}.")
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]

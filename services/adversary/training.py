@@ -107,15 +107,17 @@ class TrainingAdversary:
         # Where weights are shared: what is encrypted in place of features, or why it can't be.
         self._others: dict[str, OtherFeatures | ChosenShares | Exception | SystemExit] = {}
 
-    def cipher(self, agreement: Agreement, name: str) -> Cipher:
-        """Make the cipher that this party trains with in one session."""
+    def cipher(self, agreement: Agreement, name: str, ids: IdArray | None = None) -> Cipher:
+        """Make the cipher that this party trains with in one session; ``ids`` as in ``attack``."""
         self._begin(agreement)
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
             if replaces_messages(attack) and one not in self._refused:
                 try:
                     honest = partial(messages_by, self._arithmetic, agreement, name)
-                    cipher, self._conclude[one] = _replaced(one, attack, agreement, name, honest)
+                    known = self._known_records(ids) if ids is not None and name == agreement.active.name else None
+                    terms = _terms(agreement, name, known)
+                    cipher, self._conclude[one] = _replaced(one, attack, agreement, terms, honest)
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._refused[one] = error
         if not self._mounted:
@@ -459,16 +461,16 @@ def _in_own_units(equations: Equations, order: IntArray, scales: FloatArray) -> 
 
 
 def _replaced(
-    name: str, attack: ReplacingAttack, agreement: Agreement, party: str, honest: HonestFactory
+    name: str, attack: ReplacingAttack, agreement: Agreement, terms: SessionTerms, honest: HonestFactory
 ) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
     """Make the cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
     if not isinstance(agreement.plan.encryption, Paillier):
         raise ValueError(f"{name} needs ciphertexts: cipher={Paillier.name}.")
-    messages = attack.messages(_terms(agreement, party), honest)
-    return PaillierCipher(agreement, party, messages), messages.result
+    messages = attack.messages(terms, honest)
+    return PaillierCipher(agreement, terms.party, messages), messages.result
 
 
-def _terms(agreement: Agreement, party: str) -> SessionTerms:
+def _terms(agreement: Agreement, party: str, known: KnownRecords | None) -> SessionTerms:
     """Describe a session's terms as an attack of this party knows them. Raises ValueError where packing can't work."""
     is_active = party == agreement.active.name
     return SessionTerms(
@@ -481,6 +483,7 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
         batch_size=agreement.plan.batch_size,
         key_bits=agreement.plan.key_bits,
         formats=CipherFormats(agreement).messages_of(party),
+        known=known,
     )
 
 

@@ -77,8 +77,8 @@ class Adversary(TrainingObserver, Protocol):
     def is_idle(self) -> bool:
         """Whether no attack is switched on."""
 
-    def cipher(self, agreement: Agreement, name: str) -> Cipher:
-        """Make the cipher that this party trains with in one session."""
+    def cipher(self, agreement: Agreement, name: str, ids: IdArray | None = None) -> Cipher:
+        """Make the cipher that this party trains with in one session, by ids of the aligned rows in order."""
 
     def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
         """Make what this party encrypts in place of its features where weights are shared; None for themselves."""

@@ -48,6 +48,15 @@ class PartyModel:
         """Whether scores take this party and the holder of its other shares (``on_shares``)."""
         return isinstance(self.part, SharedPart)
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the part: another one is another model, after however many epochs."""
+        digest = hashlib.sha256()
+        for name, array in sorted(self.part.arrays().items()):
+            digest.update(repr((name, array.dtype.str, array.shape)).encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
     def on_shares(self, engine: Engine) -> SharedServer:
         """Make what computes this party's part of scores where weights stay shared."""
         assert isinstance(self.part, SharedPart)  # noqa: S101 - who calls has asked

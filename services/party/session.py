@@ -3,7 +3,8 @@
 import gc
 import hashlib
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from services.party.features import AlignedFeatures
 from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
 from services.party.guard import channels_of, guard, told_by
 from services.party.party_training import PartyTraining
+from services.party.share_guard import SingleShares, guard_shares, shares_of
 from services.party.table_hash import hash_of_features, keys_of_records
 from services.party.training_log import REMEDY, STEPS, KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
@@ -26,6 +28,7 @@ from services.shared_weights.opening import guard_opening
 from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, begin_ledger
 from services.watching.tally import Told
 from vfl.arrays import IntArray
+from vfl.data.id_array import IdArray
 from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
@@ -55,12 +58,14 @@ class PartySession:
         aligned: the records that it trains on.
         terms_warnings: what the session's terms leave unprotected.
         guard_warnings: what the party's own answers, or the opening of weights, could tell its peers.
+        shares: what a passive party's answers may tell of single records, by peer.
     """
 
     training: PartyTraining
     aligned: AlignedFeatures
     terms_warnings: tuple[str, ...]
     guard_warnings: tuple[str, ...]
+    shares: Mapping[str, SingleShares] = field(default_factory=dict)
 
     @property
     def agreement(self) -> Agreement:
@@ -75,6 +80,7 @@ class PartySession:
         labels: IntArray | None = None,
         trained_labels: IntArray | None = None,
         kept: TrainingLog | None = None,
+        earlier: Mapping[str, SingleShares] | None = None,
     ) -> "PartySession":
         """Consent to the terms of a session that the party has joined, and get ready to train.
 
@@ -84,6 +90,7 @@ class PartySession:
             labels: class indices of the aligned records, (aligned rows,). The active party's only.
             trained_labels: those that its defences have trained on in their place, (aligned rows,).
             kept: where the process before this one was in it; None for a session that begins.
+            earlier: what a passive party's answers of earlier sessions may have told of these records, by peer.
 
         Raises:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
@@ -104,15 +111,20 @@ class PartySession:
         if agreement.plan.family.spec.forwards and context.name != agreement.active.name:
             told[agreement.active.name] = Told(0, 0, forwarded_ratio(agreement))
         context.tally.begin(told)
+        # A label party's shares hold its labels besides: what is told of these is counted by equations.
+        of_features = () if context.name == agreement.active.name else channels
+        noisy = defences.changes_residuals
         session = cls(
             training,
             aligned,
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
             (
-                *guard(agreement, channels, settings.guard, noisy=defences.changes_residuals),
+                *guard(agreement, channels, settings.guard, noisy=noisy),
+                *guard_shares(agreement, of_features, aligned.features, earlier or {}, settings.guard, noisy=noisy),
                 *guard_forwarding(agreement, context.name, settings.guard),
                 *guard_opening(agreement, context.name, labels, settings.guard, ledger),
             ),
+            {channel.peer: shares_of(agreement, channel) for channel in of_features},
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
@@ -223,6 +235,7 @@ def _training_of(
 ) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
     plan, peers = agreement.plan, agreement.peers_of(context.name)
+    ids = None if context.adversary.is_idle else IdArray.of(context.data.ids).take(joined.aligned.rows)
     means = TrainingMeans(
         peers={peer.name: context.peers[peer.name] for peer in peers},
         generator=np.random.default_rng(
@@ -230,7 +243,7 @@ def _training_of(
         ),
         timeout=settings.step_timeout,
         executor=context.executor,
-        cipher=context.adversary.cipher,
+        cipher=context.adversary.cipher if ids is None else partial(context.adversary.cipher, ids=ids),
         observer=context.adversary,
         defences=context.defences,
         share_peers={peer.name: context.share_peers[peer.name] for peer in peers} if plan.shares_weights else {},

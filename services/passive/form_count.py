@@ -1,6 +1,7 @@
 """How many independent forms of each record an active party was answered with, in all its sessions. Knows no network.
 
     a session is joined      room_for   refused where it would pass the owner's limit; a first one is let be
+    it is agreed to          count_shares, beside the forms of scores: what training may tell of single records
     an epoch is validated    count      of the validation records, before the first of them is answered
     training ends            count      of all aligned records: any of them may be asked about from now on
 
@@ -10,9 +11,11 @@ What can't be written is not answered, and nothing of an older copy of the count
 import io
 import json
 import logging
+import re
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,11 +29,13 @@ from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel, rows_of_plan
+from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
+from services.passive.share_count import ToldShares
 from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
-from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
+from vfl.learning.forms import AnsweredForms, Basis, forms_of_weights, forms_per_model, most_forms
 
 _log = logging.getLogger(__name__)
 
@@ -38,9 +43,12 @@ FORMS = "forms.npz"
 # What an owner may do where the newest copy of it is lost.
 REMEDY = f"delete {FORMS}, which forgets what every active party was answered"
 _HEADER = "header"
-_VERSION = 1
-# Forms that one training is counted with, beyond which a count takes seconds and hundreds of megabytes.
-_MOST_OF_TRAINING = 1_000
+_VERSION = 2
+# How version 1 named each form of which nothing is known, as a coordinate of its own.
+_OPAQUE_OF_1 = re.compile(r"(network [0-9a-f]{64}|forwarded \S+) \d+")
+
+# Gives the count after some records, at most so many forms of each, were answered with more.
+Answers = Callable[[AnsweredForms, NDArray[np.uint64], int], AnsweredForms]
 
 
 @dataclass(frozen=True)
@@ -110,9 +118,11 @@ class FormCount:
         # Held while the coordinator is told: it hears of writes in their order.
         self._lock = threading.Lock()
         content = state.read(FORMS)
-        self._accounts, self._mark = ({}, LedgerMark.drawn()) if content is None else _unpacked(content)
+        self._accounts, self._shares, self._mark = (
+            ({}, {}, LedgerMark.drawn()) if content is None else _unpacked(content)
+        )
         if not self._mark.generation:
-            self._write(self._accounts)
+            self._write(self._accounts, self._shares)
         if isinstance(state, StateInMemory) and share < 1:
             _log.warning(
                 "How often records were answered is counted since this start only: set PLUMBLINE_STATE_DIR, or every "
@@ -180,8 +190,7 @@ class FormCount:
             PeerVanished: where the coordinator can't be told how far the count is. It must not be answered then.
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
-        coordinates, forms = _forms_of(model, aligned)
-        self._count(model.agreement, aligned.rows[places], coordinates, forms)
+        self._count(model.agreement, aligned.rows[places], self._forms_of(model, aligned))
 
     def count_forwarded(self, agreement: Agreement, aligned: AlignedFeatures, again: int = 0) -> None:
         """Count what a training is about to tell of its records, where its learner forwards; raises as ``count``.
@@ -190,20 +199,33 @@ class FormCount:
         where these are forwarded. A step that is done ``again`` on shared weights counts as an epoch: who has a share
         of them may have chosen another one.
         """
-        count = min(agreement.outputs * (agreement.plan.epochs + again), len(self._data.grids), _MOST_OF_TRAINING)
+        count = agreement.outputs * (agreement.plan.epochs + again)
         split = rows_of_plan(agreement.plan, len(aligned.rows))
         told = [split.train, *([split.validation] if agreement.validates_on_shares else [])]
         rows = aligned.rows[np.concatenate(told)]
         # Those of the kept model are still to come.
         kept = agreement.outputs if again else 0
-        self._count(agreement, rows, *_opaque(f"forwarded {agreement.session_id}", count), kept)
+        self._count(agreement, rows, _opaque(f"forwarded {agreement.session_id}", count), kept)
 
-    def _count(
-        self, agreement: Agreement, rows: IntArray, coordinates: tuple[str, ...], forms: FloatArray, to_come: int = 0
-    ) -> None:
-        active = agreement.active.name
+    def _forms_of(self, model: PartyModel, aligned: AlignedFeatures) -> Answers:
+        """Find the forms that a model tells of a record; raises Diverged where they are no numbers."""
+        rows = model.part.class_rows
+        if rows is None:
+            # No form of the features: each class's logit but one counts as a form of its own.
+            arrays = [one for one in model.part.arrays().values() if one.dtype.kind in "fu"]
+            # A network is told by its weights, as it was counted before.
+            values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
+            name, agreement = f"network {hash_of_features(np.concatenate(values))}", model.agreement
+            forwards = agreement.plan.family.spec.forwards
+            return _opaque(name, agreement.outputs if forwards else forms_per_model(agreement.classes))
+        forms = forms_of_weights(rows.T)
         if not np.isfinite(forms).all():
             raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
+        coordinates = _coordinates(aligned, model.agreement.plan.feature_fraction_bits)
+        return lambda before, records, most: before.answered(records, coordinates, forms, most)
+
+    def _count(self, agreement: Agreement, rows: IntArray, answers: Answers, to_come: int = 0) -> None:
+        active = agreement.active.name
         # A first session may pass the owner's limit by itself, and by no more than what it tells.
         features = len(self._data.grids)
         told = _forms_of_session(agreement.plan, agreement.classes, features)
@@ -214,7 +236,7 @@ class FormCount:
             account = self._accounts.get(active)
             before = AnsweredForms.none() if account is None else account.forms
             keys = self._keys(rows)
-            after = before.answered(keys, coordinates, forms, len(self._data.grids))
+            after = answers(before, keys, features)
             if after is before:
                 return
             ranks = after.ranks(keys)
@@ -228,20 +250,44 @@ class FormCount:
             spent = Spent(active, len(after.records), most, row, len(self._data.grids))
             if account is not None and account.spent.most > spent.most:
                 spent = Spent(active, spent.records, account.spent.most, account.spent.row, spent.features)
-            self._write({**self._accounts, active: _Account(after, spent)})
+            self._write({**self._accounts, active: _Account(after, spent)}, self._shares)
             self._note(agreement.session_id, self._mark)
 
-    def _write(self, accounts: dict[str, _Account]) -> None:
+    def _write(self, accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares]) -> None:
         mark = self._mark.next()
-        self._state.write(FORMS, _packed(accounts, mark))
-        self._accounts, self._mark = accounts, mark
+        self._state.write(FORMS, _packed(accounts, shares, mark))
+        self._accounts, self._shares, self._mark = accounts, shares, mark
+
+    def shares_of(self, rows: IntArray) -> dict[str, SingleShares]:
+        """Tell what training's answers of all sessions may have told each peer of single ones of these records."""
+        keys = self._keys(rows)
+        with self._lock:
+            return {peer: told.about(keys) for peer, told in self._shares.items()}
+
+    def count_shares(self, session_id: str, rows: IntArray, told: Mapping[str, SingleShares]) -> None:
+        """Count what a training's answers may tell each peer of these records, on disk when this returns.
+
+        Raises:
+            OutOfOrder: for an older copy of the count.
+            PeerVanished: where the coordinator can't be told how far the count is. It must not be answered then.
+            StateNotKept: where it can't be written. Nothing has been counted then.
+        """
+        if not told:
+            return
+        keys = self._keys(rows)
+        with self._lock:
+            counted = {peer: self._shares.get(peer, ToldShares.none()).after(keys, one) for peer, one in told.items()}
+            self._write(self._accounts, {**self._shares, **counted})
+            self._note(session_id, self._mark)
 
     def measures(self) -> Iterator[Measure]:
         """Measure how much active parties were answered about the record that each was answered most about."""
         # Without the lock: who measures doesn't wait for the coordinator.
         most = {name: account.spent.most for name, account in self._accounts.items()}
+        shares = {peer: int(told.shares.max()) for peer, told in self._shares.items()}
         features = len(self._data.grids)
         yield Measure.by("peer", "forms_answered", "Independent sums of one record's columns, the most.", most)
+        yield Measure.by("peer", "single_shares", "Sums of one record's columns that training may tell.", shares)
         yield Measure("forms_allowed", "As many as the owner allows.", {(): most_forms(self._share, features)})
         yield Measure("forms_of_a_record", "As many tell a whole record.", {(): features})
 
@@ -260,24 +306,14 @@ def spent_in(content: bytes) -> list[Spent]:
     return [account.spent for account in _unpacked(content)[0].values()]
 
 
-def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
-    """List the forms that a model tells of a record, and what they are of."""
-    rows = model.part.class_rows
-    if rows is None:
-        # No form of the features: each class's logit but one counts as a form of its own.
-        arrays = [one for one in model.part.arrays().values() if one.dtype.kind in "fu"]
-        # A network is told by its weights, as it was counted before.
-        values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
-        digest = hash_of_features(np.concatenate(values))
-        agreement = model.agreement
-        forwards = agreement.plan.family.spec.forwards
-        return _opaque(f"network {digest}", agreement.outputs if forwards else forms_per_model(agreement.classes))
-    return _coordinates(aligned, model.agreement.plan.feature_fraction_bits), forms_of_weights(rows.T)
+def shares_in(content: bytes) -> dict[str, SingleShares]:
+    """Read what training may have told each peer of single records, from a kept count; raises as ``spent_in``."""
+    return {peer: told.about(told.records) for peer, told in _unpacked(content)[1].items()}
 
 
-def _opaque(name: str, count: int) -> tuple[tuple[str, ...], FloatArray]:
+def _opaque(name: str, count: int) -> Answers:
     """Forms of which nothing is known but that they are independent."""
-    return tuple(f"{name} {number}" for number in range(count)), np.eye(count)
+    return lambda before, records, most: before.answered_opaque(records, name, count, most)
 
 
 def _forms_of_session(plan: TrainingPlan, classes: int, features: int) -> int:
@@ -302,7 +338,7 @@ def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...
     )
 
 
-def _packed(accounts: dict[str, _Account], mark: LedgerMark) -> bytes:
+def _packed(accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares], mark: LedgerMark) -> bytes:
     header = {
         "version": _VERSION,
         **mark.header,
@@ -310,10 +346,11 @@ def _packed(accounts: dict[str, _Account], mark: LedgerMark) -> bytes:
             {
                 **vars(account.spent),
                 "coordinates": account.forms.coordinates,
-                "bases": account.forms.bases,
+                "bases": [asdict(basis) for basis in account.forms.bases],
             }
             for account in accounts.values()
         ],
+        "shares": [{"peer": peer, "in_answers": told.in_answers} for peer, told in shares.items()],
     }
     arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
     for number, account in enumerate(accounts.values()):
@@ -323,23 +360,24 @@ def _packed(accounts: dict[str, _Account], mark: LedgerMark) -> bytes:
             f"{number}_records": forms.records,
             f"{number}_of_record": forms.of_record.astype(np.uint32),
         }
+    for number, told in enumerate(shares.values()):
+        arrays |= {f"shares_{number}_records": told.records, f"shares_{number}_of_record": told.shares}
     file = io.BytesIO()
     write_arrays(file, arrays)
     return file.getvalue()
 
 
-def _unpacked(content: bytes) -> tuple[dict[str, _Account], LedgerMark]:
+def _unpacked(content: bytes) -> tuple[dict[str, _Account], dict[str, ToldShares], LedgerMark]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             header = json.loads(archive[_HEADER].tobytes())
-            if header["version"] != _VERSION:
+            if header["version"] not in (1, _VERSION):
                 raise ValueError(f"version {header['version']}")
+            read = _unpacked_forms if header["version"] == _VERSION else _unpacked_forms_of_1
             accounts = {
                 str(one["active"]): _Account(
                     AnsweredForms(
-                        tuple(one["coordinates"]),
-                        archive[f"{number}_forms"],
-                        tuple(tuple(basis) for basis in one["bases"]),
+                        *read(one, archive[f"{number}_forms"]),
                         archive[f"{number}_records"],
                         archive[f"{number}_of_record"].astype(np.int64),
                     ),
@@ -347,10 +385,43 @@ def _unpacked(content: bytes) -> tuple[dict[str, _Account], LedgerMark]:
                 )
                 for number, one in enumerate(header["accounts"])
             }
-            return accounts, LedgerMark.of_header(header)
+            # Version 1 had none.
+            shares = {
+                str(one["peer"]): ToldShares(
+                    archive[f"shares_{number}_records"], archive[f"shares_{number}_of_record"], int(one["in_answers"])
+                )
+                for number, one in enumerate(header.get("shares", ()))
+            }
+            return accounts, shares, LedgerMark.of_header(header)
     except BROKEN_ARRAYS as error:
         # Not an empty count: who can break the file could ask without end.
         raise StateError(
             f"{FORMS} of this party's state is broken: put the folder back from a copy. Deleting it forgets what every "
             "active party was answered."
         ) from error
+
+
+def _unpacked_forms(
+    account: Mapping[str, Any], forms: FloatArray
+) -> tuple[tuple[str, ...], FloatArray, tuple[Basis, ...]]:
+    bases = (
+        Basis(tuple(basis["forms"]), tuple((name, count) for name, count in basis["opaque"]))
+        for basis in account["bases"]
+    )
+    return tuple(account["coordinates"]), forms, tuple(bases)
+
+
+def _unpacked_forms_of_1(
+    account: Mapping[str, Any], forms: FloatArray
+) -> tuple[tuple[str, ...], FloatArray, tuple[Basis, ...]]:
+    """Read what version 1 kept, where each form of which nothing is known had a coordinate of its own."""
+    names: list[str] = account["coordinates"]
+    opaque = {at: found[1] for at, name in enumerate(names) if (found := _OPAQUE_OF_1.fullmatch(name))}
+    told_by = {row: opaque.get(int(np.abs(form).argmax())) for row, form in enumerate(forms)}
+    linear = {row: number for number, row in enumerate(row for row, name in told_by.items() if name is None)}
+    bases = []
+    for basis in account["bases"]:
+        counts = Counter(name for row in basis if (name := told_by[row]) is not None)
+        bases.append(Basis(tuple(linear[row] for row in basis if row in linear), tuple(sorted(counts.items()))))
+    kept = [at for at in range(len(names)) if at not in opaque]
+    return tuple(names[at] for at in kept), forms[np.ix_(list(linear), kept)], tuple(bases)

@@ -33,7 +33,7 @@ from services.party.context import PartyContext
 from services.party.ending import Ending
 from services.party.features import AlignedFeatures
 from services.party.model_file import KeptModel, TableChanged
-from services.party.party_model import PartyModel
+from services.party.party_model import PartyModel, rows_of_plan
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
 from services.party.resumption import Place, Resumption
@@ -57,8 +57,8 @@ from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
 
-# Stands for the number of epochs of a model whose training has ended.
-_FINISHED = -1
+# Stands for the digest of a model whose training has ended.
+_FINISHED = "finished"
 _STARTED_AGAIN = "This party has started again, and its training waits for the others."
 
 
@@ -178,8 +178,8 @@ class PassiveParty:
         self._asked = AskedOnce()
         self._tally = context.tally
         self._tally.add(self._forms.measures)
-        # Models that were counted, by session and epochs.
-        self._counted: set[tuple[str, int]] = set()
+        # Models that were counted, by session and digest: one epoch may have several.
+        self._counted: set[tuple[str, str]] = set()
         self._take_up_training()
 
     def _take_up_training(self) -> None:
@@ -297,9 +297,10 @@ class PassiveParty:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_as_opened(agreement, session.terms)
         session.watch.add(party.name for party in agreement.peers_of(self.name))
-        opened = PartySession.open(self._context, joined)
+        opened = PartySession.open(self._context, joined, earlier=self._forms.shares_of(rows))
         if agreement.plan.family.spec.forwards:
             self._forms.count_forwarded(agreement, opened.aligned)
+        self._forms.count_shares(session.session_id, rows[rows_of_plan(agreement.plan, len(rows)).train], opened.shares)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
         if not agreement.plan.family.spec.trains:
@@ -468,9 +469,9 @@ class PassiveParty:
         if joined.training.is_over:
             # It answers about all records, which are counted when it is kept: not before, nor where that has failed.
             raise OutOfOrder("Training has ended and its model isn't kept yet: finish the training first.")
-        if (at := (session_id, model.epochs)) not in self._counted:
+        if (key := (session_id, model.digest)) not in self._counted:
             self._forms.count(model, joined.aligned, model.rows.validation)
-            self._counted.add(at)
+            self._counted.add(key)
         return model
 
     def _count(self, kept: KeptModel, aligned: AlignedFeatures | None = None) -> None:

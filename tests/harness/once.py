@@ -21,7 +21,7 @@ from services.active.scoring import first_failure
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import alignment_context
 from services.common.errors import FederationError, PeerVanished
-from services.common.meters import StageTimer, TrafficMeter
+from services.common.meters import StageTimer
 from services.common.scores import PartialScores
 from services.common.settings import Settings
 from services.common.state_folder import StateInMemory, secret_of
@@ -126,7 +126,7 @@ class Peer:
         self.session_id = ""
         self.changed = threading.Condition()
         self.generator = np.random.default_rng(7)
-        self.town: "Siege"
+        self.town: Siege
         self.agreement: Agreement
         self.failure: BaseException | None = None
         # Whether it keeps the victim waiting for the acknowledgement of what it has sent.

@@ -63,6 +63,7 @@ NAMING_PLUGINS = {
     "services/common/settings.py": "shows how options are written, with an example",
     "services/party/guard.py": "says what to do, with an example",
     "services/party/party_defences.py": "says what to do, with an example",
+    "services/party/share_guard.py": "says what to do, with an example",
 }
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
 # Commands of the terminal: an argument per option.

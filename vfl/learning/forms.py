@@ -5,8 +5,8 @@ coefficients or d complete records, solves for the record.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,31 @@ def forms_of_weights(weights: FloatArray) -> FloatArray:
     return others
 
 
+@dataclass(frozen=True)
+class Basis:
+    """What some records were answered with, without what follows from the rest.
+
+    Attributes:
+        forms: linearly independent forms, by their numbers.
+        opaque: names of what nothing is known of but how many independent forms it tells, with that number; rising.
+    """
+
+    forms: tuple[int, ...] = ()
+    opaque: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Independent forms in all."""
+        return len(self.forms) + sum(count for _, count in self.opaque)
+
+    def with_opaque(self, name: str, count: int, most: int) -> "Basis":
+        """Count as many forms of this name, where there were fewer, up to ``most`` in all."""
+        counts = dict(self.opaque)
+        before = counts.get(name, 0)
+        counts[name] = before + max(0, min(count - before, most - self.rank))
+        return replace(self, opaque=tuple(sorted(counts.items()))) if counts[name] > before else self
+
+
 @dataclass(frozen=True, eq=False)
 class AnsweredForms:
     """Which forms of which records were answered; it never changes: counting gives another one.
@@ -45,14 +70,14 @@ class AnsweredForms:
     Attributes:
         coordinates: names of what forms are of: D features, each in its own unit.
         forms: (m, D) coefficients.
-        bases: linearly independent forms, by their numbers; a record's is what it was answered with.
+        bases: each a basis that records have.
         records: (n,) keys of records, rising.
         of_record: (n,) the number of each one's basis.
     """
 
     coordinates: tuple[str, ...]
     forms: FloatArray
-    bases: tuple[tuple[int, ...], ...]
+    bases: tuple[Basis, ...]
     records: NDArray[np.uint64]
     of_record: IntArray
 
@@ -63,7 +88,7 @@ class AnsweredForms:
 
     def ranks(self, records: NDArray[np.uint64]) -> IntArray:
         """Count the independent forms that each of these records was answered with, (len(records),)."""
-        ranks = np.array([len(basis) for basis in self.bases], dtype=np.int64)
+        ranks = np.array([basis.rank for basis in self.bases], dtype=np.int64)
         places, known = self._places(records)
         found = np.zeros(len(records), dtype=np.int64)
         found[known] = ranks[self.of_record[places[known]]]
@@ -88,18 +113,47 @@ class AnsweredForms:
         added = np.zeros((len(forms), len(names)))
         added[:, [places[name] for name in coordinates]] = forms
         before = np.pad(self.forms, ((0, 0), (0, len(names) - self.forms.shape[1])))
+        every = np.vstack([before, added])
+        new = range(len(before), len(every))
+
+        def extended(basis: Basis) -> Basis:
+            room = most - (basis.rank - len(basis.forms))
+            return replace(basis, forms=basis.forms + tuple(_independent(every, basis.forms, new, room)))
+
+        return replace(self, coordinates=names, forms=every)._extended(records, extended) or self
+
+    def answered_opaque(self, records: NDArray[np.uint64], name: str, count: int, most: int) -> "AnsweredForms":
+        """Count forms of some records of which nothing is known but that they are independent, of all others too.
+
+        Args:
+            records: keys, each once.
+            name: of what tells them: the same again tells nothing more.
+            count: how many it tells.
+            most: so many forms tell the whole record: none is counted beyond them.
+
+        Returns:
+            This count, where these records were answered with as many before.
+        """
+        return self._extended(records, lambda basis: basis.with_opaque(name, count, most)) or self
+
+    def _extended(self, records: NDArray[np.uint64], extend: Callable[[Basis], Basis]) -> "AnsweredForms | None":
+        """Give some records other bases; None where each has its own still."""
         # The empty basis is of records that are new here.
-        found = _Bases([*self.bases, ()], np.vstack([before, added]))
+        bases = [*self.bases, Basis()]
         keys = np.union1d(self.records, records)
         of_record = np.full(len(keys), len(self.bases), dtype=np.int64)
         of_record[np.searchsorted(keys, self.records)] = self.of_record
         touched = np.searchsorted(keys, records)
         kinds, kind_of = np.unique(of_record[touched], return_inverse=True)
-        extended = np.array([found.extended(kind, len(added), most) for kind in kinds.tolist()], dtype=np.int64)
-        if np.array_equal(extended, kinds):
-            return self
-        of_record[touched] = extended[kind_of]
-        return AnsweredForms(names, found.forms, tuple(found.bases), keys, of_record)._without_unused()
+        extended = []
+        for basis in (extend(bases[kind]) for kind in kinds.tolist()):
+            if basis not in bases:
+                bases.append(basis)
+            extended.append(bases.index(basis))
+        if extended == kinds.tolist():
+            return None
+        of_record[touched] = np.array(extended, dtype=np.int64)[kind_of]
+        return AnsweredForms(self.coordinates, self.forms, tuple(bases), keys, of_record)._without_unused()
 
     def _places(self, records: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.bool_]]:
         """Find where records stand among those that were answered, and which do."""
@@ -112,29 +166,10 @@ class AnsweredForms:
         """Keep the count without what no record's basis has any more."""
         kinds, of_record = np.unique(self.of_record, return_inverse=True)
         bases = [self.bases[kind] for kind in kinds.tolist()]
-        used = sorted({form for basis in bases for form in basis})
+        used = sorted({form for basis in bases for form in basis.forms})
         numbers = {form: number for number, form in enumerate(used)}
-        renumbered = tuple(tuple(numbers[form] for form in basis) for basis in bases)
+        renumbered = tuple(replace(basis, forms=tuple(numbers[form] for form in basis.forms)) for basis in bases)
         return AnsweredForms(self.coordinates, self.forms[used], renumbered, self.records, of_record.astype(np.int64))
-
-
-@dataclass
-class _Bases:
-    """Bases among some forms, the last of which are new."""
-
-    bases: list[tuple[int, ...]]
-    forms: FloatArray
-
-    def extended(self, number: int, added: int, most: int) -> int:
-        """Extend a basis with what it doesn't span of the last ``added`` forms, up to ``most``, and give its number."""
-        basis = self.bases[number]
-        new = range(len(self.forms) - added, len(self.forms))
-        extended = basis + tuple(_independent(self.forms, basis, new, most))
-        if extended == basis:
-            return number
-        if extended not in self.bases:
-            self.bases.append(extended)
-        return self.bases.index(extended)
 
 
 def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[int], most: int) -> list[int]:

@@ -62,6 +62,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
         "imputation": "needs complete records: --auxiliary N",
         "regression": "needs complete records: --auxiliary N",
         "shadow": "needs complete records: --auxiliary N",
+        "single_shares": "needs complete records: --auxiliary N",
         "one_feature": "is for a lone passive feature",
         "randomiser_channel": "is closed: answers carry fresh randomness",
         "opening_code": "reads what protocol=shared opens",
@@ -250,6 +251,10 @@ def test_of_two_attacks_that_replace_messages_the_more_particular_one_is_mounted
     (second,) = {"auxiliary_ciphertext", "replacing"} - {first}
     assert first in applicable(SCENARIO)[0]
     assert reasons(SCENARIO)[second] == f"takes the same messages as {first}: name it alone"
+    (sentence,) = not_measured(SCENARIO, applicable(SCENARIO)[1])
+    assert "training" not in sentence
+    assert second in sentence
+    assert sentence.endswith("can tell was not measured: name it alone (--attacks).")
 
 
 class Replacing:

@@ -71,6 +71,18 @@ def test_the_limit_of_all_sessions_is_told_beforehand(tmp_path: Path, monkeypatc
     assert "With PLUMBLINE_MOST_FORMS=0.9 at most 4 of a record are answered per active party: 2 sessions." in output
 
 
+def test_what_epochs_of_training_add_up_to_is_told_beforehand(tmp_path: Path) -> None:
+    path, values = table(tmp_path)
+    columns = values.shape[1]
+    two = str(facts(path, "--classes", "2", "--id", "client")["training"])
+    assert f"1 sum of the columns of every record in an epoch, and {columns} tell a whole record" in two
+    assert f"those of {columns} epochs, in all sessions" in two
+    assert f"all columns of at most one record for each {columns} sums that it is answered with" in two
+    three = str(facts(path, "--classes", "3", "--id", "client")["training"])
+    assert f"those of {-(-columns // 3)} epochs" in three
+    assert "3 sums of the columns of every record" in three
+
+
 def test_what_shared_weights_open_is_told_beforehand(tmp_path: Path) -> None:
     path, values = table(tmp_path)
     rows, columns = len(values), values.shape[1]

@@ -185,10 +185,9 @@ def test_truncated_answers_tell_labels_of_a_part_of_each_batch_until_all_are_kno
     tmp_path: Path, packing: bool
 ) -> None:
     """The guard is silent about 38 rows; the attack reads other rows in every epoch, then sends honest messages."""
-    settings = small_settings(
-        packing=packing, batch_size=38, epochs=9, learning_rate=0.5, record_features=True, guard="refuse"
-    )
+    settings = small_settings(packing=packing, batch_size=38, epochs=9, learning_rate=0.5, record_features=True)
     found, weights = attacked(tmp_path / "on", settings, AuxiliaryCiphertext())
+    assert RunFolder(tmp_path / "on").record("active").guard == ()
     assert (found.success, found.resolved) == (1.0, 1.0)
     told, reading = 6, 7
     assert found.by_epoch == (told / 38,) * reading + (0.0,) * (9 - reading)

@@ -1,13 +1,16 @@
 """What a passive party answers in all sessions together: counted, kept, and bounded by its owner."""
 
+import io
 import json
 import logging
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from plumbline.cli import app
@@ -15,10 +18,12 @@ from services.active.interfaces import EpochOutcome
 from services.common.errors import Diverged, OutOfOrder
 from services.common.state_folder import StateError, StateFolder, StateInMemory, StateNotKept
 from services.party.party_model import rows_of_plan
+from services.party.resumption import Resumption
 from services.passive.form_count import FORMS, FormCount, spent_in
 from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, data_of, house, party_data, small_settings
 from tests.harness.processes import weights_of
 from tests.harness.restarts import Town, town
+from vfl.arrays import write_arrays
 from vfl.learning import LinearPart
 from vfl.learning.networks import DenseNetwork
 
@@ -210,6 +215,31 @@ def test_a_model_that_couldnt_be_counted_answers_about_no_record(
         assert asked
 
 
+def test_two_models_of_the_same_epoch_count_as_two(tmp_path: Path) -> None:
+    """An epoch's last step that is taken back, and passed over, leaves other weights after as many epochs."""
+    with town(tmp_path, most_forms=1.0, epochs=2, resume_within=3600) as home:
+
+        class TakesBack(Watcher):
+            def epoch(self, outcome: EpochOutcome) -> None:
+                party, training = home.passive(), home.active._job.session.training  # type: ignore[union-attr]
+                session, rows = training.agreement.session_id, training.rows.validation.tolist()
+                assert spent(home) == 1
+                last = party.stop_training(ACTIVE, session).completed - 1
+                for resume in (partial(party.resume_training, ACTIVE, session), training.resume):
+                    resume(Resumption(last, frozenset({last})))
+                training.show_public_key()
+                party.show_public_key(ACTIVE, session)
+                own = home.executor.submit(training.run_epoch, 0, lambda *_: None)
+                party.run_epoch(ACTIVE, session, 0, lambda *_: None)
+                own.result()
+                party.contribute_scores(ACTIVE, session, 99, rows)
+                raise OutOfOrder("enough")
+
+        with pytest.raises(OutOfOrder, match="enough"):
+            home.active.train(home.settings.plan(), TakesBack())
+        assert spent(home) == 2
+
+
 def test_an_answer_that_cant_be_counted_isnt_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with town(tmp_path, epochs=3) as home:
         write = StateFolder.write
@@ -361,3 +391,42 @@ def test_another_range_of_the_training_records_makes_another_form(tmp_path: Path
         rounded = replace(model.agreement, plan=replace(plan, feature_fraction_bits=4))
         count.count(replace(model, agreement=rounded), data.aligned(rows, rounded.plan), split.test)
         assert count._accounts["active"].spent.most == 4
+
+
+def test_a_count_of_version_1_is_read_and_goes_on(tmp_path: Path) -> None:
+    """It kept each form of which nothing is known as a column of its own."""
+    network, session = f"network {'7' * 64}", "forwarded 0123"
+    names = ["age 0.0 1.0 16", f"{session} 0", f"{session} 1", "network 0.0 1.0 16", f"{network} 0", f"{session} 2"]
+    forms = np.eye(6)
+    forms[3, 0], forms[0, 3] = 2.0, -3.0
+    header = {
+        "version": 1,
+        "accounts": [
+            {
+                **{"active": "active", "records": 3, "most": 5, "row": 7, "features": 8},
+                "coordinates": names,
+                "bases": [[1, 2], [0, 3, 1, 2, 4], [5, 0]],
+            }
+        ],
+    }
+    file = io.BytesIO()
+    arrays: dict[str, NDArray[Any]] = {
+        "header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
+        "0_forms": forms,
+        "0_records": np.array([4, 5, 6], dtype=np.uint64),
+        "0_of_record": np.array([0, 1, 2], dtype=np.uint32),
+    }
+    write_arrays(file, arrays)
+    state = StateInMemory()
+    state.write(FORMS, file.getvalue())
+    account = FormCount("passive", party_data(), state, 1.0)._accounts["active"]
+    assert (account.spent.most, account.spent.row) == (5, 7)
+    count = account.forms
+    assert count.coordinates == ("age 0.0 1.0 16", "network 0.0 1.0 16")
+    assert count.forms.tolist() == [[1.0, -3.0], [2.0, 1.0]]
+    assert count.ranks(count.records).tolist() == [2, 5, 2]
+    # What was told before is told again: a network, all of a session, and forms of columns.
+    assert count.answered_opaque(count.records[1:2], network, 1, 8) is count
+    assert count.answered_opaque(count.records[:1], session, 3, 8).ranks(count.records).tolist() == [3, 5, 2]
+    again = count.answered(count.records[1:2], count.coordinates, np.array([[1.0, 1.0]]), 8)
+    assert again is count

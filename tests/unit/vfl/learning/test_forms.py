@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray
 from vfl.learning import class_rows
-from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
+from vfl.learning.forms import AnsweredForms, Basis, forms_of_weights, forms_per_model, most_forms
 
 KEYS: NDArray[np.uint64] = np.arange(10, 30, dtype=np.uint64) ** 5
 NAMES = tuple("abcdef")
@@ -74,7 +74,7 @@ def test_what_no_record_is_counted_by_is_forgotten() -> None:
     for number in range(40):
         count = count.answered(KEYS, NAMES, drawn(number), len(NAMES))
     assert count.forms.shape == (6, 6)
-    assert count.bases == ((0, 1, 2, 3, 4, 5),)
+    assert count.bases == (Basis((0, 1, 2, 3, 4, 5)),)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
@@ -134,3 +134,40 @@ def test_the_same_model_again_is_no_further_form_whatever_other_sessions_were_of
     assert count.ranks(KEYS[:1]).tolist() == [sessions * forms_per_model(classes)]
     for names, forms in models:
         assert count.answered(KEYS, names, forms, 1000) is count
+
+
+OPAQUE_ANSWERS = st.lists(
+    st.tuples(
+        st.integers(0, 2**8 - 1), st.sampled_from(["network a", "network b", "model"]), st.integers(1, 5), st.integers()
+    ),
+    max_size=10,
+)
+
+
+@given(OPAQUE_ANSWERS, st.integers(1, 9))
+def test_forms_of_which_nothing_is_known_count_as_columns_of_their_own(
+    answers: list[tuple[int, str, int, int]], most: int
+) -> None:
+    """Against the same as unit vectors in coordinates of their own, as they were kept before."""
+    counted, dense, keys = AnsweredForms.none(), AnsweredForms.none(), KEYS[:8]
+    for members, name, count, seed in answers:
+        records = keys[[at for at in range(len(keys)) if members >> at & 1]]
+        if name == "model":
+            forms = drawn(abs(seed) % 2**32, count)
+            counted, dense = (one.answered(records, NAMES, forms, most) for one in (counted, dense))
+            continue
+        counted = counted.answered_opaque(records, name, count, most)
+        dense = dense.answered(records, [f"{name} {number}" for number in range(count)], np.eye(count), most)
+    assert counted.ranks(keys).tolist() == dense.ranks(keys).tolist()
+
+
+def test_many_networks_of_a_wide_table_are_kept_as_numbers() -> None:
+    """Twenty sessions of 16 units and 60 epochs each, of 1,000 columns: once a matrix of 1,000 by 19,200."""
+    count = AnsweredForms.none()
+    for session in range(20):
+        count = count.answered_opaque(KEYS, f"forwarded {session}", 960, 1_000)
+        assert count.answered_opaque(KEYS, f"forwarded {session}", 960, 1_000) is count
+    assert count.ranks(KEYS).tolist() == [1_000] * len(KEYS)
+    assert count.forms.size == 0
+    assert count.coordinates == ()
+    assert count.bases == (Basis(opaque=(("forwarded 0", 960), ("forwarded 1", 40))),)
