@@ -253,7 +253,7 @@ class FormCount:
             self._write({**self._accounts, active: _Account(after, spent)}, self._shares)
             self._note(agreement.session_id, self._mark)
 
-    def _write(self, accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares]) -> None:
+    def _write(self, accounts: dict[str, _Account], shares: dict[str, ToldShares]) -> None:
         mark = self._mark.next()
         self._state.write(FORMS, _packed(accounts, shares, mark))
         self._accounts, self._shares, self._mark = accounts, shares, mark

@@ -54,7 +54,8 @@ def test_an_exposure_is_the_count_of_the_channels(agreement: Agreement, data: st
     counted = ("is_solvable", "is_telling", "is_heard")
     of_holders = [[one for one in channels if one.key_holder == holder.name] for holder in agreement.parties]
     together = sum(map(tell_together, of_holders))
-    expected = Exposure(*(sum(getattr(one, what) for one in channels) for what in counted), together)
+    solvable, telling, heard = (sum(getattr(one, what) for one in channels) for what in counted)
+    expected = Exposure(solvable, telling, heard, together)
     assert exposure(agreement, layout) == expected
 
 
