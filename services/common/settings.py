@@ -218,6 +218,12 @@ class Settings(BaseSettings):
     alignments_per_day: int = Field(
         5, ge=1, le=1_000_000, description="Passive party: alignments that it answers an active party within 24 hours."
     )
+    least_ids: int = Field(
+        20,
+        ge=1,
+        le=1_000_000,
+        description="Passive party: ids that an active party must ask about in an alignment, at least.",
+    )
     most_forms: float = Field(
         0.25,
         gt=0,
