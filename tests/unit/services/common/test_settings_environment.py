@@ -67,6 +67,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
         "attacks": st.just(tuple(attacks)),
         "defences": st.just(tuple(defences)),
         "guard": st.sampled_from(["warn", "refuse", "off"]),
+        "allow": st.sampled_from([(), ("linear", "hu"), ("network", "linear", "shared", "hu")]),
         "alignments_per_day": st.integers(1, 10**6),
         "least_ids": st.integers(1, 10**6),
         "most_forms": st.floats(0, 1, exclude_min=True),
