@@ -22,7 +22,7 @@ from plumbline.audit.configuration import write_configuration
 from plumbline.audit.plan import AuditPlan, plan_facts
 from plumbline.judge.column_sets import WhatIf
 from services.common.durable import make_folder, write_durably
-from services.common.run_files import parsed, read_json
+from services.common.run_files import MOST_SHORT_BYTES, parsed, read_json
 from services.common.run_folder import RunFolder
 from services.common.run_records import Seconds
 from services.common.words import escaped
@@ -106,7 +106,7 @@ def read_status(folder: Path) -> RunStatus | None:
     file = folder / _FILE
     if not os.path.lexists(file):
         return None
-    status: RunStatus = parsed(RunStatus, read_json(file, _REPEAT, _REPEAT), file, _REPEAT)
+    status: RunStatus = parsed(RunStatus, read_json(file, _REPEAT, _REPEAT, MOST_SHORT_BYTES), file, _REPEAT)
     if status.status == "running" and not _is_held(folder):
         return replace(status, status="stopped", reason=_KILLED)
     return status

@@ -1,8 +1,9 @@
 """The runs in a folder: when each was, what it asked, how it ended and what it found; and some of them side by side."""
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from plumbline.audit.configuration import FILE, read_options
 from plumbline.audit.folder import AuditFolder, RunVerdict
 from plumbline.audit.request import NO_ATTACKS
 from plumbline.judge.federation_part import HEADLINE
-from services.common.run_files import parsed, read_json
+from services.common.run_files import MOST_SHORT_BYTES, RunFolderError, parsed, read_json
 from vfl.suggestions import did_you_mean
 
 T = TypeVar("T")
@@ -173,25 +174,55 @@ def _summary_in(folder: Path) -> RunVerdict | None:
     run = AuditFolder(folder)
     if not os.path.lexists(run.results):
         return None
-    changed = run.results.stat()
-    if os.path.lexists(run.verdict) and run.verdict.stat().st_mtime_ns >= changed.st_mtime_ns:
-        short: RunVerdict = parsed(RunVerdict, read_json(run.verdict, _REPEAT, _REPEAT), run.verdict, _REPEAT)
-        return short
-    return _verdict_of_results(folder, changed.st_mtime_ns, changed.st_size)
+    is_short = os.path.lexists(run.verdict) and run.verdict.stat().st_mtime_ns >= run.results.stat().st_mtime_ns
+    return _outline_in(run.verdict if is_short else run.results).verdict
 
 
-# Megabytes each: read again only when they have changed.
+@dataclass(frozen=True)
+class _Outline:
+    """What lists and comparisons need of a file of megabytes.
+
+    Attributes:
+        verdict: of the run.
+        parts: the federation's part of each column, the most exposed first; None where it wasn't measured. Of results.
+    """
+
+    verdict: RunVerdict
+    parts: Mapping[str, float | None] = field(default_factory=dict)
+
+
+# Loads of a page come on threads of their own: one file at a time is in memory.
+_reading = threading.Lock()
+
+
+def _outline_in(file: Path) -> _Outline:
+    """Read a run's verdict.json or results.json, again only when it has changed. Raises RunFolderError and OSError."""
+    found = file.stat()
+    with _reading:
+        outline = _outline_of(file, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+    if isinstance(outline, str):
+        raise RunFolderError(outline)
+    return outline
+
+
 @lru_cache(maxsize=2_000)
-def _verdict_of_results(folder: Path, _written: int, _size: int) -> RunVerdict:
-    results = results_in(folder)
+def _outline_of(file: Path, _written: int, _changed: int, _size: int) -> _Outline | str:
+    """Read a file as it is now; a fault is a sentence, so that what can't be read is kept as well."""
+    try:
+        if file.name == AuditFolder(file.parent).verdict.name:
+            return _Outline(parsed(RunVerdict, read_json(file, _REPEAT, _REPEAT, MOST_SHORT_BYTES), file, _REPEAT))
+        results = results_in(file.parent)
+    except RunFolderError as error:
+        return str(error)
     answer = results.get("answer", {})
-    return RunVerdict(
+    verdict = RunVerdict(
         sentence=answer.get("sentence", ""),
         light=answer.get("light", ""),
         part=results.get("largest_part"),
         accuracy=results.get("accuracy"),
         auc=results.get("auc"),
     )
+    return _Outline(verdict, _parts(answer.get("columns", [])))
 
 
 def began(folder: Path) -> str:
@@ -218,10 +249,6 @@ def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
 def unreadable(error: OSError) -> str:
     """Say what a person is told of a file or folder that can't be read."""
     return f"{error.filename} can't be read ({error.strerror}): check its rights, or a link to it."
-
-
-def _verdict(results: Mapping[str, Any]) -> str:
-    return str(results.get("answer", {}).get("sentence", ""))
 
 
 def what_was_asked(asked: Mapping[str, Any]) -> str:
@@ -275,18 +302,18 @@ class RunComparison:
 
 def compare_runs(*folders: Path) -> RunComparison:
     """Compare runs by their folders; raises ValueError where one of them has no results."""
-    results = [results_in(folder) for folder in folders]
-    for folder, found in zip(folders, results, strict=True):
-        if not found:
+    for folder in folders:
+        if not os.path.lexists(AuditFolder(folder).results):
             raise ValueError(f"{folder} has no results to compare: it didn't get as far. `plumbline runs` says why.")
+    outlines = [_outline_in(AuditFolder(folder).results) for folder in folders]
     options = [_flat({name: value for name, value in asked_in(at).items() if name not in _NAMING}) for at in folders]
     return RunComparison(
         settings=tuple(line for line in _side_by_side(options) if any(one != line.values[0] for one in line.values)),
-        verdicts=Fact("verdict", tuple(map(_verdict, results))),
-        columns=tuple(_side_by_side(list(map(_parts, results)))),
+        verdicts=Fact("verdict", tuple(outline.verdict.sentence for outline in outlines)),
+        columns=tuple(_side_by_side([outline.parts for outline in outlines])),
         quality=(
-            Fact("accuracy", tuple(_measured(one.get("accuracy")) for one in results)),
-            Fact("auc", tuple(_measured(one.get("auc")) for one in results)),
+            Fact("accuracy", tuple(_measured(outline.verdict.accuracy) for outline in outlines)),
+            Fact("auc", tuple(_measured(outline.verdict.auc) for outline in outlines)),
         ),
     )
 
@@ -304,10 +331,10 @@ def _flat(options: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def _parts(results: Mapping[str, Any]) -> dict[str, float | None]:
+def _parts(columns: Sequence[_Column]) -> dict[str, float | None]:
     """List the federation's part of each column, the most exposed first."""
     found = {}
-    for column in results.get("answer", {}).get("columns", []):
+    for column in columns:
         parts = [level["part"] for level in column["levels"] if level["level"] == HEADLINE]
         found[f"{column['party']}.{column['column']}"] = _measured(parts[0]["mean"]) if parts and parts[0] else None
     return found

@@ -3,6 +3,7 @@
 import datetime
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from services.common.durable import make_folder
 from services.common.identity import Identity, role_of
 
 AUTHORITY = "ca"
@@ -57,6 +59,28 @@ def _replace(path: Path, content: bytes, mode: int = 0o644) -> None:
     fresh.replace(path)
 
 
+def _make_private(folder: Path) -> None:
+    """Make a folder that this user alone may enter, whatever the umask, or close the one that is there.
+
+    Raises:
+        CertificateError: for a folder with other files that others may enter, and where it can't be closed.
+    """
+    if folder.is_dir() and not stat.S_IMODE(folder.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+        return
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / f"{AUTHORITY}.key").exists():
+        raise CertificateError(
+            f"Other accounts of this machine may enter {folder}, which holds other files: give a folder for "
+            f"certificates alone with --out, or close it with `chmod 700 {folder}`."
+        )
+    make_folder(folder)
+    try:
+        folder.chmod(stat.S_IRWXU)
+    except OSError as error:
+        raise CertificateError(
+            f"{folder} can't be closed to other accounts ({error.strerror}): have its owner run `chmod 700 {folder}`."
+        ) from error
+
+
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -92,12 +116,16 @@ def _key_usage(**used: bool) -> x509.KeyUsage:
 
 
 def create_authority(folder: Path, *, days: float = 365) -> None:
-    """Make an authority in ``folder`` (ca.crt, ca.key); raises CertificateError when one is there already."""
+    """Make an authority in ``folder`` (ca.crt, ca.key), which this user alone may enter.
+
+    Raises:
+        CertificateError: when one is there already, and for a folder with other files that others may enter.
+    """
     if (folder / f"{AUTHORITY}.key").exists():
         raise CertificateError(
             f"{folder} holds an authority already. Delete the folder for a new one, or choose another with --out."
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_private(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Plumbline federation authority")])
     certificate = (
@@ -181,11 +209,12 @@ def renew_certificates(folder: Path, *, days: float = 365) -> list[str]:
         Whose, sorted.
 
     Raises:
-        CertificateError: without an authority, and when nobody has a pair.
+        CertificateError: without an authority, when nobody has a pair, and for a folder that can't be closed to others.
     """
     names = sorted(path.stem for path in folder.glob("*.key") if path.stem != AUTHORITY)
     if not names:
         raise CertificateError(f"Nobody has a key in {folder}: there is nothing to renew. Run `plumbline certs` first.")
+    _make_private(folder)
     for name in names:
         issue_certificate(folder, Identity(role_of(name), name), days=days)
     return names
@@ -202,9 +231,11 @@ def revoke_certificates(folder: Path, names: Sequence[str]) -> Path:
         The list, ``ca.crl``, which every party needs.
 
     Raises:
-        CertificateError: without an authority, and for what is no certificate of its.
+        CertificateError: without an authority, for what is no certificate of its, and for a folder that can't be closed
+            to others.
     """
     authority, signer = _authority(folder)
+    _make_private(folder)
     path = CertificateFiles.of(folder, AUTHORITY).revocations
     now = datetime.datetime.now(datetime.UTC)
     builder = (

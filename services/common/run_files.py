@@ -24,6 +24,8 @@ AGAIN = "Run it again, into a new folder."
 # 300,000 steps, or half a million test records: more of either, and what is read doesn't fit a gigabyte.
 _MOST_JSON_BYTES, _MOST_JSON_VALUES = 1 << 27, 3_000_000
 _MOST_NAMES, _MOST_SAID = 10_000, 200
+# Of a file with a few sentences, which a list of runs reads of each.
+MOST_SHORT_BYTES = 1 << 16
 
 T = TypeVar("T")
 
@@ -84,11 +86,11 @@ def check_file(path: Path, missing: str) -> None:
         raise RunFolderError(f"{path} is broken: a folder, a pipe or a device stands in its place. {AGAIN}")
 
 
-def read_json(path: Path, missing: str = AGAIN, again: str = AGAIN) -> Any:
-    """Read a JSON file; ``again`` says what to do where it is broken. Raises RunFolderError."""
+def read_json(path: Path, missing: str = AGAIN, again: str = AGAIN, most: int = _MOST_JSON_BYTES) -> Any:
+    """Read a JSON file of ``most`` bytes or fewer; ``again``: what to do where it is broken. Raises RunFolderError."""
     check_file(path, missing)
     try:
-        if path.stat().st_size > _MOST_JSON_BYTES:
+        if path.stat().st_size > most:
             raise RunFolderError(f"{path} is broken: larger than any run writes. {again}")
         content = path.read_bytes()
         if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_JSON_VALUES:

@@ -14,7 +14,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from services.common.agreement import TrainingPlan
+from services.common.agreement import PROTOCOLS, TrainingPlan
 from services.common.errors import FederationError
 from services.common.identity import Role, role_of
 from services.common.setting_texts import (
@@ -215,8 +215,19 @@ class Settings(BaseSettings):
         "warn", description="Of a session whose answers could tell residuals or labels: warn, refuse or off."
     )
 
+    allow: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Learners and protocols of the sessions that this party joins, by name: linear,network,shared; "
+        "default: all installed.",
+    )
     alignments_per_day: int = Field(
         5, ge=1, le=1_000_000, description="Passive party: alignments that it answers an active party within 24 hours."
+    )
+    least_ids: int = Field(
+        20,
+        ge=1,
+        le=1_000_000,
+        description="Passive party: ids that an active party must ask about in an alignment, at least.",
     )
     most_forms: float = Field(
         0.25,
@@ -314,7 +325,20 @@ class Settings(BaseSettings):
         names, merged = attacks_labelled(labels, cls._parse_options(options))
         return {**values, "attacks": names, "attack_options": merged}
 
-    @field_validator("attacks", "defences", mode="before")
+    @field_validator("allow")
+    @classmethod
+    def _check_allow(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        kinds = {"learner": learners.names(), "protocol": PROTOCOLS} if value else {}
+        known = [name for names in kinds.values() for name in names]
+        if unknown := [name for name in value if name not in known]:
+            meant = did_you_mean(unknown[0], known)
+            raise ValueError(f"expected learners and protocols of {', '.join(known)}; got {unknown[0]!r}.{meant}")
+        for kind, names in kinds.items():
+            if not {*value} & {*names}:
+                raise ValueError(f"names no {kind}, so no session could be joined: add some of {', '.join(names)}")
+        return value
+
+    @field_validator("allow", "attacks", "defences", mode="before")
     @classmethod
     def _parse_names(cls, value: Any) -> Any:
         return listed(value) if isinstance(value, str) else value
@@ -399,6 +423,8 @@ class Settings(BaseSettings):
             plan = self.plan()
         except FederationError as error:
             raise ValueError(str(error)) from error
+        if self.allow and plan.protocol not in self.allow:
+            raise ValueError(f"allow leaves out protocol={plan.protocol}, which this party runs: add it, or change it")
         of_ours = self.model_fields_set & set(ciphers.option_names(ciphers.ENCRYPTED))
         if foreign := sorted(of_ours - set(ciphers.option_names(plan.cipher))):
             raise ValueError(

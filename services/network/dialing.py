@@ -15,6 +15,7 @@ from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, sh
 from services.common.meters import PeerMeter
 from services.network.credentials import Credentials
 from services.network.deadlines import inner_timeout
+from services.network.revocation import CallNotMade, PeerLook
 
 # Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85). The end of a session
 # is told once: who can't be reached notices by itself, and who tells it must not wait for that.
@@ -72,13 +73,13 @@ def intercepted(
     channel: grpc.Channel,
     said: Sequence[tuple[str, str]],
     meter: PeerMeter,
-    check: Callable[[], None] = lambda: None,
+    look: PeerLook | None = None,
 ) -> grpc.Channel:
     """``channel`` with what this party says of itself in each call's metadata, and its bytes counted by ``meter``.
 
-    Each call begins with ``check``, which raises RpcError where it must not be made.
+    Each call begins with ``look``, which raises CallNotMade where it must not be made.
     """
-    return grpc.intercept_channel(channel, _ClientInterceptor(said, meter, check))
+    return grpc.intercept_channel(channel, _ClientInterceptor(said, meter, look))
 
 
 class _Received(Iterator[Any]):
@@ -88,12 +89,18 @@ class _Received(Iterator[Any]):
     collector, it ends its call as well.
     """
 
-    def __init__(self, call: Any, count: Callable[[Message], None]) -> None:
+    def __init__(self, call: Any, count: Callable[[Message], None], failed: Callable[[grpc.Call], None]) -> None:
         self._call = call
         self._count = count
+        self._failed = failed
 
     def __next__(self) -> Any:
-        message = next(self._call)
+        try:
+            message = next(self._call)
+        except grpc.RpcError as error:
+            if isinstance(error, grpc.Call):
+                self._failed(error)
+            raise
         self._count(message)
         return message
 
@@ -110,16 +117,21 @@ class _ClientInterceptor(
 ):
     """Counts the bytes that this party sends and receives as a client, and adds what it says of itself to each call."""
 
-    def __init__(self, said: Sequence[tuple[str, str]], meter: PeerMeter, check: Callable[[], None]) -> None:
+    def __init__(self, said: Sequence[tuple[str, str]], meter: PeerMeter, look: PeerLook | None) -> None:
         self._said = tuple(said)
         self._meter = meter
-        self._check = check
+        self._look = look
 
     def _details(self, details: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
-        self._check()
+        if self._look is not None:
+            self._look.check((details.timeout or 0.0) if details.wait_for_ready else 0.0)
         metadata = (*(details.metadata or ()), *self._said)
         timeout = inner_timeout(details.timeout)
         return _CallDetails(details.method, timeout, metadata, details.credentials, details.wait_for_ready)
+
+    def _ended(self, call: grpc.Call) -> None:
+        if self._look is not None:
+            self._look.ended(call.code())
 
     def _count(self, method: str | bytes, message: Message) -> None:
         name = method.decode() if isinstance(method, bytes) else method
@@ -133,11 +145,16 @@ class _ClientInterceptor(
             yield message
 
     def _received(self, details: grpc.ClientCallDetails, call: Any) -> _Received:
-        return _Received(call, lambda message: self._count(details.method, message))
+        return _Received(call, lambda message: self._count(details.method, message), self._ended)
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         self._count(client_call_details.method, request)
-        call = continuation(self._details(client_call_details), request)
+        try:
+            details = self._details(client_call_details)
+        except CallNotMade as refusal:
+            # Raised, it would be an answer of some kind to who asks without waiting.
+            return refusal
+        call = continuation(details, request)
         call.add_done_callback(lambda done: self._count_result(client_call_details, done))
         return call
 
@@ -156,6 +173,7 @@ class _ClientInterceptor(
         return self._received(client_call_details, continuation(self._details(client_call_details), requests))
 
     def _count_result(self, details: grpc.ClientCallDetails, call: Any) -> None:
+        self._ended(call)
         if not call.cancelled() and call.exception() is None:
             self._count(details.method, call.result())
 
@@ -180,7 +198,7 @@ class RenewingChannel(grpc.Channel):
         """Dial for the first time, which opens no connection yet.
 
         Args:
-            credentials: the present ones, the same object until they are renewed.
+            credentials: the present ones, equal until they are renewed.
             dial: makes a channel with these.
         """
         self._credentials = credentials
@@ -194,7 +212,7 @@ class RenewingChannel(grpc.Channel):
         """Give the channel with the present credentials."""
         credentials = self._credentials()
         with self._lock:
-            if credentials is not self._dialled_with:
+            if credentials != self._dialled_with:
                 before, self._channel = self._channel, self._dial(credentials)
                 self._dialled_with = credentials
                 for callback, try_to_connect in self._subscribers:

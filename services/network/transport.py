@@ -184,11 +184,12 @@ class Transport:
 
         It refuses who can't show that party's certificate.
         """
-        if self._credentials is None:
+        if self._credentials is None or self.certificates is None:
             return intercepted(grpc.insecure_channel(address, CHANNEL_OPTIONS), self._said(), self.meter.of_peer(peer))
-        host_name, look = Identity(role_of(peer), peer).host_name, PeerLook(address, self._credentials.present)
-        channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
-        return intercepted(channel, self._said(), self.meter.of_peer(peer), look.check)
+        host_name = Identity(role_of(peer), peer).host_name
+        look = PeerLook(address, host_name, self.certificates, self._credentials.present)
+        channel = RenewingChannel(look.credentials, lambda present: dial(address, host_name, present))
+        return intercepted(channel, self._said(), self.meter.of_peer(peer), look)
 
     @cached_property
     def _credentials(self) -> RenewedCredentials | None:

@@ -14,17 +14,17 @@ _CUT_SIGNS = (
     "end of file",
     "transport closed",
 )
-# What is said where a certificate of this authority names somebody else.
-_OTHER_NAME = "verification check failed"
+# What gRPC, and a look at the certificate, say where one of this authority names somebody else.
+_OTHER_NAMES = ("verification check failed", "hostname mismatch")
 # Said of attempts to connect. The first that fits counts.
 _MEANINGS = (
     ("connection refused", "nothing listens at its address. Check that it runs, and the address."),
     ("certificate has expired", "its certificate has expired. Make new ones with `plumbline certs`."),
+    *((sign, "another party answers at its address. Check the address.") for sign in _OTHER_NAMES),
     (
         "certificate_verify_failed",
         "the certificate shown there is not of this federation's authority. Check the address and the certificates.",
     ),
-    (_OTHER_NAME, "another party answers at its address. Check the address."),
     ("alert_certificate", "it refuses this party's certificate. Check that both are of the same authority."),
     ("unknown_ca", "it refuses this party's certificate. Check that both are of the same authority."),
     ("wrong_version_number", "what listens there doesn't speak TLS. Check the address and PLUMBLINE_TRANSPORT."),
@@ -37,6 +37,11 @@ _MEANINGS = (
     ("endpoint closing", "it hangs, or the network swallows what is sent to it. Check that it runs, and the network."),
     ("timed out", "the network swallows what is sent to it. Check the address and the network."),
     ("ping timeout", "the network swallows what is sent to it. Check the network."),
+    (
+        "look at the server's certificate",
+        "its certificate can't be compared with the list of revoked ones (ca.crl), so nothing is sent to it. Check "
+        "that it runs, and who answers at its address.",
+    ),
 )
 _AT_ONCE = (
     "what listens at its address ends every connection. Check the address, that both certificates are of one "
@@ -58,7 +63,8 @@ def why_unreachable(details: str) -> str:
 
 def is_another_party(details: str) -> bool:
     """Tell whether these are the transport's words on a party of this federation that isn't the one dialled."""
-    return _OTHER_NAME in details.lower()
+    known = details.lower()
+    return any(sign in known for sign in _OTHER_NAMES)
 
 
 def is_cut(details: str) -> bool:

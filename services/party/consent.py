@@ -73,6 +73,13 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
         OutOfOrder: naming both settings and what to change.
     """
     own_plan = settings.plan()
+    if settings.allow and not {plan.learner, plan.protocol} <= {*settings.allow}:
+        raise OutOfOrder(
+            f"The session trains learner={plan.learner} under protocol={plan.protocol}, and this party's owner allows "
+            f"{', '.join(settings.allow)}: propose one of these, or have the owner add to PLUMBLINE_ALLOW."
+        )
+    if settings.guard == "refuse" and (reasons := _not_recommended(plan)):
+        raise OutOfOrder(f"{reasons[0]} (PLUMBLINE_GUARD=refuse)")
     if plan.cipher != own_plan.cipher:
         raise OutOfOrder(
             f"The session is cipher={plan.cipher}, this party runs cipher={own_plan.cipher}. "
@@ -111,6 +118,28 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             )
 
 
+def _not_recommended(plan: TrainingPlan) -> list[str]:
+    """Say what of a plan the threat model advises against, whatever is trained on; a sentence each.
+
+    Weak keys aren't among it: a party takes them only where its own owner has said so (``allow_insecure_keys``).
+    """
+    sentences = []
+    if not plan.is_encrypted:
+        sentences.append(
+            f"INSECURE: cipher={plan.cipher}, residuals and gradients travel unencrypted. Who receives them "
+            "reads them, labels included, and the guard counts nothing."
+        )
+    elif plan.family.spec.forwards and not plan.shares_weights:
+        remedy = plan.leakage.remedy or "a learner or a protocol that keeps gradients shared"
+        sentences.append(
+            f"learner={plan.learner} under protocol={plan.protocol}: passive parties read gradients of each batch, "
+            f"from which labels follow within some tens of epochs, encrypted or not. Choose {remedy}."
+        )
+    if not plan.rerandomise:
+        sentences.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
+    return sentences
+
+
 def _alike(setting: str, own: TrainingPlan) -> str:
     """Say what to set, where this party's own term isn't the session's."""
     if own.family.terms():
@@ -123,12 +152,8 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
     warnings = []
     if insecure_transport:
         warnings.append("INSECURE: transport=insecure, no TLS and no checked identities.")
-    if not agreement.plan.is_encrypted:
-        warnings.append(
-            f"INSECURE: cipher={agreement.plan.cipher}, residuals and gradients travel unencrypted. Who receives them "
-            "reads them, labels included, and the guard counts nothing."
-        )
-    elif weakness := agreement.plan.encryption.weakness:
+    warnings += _not_recommended(agreement.plan)
+    if agreement.plan.is_encrypted and (weakness := agreement.plan.encryption.weakness):
         warnings.append(f"INSECURE: {weakness}.")
     if agreement.plan.is_encrypted and agreement.plan.family.spec.trains and not agreement.plan.shares_weights:
         warnings += [
@@ -137,8 +162,6 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
             for party in agreement.parties
             if not party.truncates_answers
         ]
-    if not agreement.plan.rerandomise:
-        warnings.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
     if agreement.plan.patience and not agreement.row_counts.validation:
         warnings.append(
             f"patience stops nothing: {agreement.plan.validation_fraction:g} of {agreement.active.aligned_rows} "

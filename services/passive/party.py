@@ -42,7 +42,7 @@ from services.party.session import PartySession, join, rejoined
 from services.party.training_log import KeptTraining, kept_training
 from services.passive.common_order import CommonOrder
 from services.passive.form_count import FORMS, REMEDY, FormCount
-from services.passive.quota import AlignmentQuota
+from services.passive.quota import AlignmentQuota, check_declared
 from services.passive.submissions import SeenSubmissions
 from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening_ledger import begin_ledger
@@ -209,7 +209,7 @@ class PassiveParty:
             InvalidMessage: for what is no session id, or an implausible number of ids.
             NotAllowed: for another active party's session, or one without this party.
             OutOfOrder: for a session that the coordinator doesn't know or that was aligned before, a plan that this
-                party's own settings refuse, and more alignments than the owner allows in a day.
+                party's own settings refuse, and fewer ids or more alignments in a day than the owner allows.
         """
         limits.check_session_id(session_id)
         self._refuse_second_set_up(session_id)
@@ -219,6 +219,7 @@ class PassiveParty:
         if self.name not in terms.passive_parties:
             raise NotAllowed(f"{self.name} is not a party of this session.")
         check_plan(terms.plan, self._context.settings)
+        check_declared(caller.name, client_count, self._context.settings.least_ids)
         with self._lock:
             self._refuse_second_set_up(session_id)
             with alignment_refusals():

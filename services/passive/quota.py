@@ -18,6 +18,17 @@ _NAME = "alignments.json"
 _VERSION = 1
 
 
+def check_declared(caller: str, count: int, least: int) -> None:
+    """Refuse an alignment about few ids, which would ask about single persons. Raises OutOfOrder."""
+    # None at all is refused with what is no number of ids.
+    if 0 < count < least:
+        raise OutOfOrder(
+            f"{caller} asks about {count} ids, and this party answers about {least} or more at once: fewer would ask "
+            "about single persons. Bring more records (of several passive parties, more that those before have as "
+            "well), or have this party's owner lower PLUMBLINE_LEAST_IDS."
+        )
+
+
 class AlignmentQuota:
     """Counts the alignments that each caller was answered; safe to call from any thread.
 

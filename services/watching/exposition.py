@@ -5,6 +5,8 @@ The only file that imports ``prometheus_client``: it is imported where PLUMBLINE
 
 import ipaddress
 import logging
+import socket
+import threading
 from collections.abc import Iterator
 
 import prometheus_client
@@ -12,6 +14,7 @@ from google.protobuf import descriptor_pool
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from services.watching.http_server import BoundedHandler, BoundedServer
 from services.watching.tally import Tally
 
 _log = logging.getLogger(__name__)
@@ -72,22 +75,44 @@ def serve_metrics(address: str, tally: Tally) -> None:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
-        server, _ = prometheus_client.start_http_server(int(port), host, Metrics(tally).registry)
+        server = BoundedServer((host, int(port)), _handler(Metrics(tally).registry, host))
     except OSError as error:
         raise OSError(
             f"Cannot serve metrics on {address} ({error.strerror or error}): choose a free address of this machine "
             "with PLUMBLINE_METRICS, or unset it."
         ) from error
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     _log.info("Metrics are served on port %d.", server.server_port)
     if not _is_loopback(host):
         _log.warning("Metrics are served beyond this machine, without TLS or a login: let your own tools alone read.")
 
 
-def _is_loopback(host: str) -> bool:
+def _handler(registry: prometheus_client.CollectorRegistry, host: str) -> type[BoundedHandler]:
+    """Make what answers scrapes of ``registry`` at ``host``, by whichever name cannot have been made to lead here."""
+    own = frozenset({host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()})
+
+    class Handler(BoundedHandler, prometheus_client.MetricsHandler):
+        def is_own_name(self, name: str) -> bool:
+            # A page elsewhere has a name with a dot, and no address in numbers.
+            return bool(name) and ("." not in name or name in own or _is_address(name.strip("[]")))
+
+        def advice(self) -> str:
+            return "Ask by IP address, by a name without a dot, or by the name in PLUMBLINE_METRICS"
+
+    Handler.registry = registry
+    return Handler
+
+
+def _is_address(name: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(name)
     except ValueError:
-        return host == "localhost"
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback if _is_address(host) else host == "localhost"
 
 
 def _type_of(method: str) -> str:

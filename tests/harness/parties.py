@@ -220,6 +220,7 @@ def small_settings(**changes: Any) -> Settings:
     chosen: dict[str, Any] = {
         "most_forms": 1.0,
         "alignments_per_day": 1_000,
+        "least_ids": 1,
         "epochs": 2,
         "batch_size": 8,
         "step_timeout": 10,

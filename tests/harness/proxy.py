@@ -1,5 +1,6 @@
 """A TCP proxy between two processes: it cuts, delays, truncates, flips bits or swallows everything, when told to."""
 
+import itertools
 import socket
 import threading
 import time
@@ -31,11 +32,13 @@ class Fault(StrEnum):
 
 
 class Proxy:
-    """Forwards connections to ``target`` (HOST:PORT) from an address of its own, with a fault that can be changed."""
+    """Forwards connections to ``target`` (HOST:PORT) from an address of its own, with a fault that can be changed.
 
-    def __init__(self, target: str, delay: float = 0.1, *, listens: bool = False) -> None:
-        host, _, port = target.rpartition(":")
-        self._target = (host, int(port))
+    Its first connection it ends or forwards elsewhere, where ``first`` says so: "" or HOST:PORT.
+    """
+
+    def __init__(self, target: str, delay: float = 0.1, *, listens: bool = False, first: str | None = None) -> None:
+        self._targets = itertools.chain([] if first is None else [first], itertools.repeat(target))
         self._delay = delay
         self._fault = Fault.NONE
         self._lock = threading.Lock()
@@ -93,8 +96,12 @@ class Proxy:
             if self._fault is Fault.CUT:
                 _end(caller)
                 continue
+            host, _, port = next(self._targets).rpartition(":")
+            if not port:
+                _end(caller)
+                continue
             try:
-                callee = socket.create_connection(self._target, timeout=5)
+                callee = socket.create_connection((host, int(port)), timeout=5)
             except OSError:
                 _end(caller)
                 continue

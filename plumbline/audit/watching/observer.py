@@ -29,7 +29,7 @@ from plumbline.report.html import template
 from services.adversary.load import load_attacks
 from services.common.durable import make_folder, write_durably
 from services.common.identity import Role, role_of
-from services.common.run_files import RunFolderError, parsed, read_json
+from services.common.run_files import MOST_SHORT_BYTES, RunFolderError, parsed, read_json
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings, load_settings
 from services.common.words import escaped
@@ -99,7 +99,7 @@ class RunEntry:
 def _entry(file: Path) -> RunEntry | None:
     """Read a run's entry; None where there is none that can be read: its report is made again."""
     try:
-        entry: RunEntry = parsed(RunEntry, read_json(file), file)
+        entry: RunEntry = parsed(RunEntry, read_json(file, most=MOST_SHORT_BYTES), file)
     except RunFolderError:
         return None
     return entry

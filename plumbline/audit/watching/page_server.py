@@ -4,14 +4,15 @@ python -m plumbline.audit.watching.page_server /pages [PORT]
 """
 
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from services.watching.http_server import BoundedHandler, BoundedServer
 
 _PORT = 8080
 _HEADERS = {
@@ -30,8 +31,6 @@ _ERROR = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>%(message)s</title></head>
 <body><h1>%(message)s</h1><p>%(explain)s</p></body></html>
 """
-# A page elsewhere whose name is made to lead here would otherwise read reports with the reader's browser.
-_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 @dataclass(frozen=True)
@@ -42,26 +41,13 @@ class Page:
     status: HTTPStatus = HTTPStatus.OK
 
 
-class PageHandler(SimpleHTTPRequestHandler):
+class PageHandler(BoundedHandler, SimpleHTTPRequestHandler):
     """Answers GET and HEAD with files of one folder: no listing, no hidden file, no other site's question."""
 
-    server_version, sys_version = "plumbline", ""
     error_message_format = _ERROR
-    # Of a connection that says nothing.
-    timeout = 20
-
-    def handle(self) -> None:
-        """Answer a browser; one that goes away meanwhile is no error."""
-        with suppress(ConnectionError):
-            super().handle()
 
     def send_head(self) -> Any:
-        """Refuse what isn't for this reader before a file is looked for."""
-        host = self.headers.get("Host", "")
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-        if name not in _HOSTS:
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Ask for 127.0.0.1 or localhost")
-            return None
+        """Make a page, or find the file that may be shown; None where neither is there."""
         if (made := self.page()) is not None:
             return self._send(made)
         if not self._is_shown():
@@ -109,15 +95,10 @@ class PageHandler(SimpleHTTPRequestHandler):
             self.send_header(name, value)
         super().end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing of pages that were shown."""
 
-
-def page_server(
-    folder: Path, address: tuple[str, int], handler: type[PageHandler] = PageHandler
-) -> ThreadingHTTPServer:
+def page_server(folder: Path, address: tuple[str, int], handler: type[PageHandler] = PageHandler) -> BoundedServer:
     """Make a server, not started, of the pages in ``folder``; raises OSError for an address that can't be had."""
-    return ThreadingHTTPServer(address, partial(handler, directory=str(folder)))
+    return BoundedServer(address, partial(handler, directory=str(folder)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Certificates: who a party is, who may read its key, and errors that name the remedy."""
 
+import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from services.common.certificates import (
     create_federation_certificates,
     issue_certificate,
     renew_certificates,
+    revoke_certificates,
 )
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
@@ -56,6 +59,44 @@ def test_a_new_key_does_not_inherit_the_mode_of_the_file_it_replaces(tmp_path: P
     (tmp_path / "bank.key").chmod(0o644)
     issue_certificate(tmp_path, PASSIVE)
     assert stat.S_IMODE((tmp_path / "bank.key").stat().st_mode) == 0o600
+
+
+@pytest.fixture
+def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o277], indirect=True)
+@pytest.mark.usefixtures("umask")
+def test_nobody_else_enters_the_folder_or_reads_a_key_whatever_the_umask(tmp_path: Path) -> None:
+    certs = tmp_path / "above" / "certs"
+    create_federation_certificates(certs, [PASSIVE])
+    assert stat.S_IMODE(certs.stat().st_mode) == 0o700
+    assert {path.name for path in certs.iterdir() if not stat.S_IMODE(path.stat().st_mode) & 0o077} >= {
+        "ca.key",
+        "bank.key",
+    }
+    # Of an earlier release.
+    for change in (renew_certificates, lambda folder: revoke_certificates(folder, ["bank"])):
+        certs.chmod(0o755)
+        change(certs)
+        assert stat.S_IMODE(certs.stat().st_mode) == 0o700
+
+
+def test_a_folder_of_other_files_that_others_may_enter_is_refused_and_an_empty_one_is_closed(tmp_path: Path) -> None:
+    for folder, file in ((tmp_path / "home", "letter.txt"), (tmp_path / "empty", "")):
+        folder.mkdir()
+        folder.chmod(0o755)
+        if file:
+            (folder / file).write_text("")
+    with pytest.raises(CertificateError, match=r"may enter .*home, which holds other files: give a folder .* --out"):
+        create_authority(tmp_path / "home")
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["letter.txt"]
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o755
+    create_authority(tmp_path / "empty")
+    assert stat.S_IMODE((tmp_path / "empty").stat().st_mode) == 0o700
 
 
 def test_an_authority_is_never_overwritten(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Settings that contradict each other, plans that cannot work, data that a party cannot use: a sentence each."""
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 from protos.v1 import common_pb2
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan, plan_content
 from services.common.errors import InvalidMessage, OutOfOrder
-from services.common.settings import SettingsError, load_settings
-from services.party.consent import check_as_opened, check_consent, warnings_of
+from services.common.settings import SettingsError, load_settings, settings_of
+from services.party.consent import check_as_opened, check_consent, check_plan, warnings_of
 from services.party.features import load_party_data
 from services.protocol1.cipher import make_cipher
 from services.protocol1.default_batch import with_batch_size
@@ -350,6 +351,77 @@ def test_terms_other_or_weaker_than_ones_own_settings_are_refused(
 def test_terms_as_strong_as_ones_own_settings_are_accepted(plan: dict[str, Any], settings: dict[str, Any]) -> None:
     agreement = _agreement(**plan)
     check_consent(agreement, load_settings(**settings), agreement.active)
+
+
+@pytest.mark.parametrize(
+    ("allow", "plan", "is_joined"),
+    [
+        ("", {"learner": "network"}, True),
+        ("linear,hu", {}, True),
+        ("hu,network,linear", {"learner": "network"}, True),
+        ("network,hu", {}, False),
+        ("linear,hu", {"learner": "network"}, False),
+    ],
+)
+def test_an_owner_says_which_learners_and_protocols_are_joined(
+    allow: str, plan: dict[str, Any], is_joined: bool
+) -> None:
+    settings, proposed = settings_of({"allow": allow}), TrainingPlan().changed(**plan)
+    if is_joined:
+        check_plan(proposed, settings)
+        return
+    words = rf"learner={proposed.learner} under protocol=hu.*allows {allow.replace(',', ', ')}.*PLUMBLINE_ALLOW"
+    with pytest.raises(OutOfOrder, match=words):
+        check_plan(proposed, settings)
+
+
+def test_a_protocol_that_the_owner_leaves_out_is_not_joined() -> None:
+    settings = settings_of({"allow": "linear,hu"})
+    with pytest.raises(OutOfOrder, match=r"learner=linear under protocol=shared.*PLUMBLINE_ALLOW"):
+        check_plan(TrainingPlan(protocol="shared"), settings)
+
+
+@pytest.mark.parametrize(
+    ("allow", "words"),
+    [
+        ("linear,hu,lineer", r"linear, .*hu, shared; got 'lineer'\. Did you mean 'linear'"),
+        ("linear", "names no protocol, so no session could be joined: add some of hu, shared"),
+        ("hu", "names no learner"),
+        ("linear,shared", "leaves out protocol=hu, which this party runs"),
+    ],
+)
+def test_what_allows_nothing_or_nobody_knows_stops_the_service_at_its_start(allow: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        settings_of({"allow": allow})
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"cipher": "plain"}, "INSECURE: cipher=plain"),
+        ({"rerandomise": False}, "INSECURE: rerandomise=off"),
+        ({"learner": "network", "backward": "plain"}, "INSECURE: cipher=plain"),
+        ({"learner": "network", "backward": "paillier"}, "learner=network under protocol=hu.*Choose backward=shared"),
+    ],
+    ids=str,
+)
+def test_what_isnt_recommended_is_warned_of_and_refused_by_a_guard_that_refuses(
+    settings: dict[str, Any], words: str
+) -> None:
+    plan = settings_of(settings).plan()
+    warnings = warnings_of(replace(_agreement(), plan=plan), insecure_transport=False)
+    assert [warning for warning in warnings if re.match(words, warning)]
+    for guard in ("warn", "off"):
+        check_plan(plan, settings_of({**settings, "guard": guard}))
+    with pytest.raises(OutOfOrder, match=rf"{words}.*PLUMBLINE_GUARD=refuse"):
+        check_plan(plan, settings_of({**settings, "guard": "refuse"}))
+
+
+@pytest.mark.parametrize("settings", [{}, {"learner": "network", "backward": "shared"}], ids=str)
+def test_what_is_recommended_is_joined_by_a_guard_that_refuses(settings: dict[str, Any]) -> None:
+    strict = settings_of({**settings, "guard": "refuse"})
+    check_plan(strict.plan(), strict)
+    assert warnings_of(replace(_agreement(), plan=strict.plan()), insecure_transport=False) == []
 
 
 def test_what_protects_nothing_is_said_in_plain_words() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,13 +20,16 @@ from services.common.certificates import (
     issue_certificate,
     revoke_certificates,
 )
-from services.common.errors import PeerRefused
+from services.common.errors import PeerRefused, PeerVanished
+from services.common.heartbeat import Answer
 from services.common.identity import Identity, Role
 from services.network import credentials
 from services.network.credentials import RenewedCredentials, read_credentials
 from services.network.health_link import HealthLink
+from services.network.statuses import naming
 from services.network.transport import is_serving
 from tests.harness.connections import make_certificates, transport_of
+from tests.harness.proxy import Fault, Proxy
 
 PASSIVE = Identity(Role.PASSIVE, "passive")
 SECONDS = 20.0
@@ -53,8 +57,17 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
-def serve(stack: ExitStack, folders: dict[str, Path]) -> str:
-    server, port = transport_of(folders["active"], "active").serve("127.0.0.1:0", [], {}, [])
+class Calls(list[str]):
+    """The methods that a server was asked for."""
+
+    def ended(self, method: str, code: str, seconds: float) -> None:
+        self.append(method)
+
+
+def serve(stack: ExitStack, folders: dict[str, Path], calls: Calls | None = None) -> str:
+    transport = transport_of(folders["active"], "active")
+    transport.tally.calls = calls
+    server, port = transport.serve("127.0.0.1:0", [], {}, [])
     stack.callback(lambda: server.stop(None).wait())
     return f"127.0.0.1:{port}"
 
@@ -101,6 +114,72 @@ def test_a_revoked_server_is_not_called_and_its_new_pair_is(stack: ExitStack, fo
         link.await_ready(SECONDS)
     assert not is_serving(channel)
     issue_certificate(folders["active"], Identity(Role.ACTIVE, "active"))
+    link.await_ready(SECONDS)
+
+
+@pytest.fixture
+def stolen(stack: ExitStack, folders: dict[str, Path]) -> tuple[str, str, Calls]:
+    """Who serves with active's revoked pair, active itself with its new one, and what the former was asked for."""
+    calls = Calls()
+    thief = serve(stack, folders, calls)
+    revoke(folders, "active", "passive")
+    honest = Path(shutil.copytree(folders["authority"], folders["active"].parent / "honest"))
+    issue_certificate(honest, Identity(Role.ACTIVE, "active"))
+    return thief, serve(stack, {"active": honest}), calls
+
+
+def between(stack: ExitStack, target: str, first: str) -> str:
+    proxy = Proxy(target, first=first)
+    stack.callback(proxy.close)
+    return proxy.address
+
+
+def test_a_revoked_server_that_shows_the_look_the_honest_ones_face_is_not_called(
+    stack: ExitStack, folders: dict[str, Path], stolen: tuple[str, str, Calls]
+) -> None:
+    thief, honest, calls = stolen
+    channel = dial(stack, folders, between(stack, thief, first=honest))
+    assert not is_serving(channel, timeout=SECONDS)
+    # The call has failed, so there is another look, which meets the thief.
+    with pytest.raises(PeerRefused, match="active: The certificate shown at its address is revoked"):
+        HealthLink("active", channel).await_ready(SECONDS)
+    assert calls == []
+
+
+def test_a_revoked_server_that_hangs_up_on_the_look_is_not_called(
+    stack: ExitStack, folders: dict[str, Path], stolen: tuple[str, str, Calls]
+) -> None:
+    thief, _, calls = stolen
+    with (
+        pytest.raises(PeerVanished, match=r"can't be compared with the list of revoked ones"),
+        naming("active"),
+    ):
+        health_pb2_grpc.HealthStub(dial(stack, folders, between(stack, thief, first=""))).Check(  # type: ignore[attr-defined]
+            health_pb2.HealthCheckRequest(), timeout=SECONDS
+        )
+    assert calls == []
+    # One that asks without waiting counts it as no answer.
+    answers: list[Answer] = []
+    channel = dial(stack, folders, between(stack, thief, first=""))
+    HealthLink("active", channel).ask("session", SECONDS, answers.append)
+    assert answers == [Answer.UNREACHABLE]
+
+
+def test_a_server_with_a_new_pair_is_waited_for_and_called_while_others_are_revoked(
+    stack: ExitStack, folders: dict[str, Path]
+) -> None:
+    revoke(folders, "operator", "passive")
+    address = serve(stack, folders)
+    proxy = Proxy(address)
+    stack.callback(proxy.close)
+    link = HealthLink("active", dial(stack, folders, proxy.address))
+    proxy.strike(Fault.CUT)
+    threading.Timer(0.5, proxy.heal).start()
+    link.await_ready(SECONDS)
+    issue_certificate(folders["active"], Identity(Role.ACTIVE, "active"))
+    proxy.strike(Fault.CUT)
+    proxy.heal()
+    # The connection ended, and the new one shows another certificate than the one that was looked at.
     link.await_ready(SECONDS)
 
 

@@ -133,5 +133,3 @@ def test_two_peers_that_resume_differently_are_told_so_and_the_training_goes_on(
 
         train_through(made, "active", strike)
         assert made.train()
-
-

@@ -11,6 +11,7 @@ from services.common.agreement import ProposedTerms
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
+from services.common.settings import load_settings
 from services.passive.common_order import REFUSED
 from services.passive.party import PassiveParty
 from tests.harness.parties import ACTIVE, DirectCoordinator, DirectPassive, House, house, party_data, small_settings
@@ -83,6 +84,29 @@ def test_what_is_refused_ends_no_session_and_uses_up_no_alignment(
         party.set_up_alignment(ACTIVE, home.opened(), 2)
         with pytest.raises(OutOfOrder, match="active has had 2 alignments within 24 hours"):
             party.set_up_alignment(ACTIVE, home.opened(), 2)
+
+
+def test_an_alignment_about_fewer_ids_than_the_owner_says_is_refused_and_not_counted(tmp_path: Path) -> None:
+    settings = small_settings(cipher="plain", least_ids=20, alignments_per_day=1)
+    with house(tmp_path, settings=settings) as home:
+        party, session_id = home.passive["passive"], home.opened()
+        for count in (1, 19):
+            with pytest.raises(OutOfOrder, match=rf"active asks about {count} ids.*PLUMBLINE_LEAST_IDS"):
+                party.set_up_alignment(ACTIVE, session_id, count)
+        party.set_up_alignment(ACTIVE, session_id, 20)
+
+
+def test_what_parties_before_have_left_over_counts_as_few(tmp_path: Path) -> None:
+    passive = [party_data(rows=range(45, 70)), party_data(seed=2)]
+    with (
+        house(tmp_path, settings=small_settings(cipher="plain", least_ids=20), passive=passive) as home,
+        pytest.raises(OutOfOrder, match=r"active asks about 15 ids.*20 or more at once.*PLUMBLINE_LEAST_IDS"),
+    ):
+        home.train()
+
+
+def test_by_default_twenty_ids_are_the_least() -> None:
+    assert load_settings().least_ids == 20
 
 
 # -- the order --------------------------------------------------------------------------------------------------------

@@ -63,6 +63,57 @@ def test_the_list_the_report_and_the_annex_are_shown_under_one_policy(port: int)
         assert headers["X-Content-Type-Options"] == "nosniff"
 
 
+def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Files that are read from now on, in order."""
+    opened, read = list[Path](), Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        opened.append(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    return opened
+
+
+@pytest.mark.parametrize("name", ["verdict.json", "results.json"])
+def test_a_verdict_is_opened_once_while_it_stays_as_it_is(
+    port: int, runs: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs / "20260101-120000-run-0"
+    if name == "results.json":
+        # As older releases left a run.
+        (run / "verdict.json").unlink()
+    read = Path.read_bytes
+    opened = opened_files(monkeypatch)
+    for sentence, times in (("Nothing leaked.", 1), ("A little leaked.", 2), ("no JSON", 3)):
+        content = read(run / name)
+        (run / name).write_bytes(content.replace(b"Nothing leaked.", sentence.encode()))
+        if sentence == "no JSON":
+            (run / name).write_bytes(content[:-1])
+        for _ in range(2):
+            words = "run-0/" + name if sentence == "no JSON" else sentence
+            assert words in ask(port, "/")[1]
+        assert opened.count(run / name) == times
+        (run / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["verdict.json", "status.json", "results.json"])
+def test_a_run_too_large_to_read_is_listed_with_a_sentence_and_not_read(
+    port: int, runs: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs / "20260101-120000-run-0"
+    if name == "results.json":
+        (run / "verdict.json").unlink()
+    os.truncate(run / name, 120 << 20 if name != "results.json" else (128 << 20) + 1)
+    if name == "status.json":
+        os.utime(run / "verdict.json")
+    opened = opened_files(monkeypatch)
+    _, content, _ = ask(port, "/")
+    assert f"run-0/{name} is broken: larger than any run writes." in content
+    assert "run-3" in content
+    assert run / name not in opened
+
+
 @pytest.mark.parametrize("path", ["/", "/compare", "/20260101-120000-run-0/report.html"])
 def test_a_page_elsewhere_whose_name_is_made_to_lead_here_reads_nothing(port: int, path: str) -> None:
     status, content, _ = ask(port, path, host="evil.example:8090")
@@ -180,9 +231,9 @@ def test_listing_opens_no_results_where_the_verdict_stands_in_short(
     opened = list[str]()
     read = run_files.read_json
 
-    def noted(path: Path, *texts: str) -> Any:
+    def noted(path: Path, *arguments: Any) -> Any:
         opened.append(path.name)
-        return read(path, *texts)
+        return read(path, *arguments)
 
     monkeypatch.setattr(sys.modules["plumbline.audit.past_runs"], "read_json", noted)
     assert [one.run.light for one in listed_runs(runs)] == ["grey", "red", "amber", "green"]
