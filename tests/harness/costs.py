@@ -1,6 +1,7 @@
 """What tests cost: a plugin of pytest that adds up each test's seconds, by the clock and of the processors.
 
-``pytest --costs FILE`` writes them, and prints the slowest tests and the sum of each folder.
+``pytest --costs FILE`` writes them, prints the slowest tests and the sum of each folder, and fails where a unit test takes
+long and doesn't say why: ``@pytest.mark.slow("why")``.
 """
 
 import json
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 
 _SHOWN = 30
+# Of a processor, for a unit test without its fixtures; and what the same test takes more of a busy one.
+MOST_SECONDS, _BUSY = 2.0, 1.5
 
 
 @dataclass
@@ -24,12 +27,14 @@ class Cost:
     Attributes:
         clock: by the clock.
         cpu: of the processors, with all processes that it started.
-        call: by the clock, without its fixtures.
+        call: of the processors, without its fixtures.
+        is_slow: whether it says why it takes long.
     """
 
     clock: float = 0.0
     cpu: float = 0.0
     call: float = 0.0
+    is_slow: bool = False
 
 
 def cpu_seconds() -> float:
@@ -70,29 +75,35 @@ class Costs:
         self._before = 0.0
         self._costs = defaultdict[str, Cost](Cost)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self) -> Iterator[None]:
+    def pytest_runtest_logstart(self) -> None:
         """A test begins."""
         self._before = cpu_seconds()
-        return (yield)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Iterator[None]:
-        """A test's set-up, call or end is over; its last report takes along what it cost."""
+    def pytest_runtest_makereport(self) -> Iterator[None]:
+        """A test's set-up, call or end is over: its report takes along what it cost."""
         report = yield
-        if call.when == "teardown":
-            # Negative where a process was orphaned, and took its seconds along.
-            cpu = max(0.0, cpu_seconds() - self._before)
-            report.user_properties = [("cpu", cpu)]  # type: ignore[attr-defined]
+        now = cpu_seconds()
+        # Negative where a process was orphaned, and took its seconds along.
+        report.user_properties = [("cpu", max(0.0, now - self._before))]  # type: ignore[attr-defined]
+        self._before = now
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Reached where tests are reported: under xdist not in a worker."""
         cost = self._costs[report.nodeid]
+        cpu = sum(float(seconds) for name, seconds in report.user_properties if name == "cpu")
         cost.clock += report.duration
-        cost.cpu += sum(float(seconds) for name, seconds in report.user_properties if name == "cpu")
+        cost.cpu += cpu
+        cost.is_slow = "slow" in report.keywords
         if report.when == "call":
-            cost.call += report.duration
+            cost.call = cpu
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail where a unit test takes long without a reason, unless the run has failed already."""
+        if session.exitstatus == pytest.ExitCode.OK and long_ones(self._costs):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the tables and write the file."""
@@ -100,6 +111,19 @@ class Costs:
         self._file.write_text(json.dumps({name: asdict(cost) for name, cost in self._costs.items()}, indent=1))
         for line in cost_tables(self._costs):
             terminalreporter.write_line(line)
+        for name in long_ones(self._costs):
+            terminalreporter.write_line(
+                f"{name} took {self._costs[name].call:.1f} s of the processors: make it faster, or say why by "
+                '@pytest.mark.slow("why").'
+            )
+
+
+def long_ones(costs: Mapping[str, Cost]) -> list[str]:
+    """Name the unit tests that take longer than any should, and don't say why."""
+    most = MOST_SECONDS * _BUSY
+    return [
+        name for name, cost in costs.items() if name.startswith("tests/unit/") and cost.call > most and not cost.is_slow
+    ]
 
 
 def folder_of(name: str) -> str:
