@@ -15,6 +15,7 @@ from tests.harness.audited import shared_folder
 from tests.harness.chromium import chromium_of, end_chromium
 from tests.harness.costs import Costs
 from tests.harness.pages import CHROMIUM
+from tests.harness.skips import skipped_without_torch
 from tests.harness.warm import Forker
 
 # No deadline: an example takes as long as a busy machine takes.
@@ -43,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.costs is not None:
         config.pluginmanager.register(Costs(config.option.costs))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in skipped_without_torch(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line)
 
 
 def pytest_collection_finish() -> None:

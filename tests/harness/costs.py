@@ -1,7 +1,7 @@
 """What tests cost: a plugin of pytest that adds up each test's seconds, by the clock and of the processors.
 
-``pytest --costs FILE`` writes them, prints the slowest tests and the sum of each folder, and fails where a unit test takes
-long and doesn't say why: ``@pytest.mark.slow("why")``.
+``pytest --costs FILE`` writes them, prints the slowest tests and the sum of each folder, and fails where a unit test
+takes long and doesn't say why: ``@pytest.mark.slow("why")``.
 """
 
 import json
