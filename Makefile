@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest
 ON_CORES := -n 2 --dist worksteal
 EVERYDAY := -m "not compose and not hostile_long and not studies and not thorough"
 
-.PHONY: demo test check tests beyond thorough anyhow planted mutants studies hostile interruptions soak benchmarks lint \
+.PHONY: demo test check tests beyond thorough any-order planted mutants studies hostile interruptions soak benchmarks lint \
 	platforms release docs compose protos clean
 
 demo: $(DEMO)/.installed $(DEMO)/.kernel
@@ -37,6 +37,13 @@ check: $(VENV)/.installed-dev $(VENV)/.installed-docs $(VENV)/.kernel
 
 beyond: $(VENV)/.installed-dev $(VENV)/.kernel
 	$(PYTEST) $(ON_CORES) $(EVERYDAY) --costs build/costs/check.json tests $(TESTS:%=--ignore=%)
+
+# The tests of `make test` in random order, and once more on one worker: no outcome may depend on its neighbours.
+# ORDER_SEED draws another order.
+ORDER_SEED ?= 1
+any-order: $(VENV)/.installed-dev $(VENV)/.kernel
+	$(PYTEST) $(ON_CORES) $(EVERYDAY) --random-order --random-order-seed $(ORDER_SEED) $(TESTS)
+	$(PYTEST) $(EVERYDAY) $(TESTS)
 
 # What lights say of leaks of a known size, over 2,000 runs of each kind rather than 200: some minutes.
 planted: $(VENV)/.installed-dev
