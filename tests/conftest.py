@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.harness.audited import shared_folder
-from tests.harness.chromium import chromium_of, end_chromium
+from tests.harness.chromium import chromium_of
 from tests.harness.costs import Costs
 from tests.harness.pages import CHROMIUM
 from tests.harness.skips import skipped_without_torch
@@ -64,12 +64,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
     pytest.importorskip("playwright.sync_api", reason="no Playwright here: install the extra dev")
     with chromium_of(shared_folder(tmp_path_factory)) as chromium:
         yield chromium
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if not hasattr(session.config, "workerinput"):
-        factory: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
-        end_chromium(shared_folder(factory))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,11 +1,15 @@
-"""One headless Chromium for all workers of a test run, and whoever of them comes first starts it."""
+"""One headless Chromium for all workers of a test run: whoever comes first starts it, and it ends with the run.
+
+python -m tests.harness.chromium PID FOLDER    runs it until the process PID is no more
+"""
 
 import fcntl
 import os
-import signal
+import select
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +44,12 @@ def chromium_of(folder: Path) -> Iterator["Browser"]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        yield driver.chromium.connect_over_cdp(_address(folder))
+        if hasattr(os, "pidfd_open"):
+            yield driver.chromium.connect_over_cdp(_address(folder))
+        else:
+            # Nobody could tell it of the run's end.
+            with driver.chromium.launch(executable_path=CHROMIUM) as own:
+                yield own
 
 
 def _address(folder: Path) -> str:
@@ -54,27 +63,33 @@ def _address(folder: Path) -> str:
 
 def _start(folder: Path) -> str:
     """Start a browser that outlives this worker; returns the address at which it is driven."""
+    run = os.getppid() if os.environ.get("PYTEST_XDIST_WORKER") else os.getpid()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.harness.chromium", str(run), str(folder)],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    assert process.stderr is not None
+    said = list[str]()
+    with process.stderr:  # what it says afterwards is lost
+        for line in process.stderr:
+            if line.startswith(_SAYS_WHERE):
+                return line.removeprefix(_SAYS_WHERE).strip()
+            said.append(line)
+    raise AssertionError(f"Chromium ended with {process.wait()}:\n{''.join(said)}")
+
+
+def _run_until(run: int, folder: str) -> None:
     assert CHROMIUM is not None
-    with (folder / "chromium.log").open("w") as log:
-        process = subprocess.Popen(
-            [CHROMIUM, *_OPTIONS, f"--user-data-dir={folder / 'chromium'}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            text=True,
-        )
-        (folder / "chromium.pid").write_text(str(process.pid))
-        assert process.stderr is not None
-        with process.stderr:  # what it says afterwards is lost
-            for line in process.stderr:
-                log.write(line)
-                if line.startswith(_SAYS_WHERE):
-                    return line.removeprefix(_SAYS_WHERE).strip()
-    raise AssertionError(f"Chromium ended with {process.wait()}:\n{(folder / 'chromium.log').read_text()}")
+    with subprocess.Popen([CHROMIUM, *_OPTIONS, f"--user-data-dir={folder}/chromium"]) as browser:
+        ends = [os.pidfd_open(run), os.pidfd_open(browser.pid)]
+        select.select(ends, [], [])
+        browser.kill()
 
 
-def end_chromium(folder: Path) -> None:
-    """End the browser of a run that is over, where it had any."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        os.killpg(int((folder / "chromium.pid").read_text()), signal.SIGKILL)
+if __name__ == "__main__":
+    _run_until(int(sys.argv[1]), sys.argv[2])
