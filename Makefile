@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest
 ON_CORES := -n 2 --dist worksteal
 EVERYDAY := -m "not compose and not hostile_long and not studies and not thorough"
 
-.PHONY: demo test check tests beyond thorough any-order planted mutants studies hostile interruptions soak benchmarks lint \
+.PHONY: demo test check tests beyond unhurried thorough any-order planted mutants studies hostile interruptions soak benchmarks lint \
 	platforms release docs compose protos clean
 
 demo: $(DEMO)/.installed $(DEMO)/.kernel
@@ -28,12 +28,14 @@ test: $(VENV)/.installed-dev $(VENV)/.kernel
 tests: $(VENV)/.installed-dev $(VENV)/.kernel
 	$(PYTEST) $(ON_CORES) $(EVERYDAY) --costs build/costs/test.json $(TESTS)
 
-# Everything else that continuous integration runs. What waits for containers, and for the index, runs side by side.
+# Everything else that continuous integration runs. Beside containers, which are waited for, runs what needs the cores.
 check: $(VENV)/.installed-dev $(VENV)/.installed-docs $(VENV)/.kernel
 	$(MAKE) --no-print-directory beyond
 	$(MAKE) --no-print-directory platforms
-	$(MAKE) --no-print-directory studies
-	$(MAKE) --no-print-directory --jobs 3 release docs compose
+	$(MAKE) --no-print-directory --jobs 2 compose unhurried
+
+unhurried:
+	nice $(MAKE) --no-print-directory studies release docs
 
 beyond: $(VENV)/.installed-dev $(VENV)/.kernel
 	$(PYTEST) $(ON_CORES) $(EVERYDAY) --costs build/costs/check.json tests $(TESTS:%=--ignore=%)

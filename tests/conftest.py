@@ -24,6 +24,8 @@ settings.register_profile(
 )
 # `make thorough` asks for it by --hypothesis-profile.
 settings.register_profile("thorough", settings.get_profile("plumbline"), max_examples=200)
+# Whether a property can be tried at all with other libraries: `make platforms`.
+settings.register_profile("few", settings.get_profile("plumbline"), max_examples=5)
 settings.load_profile("plumbline")
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ class Costs:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Reached where tests are reported: under xdist not in a worker."""
         cost = self._costs[report.nodeid]
-        cpu = sum(float(seconds) for name, seconds in report.user_properties if name == "cpu")
+        cpu = sum(float(str(seconds)) for name, seconds in report.user_properties if name == "cpu")
         cost.clock += report.duration
         cost.cpu += cpu
         cost.is_slow = "slow" in report.keywords
