@@ -54,7 +54,7 @@ planted: $(VENV)/.installed-dev
 # What the two have one of, such as three parties where they have two, and 200 examples of every property where they
 # have 20: a quarter of an hour.
 thorough: $(VENV)/.installed-dev $(VENV)/.kernel
-	$(PYTEST) $(ON_CORES) -m "thorough or hypothesis" --hypothesis-profile thorough
+	$(PYTEST) $(ON_CORES) -m "thorough or (hypothesis and not hostile_long)" --hypothesis-profile thorough
 
 # 400 small faults in what must not be wrong, one at a time: at least 85 % fail a test that runs their line. Hours.
 mutants: $(VENV)/.installed-dev $(VENV)/.kernel
