@@ -16,7 +16,7 @@ print(*project['dependencies'], *project['optional-dependencies']['postgres'], s
 # Everything else does without.
 ARG TORCH=
 RUN if [ -n "$TORCH" ]; then python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-print(*(one for one in project['optional-dependencies']['lab'] if one.startswith('torch')))" > torch.txt \
+print(*(one for one in project['optional-dependencies']['torch'] if one.startswith('torch')))" > torch.txt \
  && pip --python /opt/venv/bin/python install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
     --requirement torch.txt; fi
 COPY . .

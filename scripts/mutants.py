@@ -1,12 +1,17 @@
 """Mutation testing: small faults are put into the code, one at a time, and the tests that run its line should fail.
 
     python -m scripts.mutants --count 400 --seed 1
+    python -m scripts.mutants --count 60 --seed 1 --tiers
 
 The sample is drawn from all faults that ``faults_of`` knows, by its seed. First all tests run once in a copy of this
 checkout, and each line of the code in question learns its tests (lines that run at import have those of their file).
 Then each fault is written into the copy and its tests run, the quickest first. A fault that no test fails on survives;
 one whose tests never end is not counted as killed, and neither is one that changes nothing. Survivors stand with their
 reasons in ``scripts/survivors.toml``. Fails under 85 % killed.
+
+With ``--tiers`` the tests are those of `make test` and `make check`: it says how many faults the first kills alone,
+which only the second, and fails where `make test` alone kills under 80 %. What processes run is no line of the test
+that starts them: where no other test of `make test` kills a fault, those of whole federations run as well.
 """
 
 import argparse
@@ -15,6 +20,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +28,7 @@ import tempfile
 import threading
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -40,7 +46,14 @@ TARGETS = (
     "services/adversary",
 )
 SURVIVORS = ROOT / "scripts" / "survivors.toml"
-LEAST_KILLED = 0.85
+LEAST_KILLED, LEAST_BY_EVERYDAY = 0.85, 0.8
+_MAKEFILE = (ROOT / "Makefile").read_text()
+# Tests of `make test`, and what tests of both commands are marked as.
+EVERYDAY = tuple(re.findall(r"^TESTS := (.*)$", _MAKEFILE, re.MULTILINE)[0].split())
+_MARKS = re.findall(r'^EVERYDAY := -m "(.*)"$', _MAKEFILE, re.MULTILINE)[0]
+# Federations of processes, whose lines no map has.
+BY_CHECK = "killed by make check only"
+_WHOLE = "tests/integration/test_whole_life.py"
 # Of the recorded seconds of a line's tests: the quickest that fit are run.
 _MOST_SECONDS = 120.0
 # A function that a test calls more often than this is no longer watched in that test.
@@ -242,6 +255,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Lines(Path(os.environ["MUTANTS_FILE"])))
 
 
+def is_everyday(name: str) -> bool:
+    """Whether the test of this id is one of `make test`."""
+    return name.startswith(EVERYDAY)
+
+
 @dataclass(frozen=True)
 class Bench:
     """A copy of this checkout in which faults are tried.
@@ -256,12 +274,17 @@ class Bench:
     seconds: Mapping[str, float]
     tests: Mapping[str, Sequence[str]]
 
-    def tests_of(self, fault: Fault) -> list[str]:
-        """The tests that run a fault's line, the quickest first; of a line that only an import runs, its file's."""
+    def tests_of(self, fault: Fault, is_meant: Callable[[str], bool] = bool) -> list[str]:
+        """The tests that run a fault's line, the quickest first; of a line that only an import runs, its file's.
+
+        ``is_meant`` says of a test's id whether it may be among them; all may.
+        """
         found = set(self.tests.get(f"{fault.file}:{fault.line}", ()))
         if not found:
             found = {name for line, names in self.tests.items() if line.startswith(f"{fault.file}:") for name in names}
-        chosen = [name for name in self.seconds if name in found or name.partition("::")[0] in found]
+        chosen = [
+            name for name in self.seconds if (name in found or name.partition("::")[0] in found) and is_meant(name)
+        ]
         quickest, total = list[str](), 0.0
         for name in sorted(chosen, key=self.seconds.__getitem__):
             total += self.seconds[name]
@@ -270,9 +293,22 @@ class Bench:
             quickest.append(name)
         return quickest
 
-    def tried(self, fault: Fault) -> str:
-        """What becomes of a fault: killed, survived, timeout or, where no test runs it, uncovered."""
-        tests = self.tests_of(fault)
+    def tried_by_tiers(self, fault: Fault) -> str:
+        """What becomes of a fault under `make test`, and where that doesn't kill it, under `make check`."""
+        tiers: tuple[tuple[str, list[str]], ...] = (
+            ("killed", self.tests_of(fault, is_everyday)),
+            ("killed", [name for name in self.seconds if name.startswith(_WHOLE)]),
+            (BY_CHECK, self.tests_of(fault, lambda name: not is_everyday(name))),
+        )
+        ends = list[str]()
+        for killed, tests in tiers:
+            if (end := self.tried(fault, tests)) == "killed":
+                return killed
+            ends.append(end)
+        return next((end for end in ("timeout", "survived") if end in ends), "uncovered")
+
+    def tried(self, fault: Fault, tests: Sequence[str]) -> str:
+        """What becomes of a fault under these tests: killed, survived, timeout or, where there are none, uncovered."""
         if not tests:
             return "uncovered"
         file = self.path / fault.file
@@ -293,7 +329,7 @@ class Bench:
 def _pytest(folder: Path, file: Path, tests: Sequence[str], limit: float | None) -> int | None:
     """Run tests in the copy; returns pytest's status, None where it took too long. Its children go with it."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "MUTANTS_FILE": str(file), "OMP_NUM_THREADS": "1"}
-    options = ["-q", "-p", "scripts.mutants", "-p", "no:cacheprovider", "-o", "timeout=0"]
+    options = ["-q", "-p", "scripts.mutants", "-p", "no:cacheprovider", "-o", "timeout=0", "-m", _MARKS]
     if limit is not None:
         options.append("-x")
     process = subprocess.Popen(
@@ -338,6 +374,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400, metavar="N", help="how many faults; 400")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the sample; 1")
     parser.add_argument("--tests", nargs="+", default=["tests/unit"], metavar="PATH", help="tests/unit")
+    parser.add_argument("--tiers", action="store_true", help="of all tests, and say which command kills")
     parser.add_argument("--only", nargs="+", default=TARGETS, metavar="PATH", help="of the code; all that is tried")
     arguments = parser.parse_args()
     os.nice(15)
@@ -345,18 +382,25 @@ def main() -> int:
     results = Counter[str]()
     untold = 0
     with tempfile.TemporaryDirectory(prefix="plumbline-mutants-") as scratch:
-        bench = bench_at(Path(scratch), arguments.tests, ROOT / "build" / "mutants")
+        tests = ["tests"] if arguments.tiers else arguments.tests
+        bench = bench_at(Path(scratch), tests, ROOT / "build" / "mutants")
         for fault in sample(arguments.count, arguments.seed, arguments.only):
-            results[result := bench.tried(fault)] += 1
-            if result != "killed":
+            result = bench.tried_by_tiers(fault) if arguments.tiers else bench.tried(fault, bench.tests_of(fault))
+            results[result] += 1
+            if result == BY_CHECK:
+                print(f"{result}, line {fault.line} of {fault.title}", flush=True)
+            elif result != "killed":
                 untold += fault.title not in reasons
                 print(
                     f"{result}, line {fault.line} of {fault.title} ({reasons.get(fault.title, 'no reason yet')})",
                     flush=True,
                 )
-    share = results["killed"] / max(1, results.total())
+    alone = results["killed"] / max(1, results.total())
+    share = alone + results[BY_CHECK] / max(1, results.total())
     print(f"{share:.1%} of {results.total()} killed: {dict(results)}; {untold} of the others have no reason yet.")
-    return int(share < LEAST_KILLED or untold > 0)
+    if arguments.tiers:
+        print(f"{alone:.1%} are killed by make test alone.")
+    return int(share < LEAST_KILLED or alone < LEAST_BY_EVERYDAY or untold > 0)
 
 
 if __name__ == "__main__":

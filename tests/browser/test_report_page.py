@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def report_of(case: str, folder: Path) -> Path:
     tables = write_wide_tables(folder) if case == "fifty" else []
-    return audited_once(folder, case, [*tables, *OPTIONS[case]]) / "report.html"
+    return audited_once(folder, [*tables, *OPTIONS[case]]) / "report.html"
 
 
 @pytest.mark.parametrize(("case", "look"), SEEN, ids=lambda one: getattr(one, "name", one))

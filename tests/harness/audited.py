@@ -1,6 +1,7 @@
 """Audits of small federations, made once by whichever worker comes first, for tests that read what they wrote."""
 
 import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -35,18 +36,32 @@ def shared_folder(factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def audited_once(folder: Path, name: str, options: Sequence[str]) -> Path:
-    """Run ``plumbline audit`` with these options, unless a worker has; returns the run's folder."""
-    runs = folder / name
-    with (folder / f"{name}.lock").open("w") as lock:
+def audited_once(folder: Path, options: Sequence[str]) -> Path:
+    """Run ``plumbline audit`` with these options, unless a worker has; returns the run's folder, which is read only.
+
+    That an audit repeats bit for bit is tested (tests/integration/test_repeated_audit.py), so that one stands for all.
+    """
+    runs = folder / hashlib.sha256(repr(list(options)).encode()).hexdigest()[:12]
+    with runs.with_suffix(".lock").open("a+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not runs.exists():
-            command = [sys.executable, "-m", "plumbline", "audit", "--name", name, "--runs", str(runs), *options]
+            command = [sys.executable, "-m", "plumbline", "audit", "--name", "shared", "--runs", str(runs), *options]
             # Encryption changes nothing of what pages look like, and takes time.
             done = subprocess.run([*command, "--cipher", "plain"], capture_output=True, text=True, timeout=240)
             assert done.returncode == 0, done.stdout + done.stderr
+            lock.write(contents_of(runs))
+        lock.seek(0)
+        assert lock.read() == contents_of(runs), f"a test has changed the run in {runs}, which others read: copy it"
     (run,) = (one for one in runs.iterdir() if one.is_dir())
     return run
+
+
+def contents_of(folder: Path) -> str:
+    """Say in a digest what is in a folder: every file's name and bytes."""
+    digest = hashlib.sha256()
+    for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+        digest.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def write_wide_tables(folder: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """Run folders that somebody tampered with: each reader says in a sentence which file is broken and what to do."""
 
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -40,7 +41,8 @@ WHAT_TO_DO = re.compile(r"again|remove|give |a table:|take[sn]|is no TOML|option
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = audited_once(shared_folder(tmp_path_factory), "tampered", OPTIONS)
+    shared = audited_once(shared_folder(tmp_path_factory), OPTIONS)
+    run = Path(shutil.copytree(shared, tmp_path_factory.mktemp("base") / shared.name))
     (run / "candidates.json").write_text('[{"defence": "class_label", "holds": true, "accuracy": 0.5, "part": 0.0}]')
     return run
 

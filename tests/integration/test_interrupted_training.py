@@ -4,7 +4,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -102,30 +102,20 @@ def test_a_job_that_waits_is_cancelled(federation: Federation) -> None:
     assert not (federation.processes.state("active") / "training.npz").exists()
 
 
-def test_shared_weights_go_on_whichever_of_their_holders_is_killed(tmp_path: Path) -> None:
+def test_shared_weights_go_on_when_their_label_party_is_killed(tmp_path: Path) -> None:
+    """That of the passive party, and whose model it is then: test_whole_life."""
     shared = {**TERMS, "batch_size": 64, "protocol": "shared", "opening": "always"}
-    found = []
     with quick_federation(tmp_path, **shared) as federation:
         federation.train()
-        found.append(weights(federation))
-        for killed in ("passive", "active"):
-
-            def strike(victim: str = killed) -> None:
-                send(federation.processes, victim, signal.SIGKILL)
-                if victim != "active":
-                    federation.processes.start_party(victim)
-
-            with pytest.raises(FederationFailed) if killed == "active" else nullcontext():
-                federation.train(watch=in_training(strike))
-            if killed == "active":
-                federation.processes.start_party(killed)
-                eventually(lambda: serves(federation), SECONDS, "the job is over, and its model answers")
-            assert "the training goes on from step" in log_of(federation, "active")
-            found.append(weights(federation))
+        before = weights(federation)
+        with pytest.raises(FederationFailed):
+            federation.train(watch=in_training(lambda: send(federation.processes, "active", signal.SIGKILL)))
+        federation.processes.start_party("active")
+        eventually(lambda: serves(federation), SECONDS, "the job is over, and its model answers")
+        assert "the training goes on from step" in log_of(federation, "active")
         assert_no_traceback(federation.processes)
-    for after in found[1:]:
-        for before, after_one in zip(found[0], after, strict=True):
-            np.testing.assert_allclose(after_one, before, atol=2 * 2.0**-16)
+        for undisturbed_one, after in zip(before, weights(federation), strict=True):
+            np.testing.assert_allclose(after, undisturbed_one, atol=2 * 2.0**-16)
 
 
 def serves(federation: Federation) -> bool:

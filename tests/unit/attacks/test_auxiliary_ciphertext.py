@@ -169,7 +169,6 @@ def test_wrong_inputs_are_refused(small_keys: KeyPair) -> None:
 # --- packed sessions --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
 @given(
     s=st.integers(1, 12),
     widths=st.builds(ColumnWidths, st.integers(0, 12), st.integers(0, 5), st.integers(0, 12)).filter(lambda w: w.total),

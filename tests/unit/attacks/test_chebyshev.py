@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
@@ -202,7 +202,6 @@ def test_certificate_with_two_classes_is_the_polygon_inequality() -> None:
     assert centres_coincide(row_space(np.array([[1.0, 1.0]])), np.array([[0.5, 0.5]])).tolist() == [True]
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 7), d=st.integers(1, 16))
 def test_vertices_are_feasible_for_both_centres(seed: int, k: int, d: int) -> None:
     """Features at 0 and 1 only: the feasible solutions may have no interior, down to a single point."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
@@ -192,7 +192,6 @@ def test_estimates_solve_the_equations(seed: int) -> None:
         assert estimate.max() <= 1
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_fewer_features_than_classes_are_recovered(seed: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(2, 8))
@@ -204,7 +203,6 @@ def test_fewer_features_than_classes_are_recovered(seed: int, data: st.DataObjec
         assert np.mean((attacks.load(name).reconstruct(view) - passive) ** 2) < 1e-12, name
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_half_star_is_the_solution_closest_to_half(seed: int) -> None:
     view, passive = federation(seed)
@@ -213,7 +211,6 @@ def test_half_star_is_the_solution_closest_to_half(seed: int) -> None:
     assert np.abs(((passive - estimate) * (estimate - 0.5)).sum(axis=1)).max() < 1e-7
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_cls_has_the_least_norm_of_all_solutions_in_the_box(seed: int) -> None:
     view, passive = federation(seed)
@@ -223,7 +220,6 @@ def test_cls_has_the_least_norm_of_all_solutions_in_the_box(seed: int) -> None:
         assert ((other - estimate) * estimate).sum(axis=1).min() > -1e-6
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_records_are_attacked_one_by_one(seed: int) -> None:
     """An estimate depends on its own record only (Remark 5): order and company don't matter."""
@@ -242,7 +238,6 @@ def test_records_are_attacked_one_by_one(seed: int) -> None:
         np.testing.assert_allclose(attack.reconstruct(shuffled), attack.reconstruct(view)[order], atol=2e-5)
 
 
-@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_only_differences_between_classes_count(seed: int) -> None:
     """Adding a vector to every class's weights changes no score, hence no estimate."""
@@ -263,7 +258,6 @@ def test_only_differences_between_classes_count(seed: int) -> None:
         np.testing.assert_allclose(attack.reconstruct(shifted), attack.reconstruct(view), atol=2e-5)
 
 
-@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_order_of_features_and_of_classes_does_not_matter(seed: int) -> None:
     view, _ = federation(seed, k=4, d=9)
@@ -322,7 +316,6 @@ def test_scores_are_floored_where_documented() -> None:
     np.testing.assert_array_equal(attacks.load("cls").reconstruct(saturated), [[1.0]])
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), decimals=st.integers(0, 3))
 def test_rounded_scores_and_dependent_rows_never_give_nan(seed: int, decimals: int) -> None:
     view, _ = federation(seed, n=10)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks.feature_order import NO_SET, FeatureOrder, OrderedFeature
@@ -96,7 +96,6 @@ def test_the_feature_up_to_sign(classes: int, initialisation: str, l2: float) ->
         np.testing.assert_allclose(solution.residual, step.residual, atol=1e-12)
 
 
-@settings(max_examples=25)
 @given(
     rows=st.integers(12, 60),
     batch=st.integers(3, 14),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks.label_recovery import LabelRecovery, label_party_products
@@ -250,7 +250,6 @@ def test_several_solutions_are_not_guessed() -> None:
     assert sign_solutions(matrix, np.array([1.0, 1.0])) == []
 
 
-@settings(max_examples=40)
 @given(s=st.integers(1, 18), d=st.integers(1, 20), seed=st.integers(0, 999))
 def test_signs_are_unique(s: int, d: int, seed: int) -> None:
     generator = np.random.default_rng(seed)

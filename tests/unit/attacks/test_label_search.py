@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
@@ -164,7 +164,6 @@ def test_steps_that_dont_tell_alone_are_joined_over_the_rows_that_they_share(epo
         assert found.guaranteed.all()
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.integers(2, 300), st.integers(2, 12), st.sampled_from([2, 3, 10]), st.floats(-0.99, 0.99), st.integers(0, 999)
 )

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
@@ -32,7 +32,6 @@ def search(matrix: IntArray, labels: IntArray | BoolArray) -> LatticeAnswer:
 # -- known answers ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 11), st.integers(1, 4), st.sampled_from([1, 2, 6, 16, 24]), st.integers(0, 2**32))
 def test_what_is_named_is_the_only_choice_that_fits_and_what_is_certain_to_be_alone_is_named(
     rows: int, columns: int, bits: int, seed: int
@@ -158,7 +157,6 @@ def test_chance_solutions_are_as_many_as_counting_finds() -> None:
 # -- lattices ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.integers(2, 12), st.integers(1, 5), st.integers(0, 2**32))
 def test_a_kernel_holds_every_vector_without_sums_and_reaches_every_other_sum(
     rows: int, columns: int, seed: int

@@ -9,7 +9,7 @@ import gmpy2
 import numpy as np
 import pytest
 from gmpy2 import invert, mpz, powmod
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks.randomiser_channel import KeyHolder, RandomiserChannel, Reading
@@ -80,7 +80,6 @@ def test_a_whole_batch_is_read_exactly_without_a_fresh_power(key: SmoothKey, fea
     assert reading.credible.all()
 
 
-@settings(max_examples=50)
 @given(data=st.data())
 def test_any_column_of_any_rows_is_read(key: SmoothKey, data: st.DataObject) -> None:
     """Against plain powers of the ciphertexts, in every position and at the bounds of every format."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks.smooth_shares import SmoothPrior, SmoothSums, SumsReader, best_basis, own_movement, time_bases
@@ -40,7 +40,6 @@ def test_functions_of_time_begin_at_nothing_but_the_constant() -> None:
         assert (functions**2).mean(axis=0) == pytest.approx(1.0)
 
 
-@settings(max_examples=20, deadline=None)
 @given(rows=st.integers(6, 30), width=st.integers(1, 5), seed=st.integers(0, 50))
 def test_what_is_gathered_is_the_transpose_of_what_is_predicted(rows: int, width: int, seed: int) -> None:
     view = view_of(planted(rows=rows, batch=4, parties=(3, width), seed=seed, initialisation="normal"), 1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks.label_recovery import LabelRecovery
@@ -61,7 +61,6 @@ def test_noise_is_measured_and_voids_every_guarantee(noisy: NoisyTraining, found
     assert len(found.unresolved) == 0
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     start=st.sampled_from(["zero", "xavier", "kaiming"]),
     rate=st.floats(0.01, 0.5),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext
@@ -91,7 +91,6 @@ def plan_of(rows: int, features: int, columns: int, layout: PackingLayout | None
     return CutPlan(tuple(placement(w, B, offsets, OPEN) for w in widths), t, k, columns, 32)
 
 
-@settings(max_examples=25)
 @given(
     rows=st.integers(1, 16),
     features=st.integers(1, 3),

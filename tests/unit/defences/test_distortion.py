@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import expm
 from scipy.optimize import NonlinearConstraint, minimize
@@ -41,7 +41,6 @@ def test_g_is_met_and_the_attacks_err_as_predicted(case: Case, k: int, d: int, s
         assert attacked(attack, weights, found.weights, features) == pytest.approx(found.error, rel=1e-6, abs=1e-9)
 
 
-@settings(max_examples=20)
 @given(seed=SEEDS, k=st.integers(2, 5), d=st.integers(1, 5), relative=st.floats(1e-4, 6))
 def test_any_model_and_any_epsilon(seed: int, k: int, d: int, relative: float) -> None:
     """g is epsilon or the cap, and the parameters are finite."""
@@ -92,7 +91,6 @@ def test_g_is_met_however_small_or_large_the_parameters_are(case: Case, k: int, 
 
 
 @pytest.mark.filterwarnings("error")
-@settings(max_examples=40)
 @given(
     seed=SEEDS,
     shape=st.sampled_from([(2, 1), (5, 1), (2, 3), (4, 2), (3, 4)]),
@@ -295,7 +293,6 @@ def test_one_feature_is_capped_where_equal_class_rows_come_within_reach(k: int) 
     assert 1e3 < found.error < np.inf
 
 
-@settings(max_examples=30)
 @given(seed=SEEDS, k=st.integers(2, 5), share=st.floats(0.01, 0.95))
 def test_one_feature_beats_random_and_local_search(seed: int, k: int, share: float) -> None:
     weights, features = model(seed, k, 1)
@@ -371,7 +368,6 @@ def test_two_classes_are_capped_where_no_equation_comes_within_reach() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@settings(max_examples=20)
 @given(seed=SEEDS, d=st.integers(2, 6), relative=st.floats(0.001, 3.9))
 def test_two_classes_can_be_rotated(seed: int, d: int, relative: float) -> None:
     """A single row to turn: on the circle of d = 2, g leaves two points, and nothing to climb."""

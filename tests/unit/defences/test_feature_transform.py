@@ -4,7 +4,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest, ortho_group
 from sklearn.linear_model import LogisticRegression
@@ -116,7 +116,6 @@ def test_negated_features_are_one_minus_the_features() -> None:
     np.testing.assert_array_equal(moved, -outside)
 
 
-@settings(max_examples=40)
 @given(seed=SEEDS, d=st.integers(1, 8), kind=st.sampled_from(AT_TRAINING), scale=st.sampled_from([1.0, 7.0]))
 def test_features_turn_about_their_centre(seed: int, d: int, kind: Kind, scale: float) -> None:
     """Distances to the centre and between records stay; permuted and negated features stay in [0, 1]."""
@@ -131,7 +130,6 @@ def test_features_turn_about_their_centre(seed: int, d: int, kind: Kind, scale: 
         assert moved.max() <= 1
 
 
-@settings(max_examples=25)
 @given(seed=SEEDS, k=st.integers(2, 4), d=st.integers(1, 6), kind=st.sampled_from(AT_TRAINING))
 @pytest.mark.parametrize("l2", [0.0, 0.3])
 def test_gradient_descent_from_zero_is_equivariant(l2: float, seed: int, k: int, d: int, kind: Kind) -> None:
@@ -226,7 +224,6 @@ def test_disclosure_leaves_features_alone(kind: Kind) -> None:
     )
 
 
-@settings(max_examples=40)
 @given(seed=SEEDS, k=st.integers(2, 5), d=st.integers(1, 8), kind=st.sampled_from(AT_TRAINING))
 def test_disclosed_parameters_give_the_same_scores_to_transformed_features(
     seed: int, k: int, d: int, kind: Kind

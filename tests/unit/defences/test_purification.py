@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -68,7 +68,6 @@ class TestTrained:
         pytest.importorskip("torch")
 
     @given(seed=st.integers(0, 10**6), k=st.sampled_from([2, 3, 6, 12]), spread=st.sampled_from([0.01, 3.0, 900.0]))
-    @settings(max_examples=30)
     def test_purified_scores_are_scores(self, seed: int, k: int, spread: float) -> None:
         scores = confidence_scores(spread * np.random.default_rng(seed).standard_normal((5, k)))
         delivered = purified(np.vstack([scores, np.zeros((1, k))]), epochs=2)

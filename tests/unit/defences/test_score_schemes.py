@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -61,7 +61,6 @@ def score_defences(draw: st.DrawFn) -> ScoreDefence:
 
 
 @given(scores=score_rows(), chain=st.lists(score_defences(), min_size=1, max_size=4), seed=st.integers(0, 99))
-@settings(max_examples=400)
 def test_decisions_survive_any_chain(scores: FloatArray, chain: list[ScoreDefence], seed: int) -> None:
     k = scores.shape[1]
     own = context(seed, k, 1 + seed % (2 * k))

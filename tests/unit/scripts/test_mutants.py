@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.mutants import ROOT, Bench, Fault, faults_of, sample
+from scripts.mutants import BY_CHECK, EVERYDAY, ROOT, Bench, Fault, faults_of, is_everyday, sample
 
 
 def changed(source: str) -> set[str]:
@@ -58,3 +58,25 @@ def test_a_line_has_the_tests_that_ran_it_the_quickest_first_and_one_of_an_impor
     assert tests_of("x.py", 2) == ["b.py::other"]
     assert tests_of("x.py", 3) == ["a.py::quick", "b.py::other", "a.py::slow"]
     assert tests_of("y.py", 1) == []
+
+
+def test_a_tier_has_its_own_tests_only_and_the_makefile_says_which() -> None:
+    names = ["tests/unit/test_a.py::test_one", "tests/integration/test_b.py::test_two", f"{EVERYDAY[-1]}::test_three"]
+    bench = Bench(Path(), dict.fromkeys(names, 1.0), {"x.py:1": names})
+    fault = Fault("x.py", 1, 0, 1, "", "", "")
+    assert bench.tests_of(fault, is_everyday) == [names[0], names[2]]
+    assert bench.tests_of(fault, lambda name: not is_everyday(name)) == [names[1]]
+    assert "tests/unit" in EVERYDAY
+
+
+def test_a_fault_is_tried_on_make_test_first_and_on_make_check_where_that_lets_it_live(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everyday, beyond = "tests/unit/test_a.py::test_one", "tests/fault/test_b.py::test_two"
+    bench = Bench(Path(), {everyday: 1.0, beyond: 1.0}, {"x.py:1": [everyday, beyond]})
+
+    def becomes(kills: str) -> str:
+        monkeypatch.setattr(Bench, "tried", lambda self, fault, tests: "killed" if kills in tests else "survived")
+        return bench.tried_by_tiers(Fault("x.py", 1, 0, 1, "", "", ""))
+
+    assert (becomes(everyday), becomes(beyond), becomes("none")) == ("killed", BY_CHECK, "survived")

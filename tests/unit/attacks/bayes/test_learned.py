@@ -12,6 +12,7 @@ from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 
 FEW = LearnedRegression()
+pytestmark = pytest.mark.slow("a model of every column is fitted several times, and fewer records would tell nothing")
 
 
 def case(t: int = 300, n: int = 200, seed: int = 0) -> tuple[attacks.PredictionView, FloatArray]:

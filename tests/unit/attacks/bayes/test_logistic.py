@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
@@ -16,7 +16,6 @@ def scikit_learns(known: FloatArray, classes: IntArray, asked: FloatArray, stren
     return probabilities
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     records=st.integers(12, 300),
     columns=st.integers(1, 15),

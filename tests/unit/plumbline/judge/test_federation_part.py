@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks import LEVELS, Level
@@ -166,7 +166,6 @@ def test_halves_split_all_records_and_are_never_empty(records: int) -> None:
     np.testing.assert_array_equal(halves(records)[1], judging)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000))
 def test_parts_lie_in_0_to_1_and_fall_with_what_is_known_beforehand(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -92,7 +92,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
     return made
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_settings())
 @example({"transport": "insecure", "cipher": "plain"})
 @example({"columns": ("a, b", "c*"), "drop": ("[x]",), "encode": {"a=b": "onehot", "c ": "drop", "": "date"}})

@@ -344,7 +344,6 @@ class _Repeating:
 REFERENCE: dict[str, list[bytes]] = {}
 
 
-@settings(max_examples=25)
 @given(choices=st.lists(st.lists(st.integers(0, 9), max_size=40), min_size=2, max_size=2))
 @pytest.mark.parametrize("cipher", ["plain", "paillier"])
 def test_duplicates_in_any_order_leave_the_weights_as_they_are(cipher: str, choices: list[list[int]]) -> None:
@@ -452,6 +451,6 @@ class ExchangeModel(RuleBasedStateMachine):
             assert max(len(state.residuals), len(state.questions)) <= 3
 
 
-ExchangeModel.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+ExchangeModel.TestCase.settings = settings(stateful_step_count=30)
 
 TestExchangeModel = ExchangeModel.TestCase

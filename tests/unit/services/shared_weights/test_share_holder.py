@@ -33,6 +33,7 @@ def error_after(session: SharedSession, steps: int | None = None) -> float:
     return largest_error(session, trained_in_float64(session, first, steps))
 
 
+@pytest.mark.slow("what rounding adds up to shows after a thousand encrypted steps")
 @pytest.mark.parametrize(("columns", "classes"), [((2, 2), 2), pytest.param((2, 1, 2), 3, marks=pytest.mark.thorough)])
 def test_a_thousand_steps_are_those_of_float64(columns: tuple[int, ...], classes: int) -> None:
     """With L2, a bias, negative features and batches of unequal size."""

@@ -34,6 +34,7 @@ def test_combinations_of_equations_agree_but_for_a_tall_pseudoinverse() -> None:
     assert tall["pseudoinverse"] > 0.01
 
 
+@pytest.mark.slow("each item of the table is measured, if quickly")
 def test_every_item_has_a_measurement() -> None:
     section = earlier_section(StudyRun(SweepOptions(workers=1), quick=True))
     table = section.summary.set_index("item")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plumbline.cells import Choice, windows
@@ -21,7 +21,6 @@ def some(*values: Any) -> st.SearchStrategy[list[Any]]:
     return st.lists(st.sampled_from(values), min_size=1, unique=True)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     data=some("wine", "breast_cancer", "digits"),
     d=some(1, 3, 12),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import gmpy2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.cores.cores import OneCore, Result, Task
@@ -95,7 +95,6 @@ def test_vectors_of_rfc_7748_hold_for_the_power_that_blinding_uses() -> None:
 
 
 @given(st.binary(max_size=40), st.binary(min_size=32, max_size=32))
-@settings(max_examples=25)
 def test_a_blinded_point_is_the_ladders(message: bytes, secret: bytes) -> None:
     key = BlindingKey()
     key._key = X25519PrivateKey.from_private_bytes(secret)

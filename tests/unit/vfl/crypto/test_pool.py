@@ -79,7 +79,7 @@ class PoolModel(RuleBasedStateMachine):
 
 
 TestPoolModel = PoolModel.TestCase
-TestPoolModel.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPoolModel.settings = settings(stateful_step_count=30)
 
 
 def test_threads_that_take_while_another_tops_up_never_get_the_same() -> None:

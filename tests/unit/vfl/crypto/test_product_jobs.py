@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.crypto.kernels import PortableKernel, ProductTask
@@ -24,7 +24,6 @@ def job_of(rows: int, columns: int, bits: int, seed: int, blocks: int = 1) -> Pr
 
 
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 52), st.integers(0, 99), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
 def test_a_job_that_has_travelled_has_the_same_answers(
     rows: int, columns: int, bits: int, seed: int, blocks: int
 ) -> None:

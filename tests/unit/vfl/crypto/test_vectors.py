@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.arrays import FloatArray
@@ -38,7 +38,6 @@ KeyPair = tuple[PublicKey, PrivateKey]
 
 UNIT = FixedPoint(16, 0, signed=False)
 COARSE = FixedPoint(8, 2)
-few_examples = settings(max_examples=25)
 
 
 def exact_product(X: FloatArray, g: FloatArray, residual: FixedPoint, features: FixedPoint) -> FloatArray:
@@ -62,7 +61,6 @@ def random_problem(
     return X, g
 
 
-@few_examples
 @given(
     seed=st.integers(0, 2**32),
     rows=st.integers(1, 15),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.harness.keys import KeyPair
@@ -192,7 +192,6 @@ def test_answers_that_no_product_can_be_are_refused() -> None:
 # -- through ciphertexts ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
 @given(packed(), st.integers(0, 2**32), st.booleans())
 def test_encrypted_products_of_any_widths_are_those_of_whole_numbers(
     small_keys: KeyPair, given_: Packed, seed: int, truncated: bool
@@ -216,7 +215,6 @@ def test_encrypted_products_of_any_widths_are_those_of_whole_numbers(
         np.testing.assert_array_equal(decrypt_vector(small_keys[1], product), expected)
 
 
-@settings(max_examples=25)
 @given(packed(), st.integers(0, 2**32))
 def test_one_bit_less_than_the_honest_width_loses_the_largest_sums(given_: Packed, seed: int) -> None:
     """Answers are cut no wider than they must be: the last slot's largest sum reaches the top but one bit."""

@@ -32,7 +32,7 @@ def write(folder: Path, content: str | bytes, name: str = "t.csv") -> Path:
     return path
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.lists(WORDS, min_size=3, max_size=3), min_size=3, max_size=6),
     separator=st.sampled_from(",;\t|"),

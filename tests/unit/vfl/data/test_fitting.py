@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
@@ -92,7 +92,6 @@ def test_numbers_come_out_as_the_encoder_of_numbers_makes_them_bit_for_bit() -> 
         np.testing.assert_array_equal(ours, fit_encoder(kind, features[:30]).transform(features))
 
 
-@settings(max_examples=20)
 @given(
     st_numpy.arrays(np.float64, 6, elements=st.floats(-1e6, 1e6)),
     st.lists(st.sampled_from(["clerk", "smith", "baker"]), min_size=6, max_size=6),

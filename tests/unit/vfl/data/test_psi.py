@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from studies.speed.alignment.alignments import align_in_processes
@@ -41,7 +41,6 @@ def test_equals_set_intersection(
 
 
 @given(shared=st.integers(0, 9), server_only=st.integers(0, 9), client_only=st.integers(0, 9), chunk=st.integers(1, 7))
-@settings(max_examples=40)
 def test_chunks_of_any_size_give_the_same(shared: int, server_only: int, client_only: int, chunk: int) -> None:
     """Ids at a chunk's edge are neither lost nor moved."""
     server_ids = [f"s{number}" for number in range(server_only)] + [f"b{number}" for number in range(shared)]
@@ -286,7 +285,6 @@ def test_a_set_up_of_no_id_or_of_too_many_is_refused_before_it_is_read(count: in
 
 
 @given(st.lists(st.binary(max_size=100), max_size=4))
-@settings(max_examples=200)
 def test_arbitrary_bytes_are_taken_by_both_sides_only_as_two_points_or_refused_in_words(chunks: list[bytes]) -> None:
     whole = b"".join(chunks)
     said = refusals(chunks, ["a", "b"])

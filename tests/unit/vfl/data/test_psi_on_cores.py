@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.core_tasks import process_id
@@ -146,7 +146,6 @@ def words(cores: Cores, chunks: list[bytes], declared: int) -> list[str]:
     ),
     declared=st.integers(1, 6),
 )
-@settings(max_examples=150, deadline=None)
 def test_of_several_faults_the_first_is_told_on_any_cores(
     ahead: CoresAhead, chunks: list[bytes], declared: int
 ) -> None:

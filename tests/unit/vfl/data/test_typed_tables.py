@@ -392,7 +392,7 @@ def test_columns_of_odd_types(tmp_path: Path) -> None:
     assert table.frame["until"].tolist() == [math.inf, 19723, 19725]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     values=st.lists(st.floats(-1e6, 1e6).map(lambda value: round(value, 2)), min_size=3, max_size=8, unique=True),
     decimal=st.sampled_from(".,"),

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.arrays import FloatArray
@@ -52,7 +52,6 @@ def test_layers_that_do_not_fit() -> None:
     st.sampled_from(["sigmoid", "tanh", "relu"]),
     st.data(),
 )
-@settings(max_examples=40, deadline=None)
 def test_a_records_share_is_the_same_to_the_last_bit_whatever_stands_beside_it(
     sizes: list[int], rows: int, activation: Activation, data: st.DataObject
 ) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
@@ -159,7 +159,6 @@ def test_how_class_rows_are_combined_matters_for_one_feature_but_not_under_rotat
 # --- maxima, gradients, interpretability --------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
 @given(seed=SEEDS, k=CLASSES, d=FEATURES)
 def test_theorem_3_is_attained_and_beats_other_transforms(seed: int, k: int, d: int) -> None:
     weights, _, own = model(seed, k, d)
@@ -171,7 +170,6 @@ def test_theorem_3_is_attained_and_beats_other_transforms(seed: int, k: int, d: 
     assert max([*others, ls_error_transformed(matrix, moment, -np.eye(d))]) <= greatest + 1e-10
 
 
-@settings(max_examples=40)
 @given(seed=SEEDS, k=CLASSES, d=FEATURES)
 def test_interpretability_of_a_rotation(seed: int, k: int, d: int) -> None:
     """Eq. 34 is eq. 33 for W R; -I is the farthest, at four times the mean squared parameter."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -166,7 +166,6 @@ def test_epochs_parties_and_sessions_add_up_as_squares(
     assert of.epsilon_of_one_epoch <= of.epsilon_of_the_run <= of.epsilon_of_all_parties <= of.epsilon_of_ten_sessions
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), batch=st.integers(1, 6), epochs=st.integers(1, 4), rate=st.floats(0.05, 1.0))
 def test_one_record_moves_the_shares_by_no_more_than_the_sensitivity(
     seed: int, batch: int, epochs: int, rate: float

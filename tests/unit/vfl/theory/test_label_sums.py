@@ -5,13 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.theory.label_sums import binary_entropy, log2_other_labels, most_labels_told
 
 
-@settings(max_examples=40)
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32))
 def test_no_table_tells_more_labels_than_the_bound(sums: int, bits: int, seed: int) -> None:
     """Where the bound is below 12, some of the 2^12 choices of twelve labels have the same sums."""
@@ -21,7 +20,6 @@ def test_no_table_tells_more_labels_than_the_bound(sums: int, bits: int, seed: i
     assert len(np.unique(choices @ matrix, axis=0)) < 2**12 or told == 12
 
 
-@settings(max_examples=30)
 @given(st.lists(st.sampled_from([1, 3, 255, 2**16]), min_size=1, max_size=4), st.integers(0, 2**32))
 def test_columns_of_several_widths_count_by_their_mean(bounds: list[int], seed: int) -> None:
     matrix = np.random.default_rng(seed).integers(0, bounds, (12, len(bounds)), endpoint=True)

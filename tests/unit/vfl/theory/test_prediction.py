@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
@@ -106,7 +106,6 @@ def test_theorem_2_by_hand() -> None:
     assert found.half_star.upper == pytest.approx(1 / 8)
 
 
-@settings(max_examples=80)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 7), d=st.integers(1, 12))
 def test_theorem_2_is_the_measured_error(seed: int, k: int, d: int) -> None:
     view, passive = federation(seed, k, d)

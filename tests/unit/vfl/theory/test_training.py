@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
@@ -193,7 +193,6 @@ def test_copies() -> None:
         copies(512, 512)
 
 
-@settings(max_examples=30)
 @given(epsilon=st.floats(0, 1.99), eta=st.floats(0.001, 1), norm=st.floats(0.1, 4))
 def test_guarantee_shrinks(epsilon: float, eta: float, norm: float) -> None:
     steps = guaranteed_steps(eta, epsilon, squared_norm=norm)

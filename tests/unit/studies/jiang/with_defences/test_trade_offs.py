@@ -82,6 +82,7 @@ def test_notes_say_what_the_knowing_adversary_has_left() -> None:
     assert any("opacus" in note for note in notes)
 
 
+@pytest.mark.slow("it trains under each defence")
 def test_a_tiny_run_measures_every_defence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("opacus")
     monkeypatch.setattr(section, "threshold", lambda *_: 15)

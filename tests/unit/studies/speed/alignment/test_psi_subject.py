@@ -12,6 +12,7 @@ from studies.speed.result import Spread
 from vfl.data import PsiClient
 
 
+@pytest.mark.slow("it starts processes, whose memory and workers are measured")
 def test_every_message_has_its_side_and_its_spread() -> None:
     result = measure_psi(PsiAsked(ids=40, whole=(60,), repetitions=2, workers=2))
     table = result.table("messages")

@@ -15,6 +15,7 @@ from vfl.arrays import FloatArray
 JUDGED = (MadeRun(40, 3, 4), MadeRun(40, 0, 4))
 
 
+@pytest.mark.slow("two whole runs are judged, and timed twice")
 def test_attacks_and_judging_are_timed() -> None:
     names = ("half_star", "ls", "one_feature", "zero")
     result = measure_attacks(AttacksAsked(records=20, names=names, judged=JUDGED, repetitions=2))

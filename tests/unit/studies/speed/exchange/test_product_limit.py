@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from studies.speed.exchange.own_exchange import Counting, counted_products, seconds_of_product
@@ -28,7 +28,6 @@ def test_a_known_count() -> None:
     assert counted_products(task(2, 1, 1, 0)) in (1, 2)
 
 
-@settings(max_examples=20)
 @given(st.integers(1, 40), st.integers(1, 20), st.integers(1, 8))
 def test_more_of_anything_never_costs_less(rows: int, columns: int, digits: int) -> None:
     least = counted_products(task(rows, columns, digits, 20))

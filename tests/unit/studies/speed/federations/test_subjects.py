@@ -25,6 +25,7 @@ def test_made_tables_share_their_ids_and_have_columns_of_every_width() -> None:
         assert values.iloc[:, 5:].isin([0, 1]).all(axis=None)
 
 
+@pytest.mark.slow("a federation of processes is what is timed")
 def test_a_step_is_told_beside_its_own_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_subject, "kernel_settings", lambda: ())
     asked = StepsAsked({"one-hot, tiny": TableShape(32, 2, binary=2)}, batch=16, epochs=2, key_bits=512)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.product_tasks import by_definition, random_task
@@ -12,17 +12,14 @@ from vfl.crypto.kernels.integers import byte_bases
 
 N = 1_000_003 * 998_244_353
 MODULUS = N * N
-few_examples = settings(max_examples=40, deadline=None)
 
 
-@few_examples
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 30), columns=st.integers(1, 9))
 def test_product_is_the_product_of_powers(kernel: Kernel, seed: int, rows: int, columns: int) -> None:
     ciphertexts, task = random_task(seed, rows, columns)
     assert kernel.product(ciphertexts, task, MODULUS) == by_definition(ciphertexts, task, MODULUS)
 
 
-@few_examples
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 12), columns=st.integers(1, 9), blocks=st.integers(2, 20))
 def test_blocks_have_the_answers_that_each_has_alone(
     kernel: Kernel, seed: int, rows: int, columns: int, blocks: int
@@ -41,7 +38,6 @@ def test_an_offset_needs_ciphertexts_with_an_inverse(kernel: Kernel) -> None:
         kernel.product([1_000_003], ProductTask(one[None], one, one, 0 * one, 0 * one), MODULUS)
 
 
-@few_examples
 @given(base=st.integers(1, N - 1), exponents=st.lists(st.integers(0, 2**67 - 1), max_size=5))
 def test_powers_are_those_of_the_definition(kernel: Kernel, base: int, exponents: list[int]) -> None:
     tables = kernel.fixed_bases(byte_bases(base, MODULUS, 9), MODULUS)

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.crypto.kernels import InvalidCiphertext
@@ -16,7 +16,6 @@ from vfl.crypto.kernels.integers import byte_bases
 from vfl.crypto.kernels.kernel import ProductTask
 from vfl.crypto.kernels.native import NativeKernel
 
-SETTINGS = settings(max_examples=40, deadline=None)
 # Ends of digits of 52 and 64 bits, and of blocks of 4 and 8 of them.
 LENGTHS = (2, 3, 8, 48, 52, 60, 61, 64, 124, 128, 200, 204, 205, 256, 412, 413, 512, 1024, 1500, 2048)
 LONG = (3072, 4096, 8192)
@@ -69,7 +68,6 @@ def random_task(rows: int, digits: list[int], per_answer: int, seed: int, *, off
     )
 
 
-@SETTINGS
 @given(modulus=moduli(), count=st.integers(0, 20), exponent=st.integers(0, 1 << 90), seed=st.integers(0, 99))
 def test_powers_are_those_of_python(
     native_kernel: NativeKernel, modulus: int, count: int, exponent: int, seed: int
@@ -80,7 +78,6 @@ def test_powers_are_those_of_python(
     assert native_kernel.secret_powers(bases, exponent, modulus) == expected
 
 
-@SETTINGS
 @given(
     modulus=moduli(),
     rows=st.integers(1, 30),
@@ -99,7 +96,6 @@ def test_products_are_those_of_python(
     assert native_kernel.product(ciphertexts[:rows], task, modulus) == naive_product(ciphertexts[:rows], task, modulus)
 
 
-@SETTINGS
 @given(modulus=moduli(), bits=st.integers(1, 100), seed=st.integers(0, 1 << 30))
 def test_tables_give_the_powers_of_python(native_kernel: NativeKernel, modulus: int, bits: int, seed: int) -> None:
     drawn = seeded(seed)
@@ -109,7 +105,6 @@ def test_tables_give_the_powers_of_python(native_kernel: NativeKernel, modulus: 
     assert tables.powers(exponents) == [pow(base, exponent, modulus) for exponent in exponents]
 
 
-@SETTINGS
 @given(modulus=moduli(), count=st.integers(1, 40), exponents=st.integers(0, 17), seed=st.integers(0, 1 << 30))
 def test_independent_bases_are_multiplied_byte_by_byte(
     native_kernel: NativeKernel, modulus: int, count: int, exponents: int, seed: int

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.shared_sessions import keys_of
@@ -32,7 +32,6 @@ def halves(
     return formats.own_products(features, own) + residues_of(masked.residues), held
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.booleans(), st.integers(0, 4), st.data())
 def test_sums_are_those_of_whole_numbers(
     n: int, d: int, k: int, signed: bool, integer_bits: int, data: st.DataObject

@@ -5,7 +5,7 @@ import secrets
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.crypto import Engine, keygen
@@ -41,7 +41,6 @@ def carries(masked: Masked, layout: SlotLayout, sizes: list[int], expected: Inte
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@settings(max_examples=25, deadline=None)
 @given(rows=st.integers(1, 40), columns=st.integers(1, 40), outputs=st.integers(1, 3), seed=st.integers(0, 999))
 def test_both_residues_add_up_to_the_products(signed: bool, rows: int, columns: int, outputs: int, seed: int) -> None:
     formats = ShareFormats(512, rows, columns, outputs, 1, 100, features_signed=signed)

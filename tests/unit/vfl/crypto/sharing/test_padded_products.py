@@ -4,7 +4,7 @@ import secrets
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.crypto import Engine, PackingImpossible, keygen
@@ -31,7 +31,6 @@ def shared(X: Integers, V: Integers, formats: PaddedFormats) -> tuple[Integers, 
     return kept(masked.ciphertexts, len(X), formats, PRIVATE, ENGINE), masked.residues
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     rows=st.integers(1, 20),
     columns=st.integers(1, 12),

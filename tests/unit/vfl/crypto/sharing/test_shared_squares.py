@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.crypto import Engine, PackingImpossible, keygen
@@ -31,7 +31,6 @@ def mean_square(first: Integers, second: Integers, formats: SquareFormats) -> fl
     return formats.joined((formats.word(crossed.share), word))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     records=st.integers(1, 40),
     outputs=st.integers(1, 4),
@@ -50,7 +49,6 @@ def test_means_are_those_of_integers(records: int, outputs: int, fraction_bits: 
     assert unit <= 2 * 2**5 / 2**WORD_BITS
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     classes=st.integers(2, 5),
     records=st.integers(1, 40),

@@ -1,0 +1,147 @@
+"""What tests cost: a plugin of pytest that adds up each test's seconds, by the clock and of the processors.
+
+``pytest --costs FILE`` writes them, prints the slowest tests and the sum of each folder, and fails where a unit test
+takes long and doesn't say why: ``@pytest.mark.slow("why")``.
+"""
+
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+_SHOWN = 30
+# Of a processor, for a unit test without its fixtures; and what the same test takes more of a busy one.
+MOST_SECONDS, _BUSY = 2.0, 1.5
+
+
+@dataclass
+class Cost:
+    """Seconds of a test with its fixtures.
+
+    Attributes:
+        clock: by the clock.
+        cpu: of the processors, with all processes that it started.
+        call: of the processors, without its fixtures.
+        is_slow: whether it says why it takes long.
+    """
+
+    clock: float = 0.0
+    cpu: float = 0.0
+    call: float = 0.0
+    is_slow: bool = False
+
+
+def cpu_seconds() -> float:
+    """Return processor seconds of this process and of its descendants, those that ended and were waited for included.
+
+    Elsewhere than on Linux descendants count when they have ended.
+    """
+    total = sum(os.times()[:4])
+    if sys.platform == "linux" and _has_children():
+        children = defaultdict[int, list[int]](list)
+        spent = dict[int, float]()
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+                # After the name, which may have spaces: the parent, and times of the process and its waited children.
+                fields = file.read_text().rpartition(")")[2].split()
+                children[int(fields[1])].append(process := int(file.parent.name))
+                spent[process] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        waiting = children[os.getpid()]
+        while waiting:
+            process = waiting.pop()
+            total += spent[process]
+            waiting += children[process]
+    return total
+
+
+def _has_children() -> bool:
+    with suppress(ChildProcessError):
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return True
+    return False
+
+
+class Costs:
+    """Measures in whichever process a test runs, and adds up in the one that reports."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._before = 0.0
+        self._costs = defaultdict[str, Cost](Cost)
+
+    def pytest_runtest_logstart(self) -> None:
+        """A test begins."""
+        self._before = cpu_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Iterator[None]:
+        """A test's set-up, call or end is over: its report takes along what it cost."""
+        report = yield
+        now = cpu_seconds()
+        # Negative where a process was orphaned, and took its seconds along.
+        report.user_properties = [("cpu", max(0.0, now - self._before))]  # type: ignore[attr-defined]
+        self._before = now
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Reached where tests are reported: under xdist not in a worker."""
+        cost = self._costs[report.nodeid]
+        cpu = sum(float(str(seconds)) for name, seconds in report.user_properties if name == "cpu")
+        cost.clock += report.duration
+        cost.cpu += cpu
+        cost.is_slow = "slow" in report.keywords
+        if report.when == "call":
+            cost.call = cpu
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail where a unit test takes long without a reason, unless the run has failed already."""
+        if session.exitstatus == pytest.ExitCode.OK and long_ones(self._costs):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the tables and write the file."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps({name: asdict(cost) for name, cost in self._costs.items()}, indent=1))
+        for line in cost_tables(self._costs):
+            terminalreporter.write_line(line)
+        for name in long_ones(self._costs):
+            terminalreporter.write_line(
+                f"{name} took {self._costs[name].call:.1f} s of the processors: make it faster, or say why by "
+                '@pytest.mark.slow("why").'
+            )
+
+
+def long_ones(costs: Mapping[str, Cost]) -> list[str]:
+    """Name the unit tests that take longer than any should, and don't say why."""
+    most = MOST_SECONDS * _BUSY
+    return [
+        name for name, cost in costs.items() if name.startswith("tests/unit/") and cost.call > most and not cost.is_slow
+    ]
+
+
+def folder_of(name: str) -> str:
+    """Return the folder that a test is counted under: tests/integration, and one level below tests/unit."""
+    parts = name.partition("::")[0].split("/")
+    return "/".join(parts[: 3 if parts[1:2] == ["unit"] and len(parts) > 3 else 2])
+
+
+def cost_tables(costs: Mapping[str, Cost]) -> Iterator[str]:
+    """Lay out the slowest tests and the sum of each folder; clock and processors in seconds."""
+    yield f"the slowest {_SHOWN} of {len(costs)} tests: seconds by the clock, and of the processors"
+    for name, cost in sorted(costs.items(), key=lambda named: -named[1].clock)[:_SHOWN]:
+        yield f"{cost.clock:8.1f} {cost.cpu:8.1f}  {name}"
+    sums = defaultdict[str, list[Cost]](list)
+    for name, cost in costs.items():
+        sums[folder_of(name)].append(cost)
+    sums["all"] = list(costs.values())
+    yield "each folder: tests, seconds by the clock, and of the processors"
+    for folder, members in sorted(sums.items(), key=lambda named: -sum(cost.clock for cost in named[1])):
+        clock, cpu = sum(cost.clock for cost in members), sum(cost.cpu for cost in members)
+        yield f"{len(members):6} {clock:8.1f} {cpu:8.1f}  {folder}"
