@@ -30,7 +30,7 @@ from plumbline.judge.findings import Findings
 from plumbline.judge.lights import Light, telling
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
-from plumbline.judge.summary import RunSummary, expectations, narrow_words
+from plumbline.judge.summary import RunSummary, calibration_words, expectations, narrow_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.variant_results import VariantResult, headings_of, rows_of, then_how
 from plumbline.terminal import shown_text
@@ -255,6 +255,8 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
         table.add_row("answers of a step", shown_text("; ".join(told)))
     table.add_row("test accuracy", f"{summary.accuracy:.4f} (largest class: {summary.majority:.4f})")
     table.add_row("test AUC", f"{summary.auc:.4f}")
+    if calibrated := calibration_words(summary):
+        table.add_row("calibration", shown_text(calibrated))
     table.add_row("on the wire", f"{summary.total_bytes / 1e6:.1f} MB in all")
     table.add_row("whole run", f"{elapsed:.1f} s")
     console.print(table)

@@ -10,7 +10,15 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.common.run_records import STAGES, ChannelRecord, DefencePrediction, EpochRecord, PartyRecord, StepRecord
+from services.common.run_records import (
+    STAGES,
+    CalibrationRecord,
+    ChannelRecord,
+    DefencePrediction,
+    EpochRecord,
+    PartyRecord,
+    StepRecord,
+)
 from vfl.data.faults import counted
 from vfl.learning.score_quality import accuracy, area_under_curve
 
@@ -61,6 +69,7 @@ class RunSummary:
         defences: names of the applied defences, by service.
         channels: every decryption channel of a step.
         predictions: what theory expects of defences, by party.
+        calibration: what became of the scores' calibration; None where the plan doesn't ask for one.
     """
 
     name: str
@@ -82,6 +91,7 @@ class RunSummary:
     defences: dict[str, tuple[str, ...]]
     channels: tuple[ChannelRecord, ...]
     predictions: dict[str, tuple[DefencePrediction, ...]]
+    calibration: CalibrationRecord | None = None
 
     @property
     def parties(self) -> tuple[PartyDescription, ...]:
@@ -140,6 +150,7 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
         defences=_defences(active.agreement, records),
         predictions={name: record.predictions for name, record in records.items() if record.predictions},
         channels=tuple(channel for record in records.values() for channel in record.channels or ()),
+        calibration=active.calibration,
     )
 
 
@@ -182,6 +193,20 @@ def _timing(name: str, record: PartyRecord, steps: Sequence[StepRecord]) -> Part
 def narrow_words(binary: int, byte: int) -> str:
     """Say how many features take few digits: ``4 binary, 9 byte``; empty where none does."""
     return ", ".join(f"{count} {name}" for count, name in ((binary, "binary"), (byte, "byte")) if count)
+
+
+def calibration_words(summary: RunSummary) -> str:
+    """Say what became of the scores' calibration, a sentence; empty where the plan doesn't ask for one."""
+    calibration = summary.calibration
+    if calibration is None:
+        return ""
+    if calibration.slope is None:
+        return f"Scores are as trained. {calibration.reason}"
+    before = summary.epochs[summary.kept_epoch].validation_loss
+    return (
+        f"All weights were multiplied by {calibration.slope:.3g}, which every party is told: the validation records' "
+        f"log loss went from {before:.4f} to {calibration.loss:.4f}."
+    )
 
 
 def seen_words(party: PartyDescription) -> str:

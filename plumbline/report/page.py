@@ -29,7 +29,7 @@ from plumbline.judge.column_sets import HEADINGS, sentences
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.summary import RunSummary, assumptions, expectations, seen_words
+from plumbline.judge.summary import RunSummary, assumptions, calibration_words, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.variant_results import headings_of, rows_of, then_how
 from plumbline.report.cards import ColumnEvidence, cards_of, knows_more, read_evidence
@@ -329,6 +329,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
             len(summary.epochs),
             summary.kept_epoch + 1.0,
         ),
+        "calibration": calibration_words(summary),
         "stage_chart": _stage_chart(summary),
         "settings": summary.agreement.plan.terms,
         # What was asked for, without what was left as it is.

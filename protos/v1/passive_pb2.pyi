@@ -264,18 +264,22 @@ class FinishTrainingRequest(_message.Message):
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     KEPT_EPOCH_FIELD_NUMBER: _builtins.int
+    SLOPE_STEP_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     kept_epoch: _builtins.int
     """The epoch whose weights every party keeps."""
+    slope_step: _builtins.int
+    """Where scores are calibrated: every party multiplies its weights by 2^(slope_step / 32). From -128 to 127."""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         kept_epoch: _builtins.int = ...,
+        slope_step: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kept_epoch", b"kept_epoch", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kept_epoch", b"kept_epoch", "session_id", b"session_id", "slope_step", b"slope_step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -34,6 +34,7 @@ from services.common.identity import Role
 from services.common.meters import StageTimer
 from services.common.run_records import DeliveredScores, EpochRecord
 from services.common.state_folder import State, broken
+from services.party.calibrating import calibrates, calibration_record
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
@@ -46,6 +47,7 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.data import BlindedIds, PsiClient, rows_in_common_order
 from vfl.data.id_array import IdArray
 from vfl.learning import log_loss
+from vfl.learning.calibration import UNCALIBRATED, Calibration, fitted
 from vfl.learning.score_quality import ScoreQuality
 
 T = TypeVar("T")
@@ -132,6 +134,8 @@ class Job:
         # Whether parties have keys that they haven't shown yet, as after an interruption.
         self._shows_keys = False
         self._outcomes: list[EpochOutcome] = []
+        # Of epochs that may be kept; None where none could be fitted.
+        self._calibrations: dict[int, Calibration | None] = {}
         self._finished = threading.Event()
         self.observer = _Guarded(observer, self._ending)
         self._watch = self._new_watch()
@@ -146,7 +150,7 @@ class Job:
     def interrupted(cls, job: "Job", session: PartySession, order: IntArray) -> "Job":
         """Take up a job that a process before this one was at work in; ``go_on`` does the rest of it."""
         job.session_id, job.session, job.order = session.agreement.session_id, session, order
-        job._outcomes = _kept_outcomes(job._context.state, job.session_id)
+        job._outcomes, job._calibrations = _kept_outcomes(job._context.state, job.session_id)
         job.waiting = Waiting((), time.time())
         return job
 
@@ -434,18 +438,21 @@ class Job:
                 _log.info("No better validation loss for %d epochs: stopping.", plan.patience)
                 break
         kept = best if plan.patience and best is not None else len(outcomes) - 1
+        fit = self._calibrations.get(kept)
+        calibration = fit or UNCALIBRATED
+        training.count_slope()
         finishing = [
-            self._executor.submit(party.finish_training, self.session_id, kept)
+            self._executor.submit(party.finish_training, self.session_id, kept, calibration.step)
             for party in self._passive_parties.values()
         ]
         if training.agreement.validates_on_shares:
             # Weights are opened now, at all parties at once.
             for one in finishing:
                 one.add_done_callback(self._interrupt_after)
-            training.keep_epoch(kept)
+            training.keep_epoch(kept, calibration)
         first_failure(finishing)
         self._ending.check()
-        training.keep_epoch(kept)
+        training.keep_epoch(kept, calibration)
         if not self._context.adversary.is_idle:
             self.observer.stage("attacking")
             self._context.adversary.attack(
@@ -458,6 +465,7 @@ class Job:
             skipped_steps=training.skipped_steps or None,
             interruptions=dict(training.interruptions) or None,
             validation_rows=len(training.rows.validation),
+            calibration=calibration_record(training.agreement, fit),
         )
         return JobOutcome(self.session_id, len(self.order), len(outcomes), kept)
 
@@ -491,15 +499,21 @@ class Job:
             first_failure(others)
         seconds = time.perf_counter() - start
         is_validated = training.agreement.validates(epoch)
-        return EpochOutcome(epoch, self._validation_loss(training) if is_validated else math.nan, seconds)
+        return EpochOutcome(epoch, self._validation_loss(training, epoch) if is_validated else math.nan, seconds)
 
-    def _validation_loss(self, training: PartyTraining) -> float:
+    def _validation_loss(self, training: PartyTraining, epoch: int) -> float:
         if training.agreement.validates_on_shares:
             return training.shared_loss
         rows = training.rows.validation
         if not len(rows):
             return math.nan
-        return log_loss(self._asked(training, rows)[1], training.model.labels_of(rows))
+        scores, labels = self._asked(training, rows)[1], training.model.labels_of(rows)
+        plan = training.agreement.plan
+        may_be_kept = plan.patience or epoch == plan.epochs - 1
+        # Now: these scores are told once, and not kept.
+        if may_be_kept and calibrates(training.agreement):
+            self._calibrations[epoch] = fitted(scores, labels)
+        return log_loss(scores, labels)
 
     def _test(self, training: PartyTraining) -> None:
         """Score the test rows over the session and write them, with the labels, to this party's own folder."""
@@ -519,7 +533,11 @@ class Job:
 
     def _keep_outcomes(self, training: PartyTraining) -> None:
         if training.can_wait:
-            content = {"session": self.session_id, "epochs": [vars(outcome) for outcome in self._outcomes]}
+            content = {
+                "session": self.session_id,
+                "epochs": [vars(outcome) for outcome in self._outcomes],
+                "calibrations": {epoch: vars(fit) for epoch, fit in self._calibrations.items() if fit},
+            }
             self._context.state.write(OUTCOMES, json.dumps(content).encode())
 
     def forget_training(self) -> None:
@@ -534,13 +552,19 @@ class Job:
         first_failure([self._executor.submit(action, party) for party in self._passive_parties.values()])
 
 
-def _kept_outcomes(state: State, session_id: str) -> list[EpochOutcome]:
-    """Read what the epochs of a session came to so far; raises StateError for a broken file."""
+def _kept_outcomes(state: State, session_id: str) -> tuple[list[EpochOutcome], dict[int, Calibration | None]]:
+    """Read what the epochs of a session came to so far, and their fits; raises StateError for a broken file."""
     if (content := state.read(OUTCOMES)) is None:
-        return []
+        return [], {}
     try:
         kept = json.loads(content)
-        return [EpochOutcome(**one) for one in kept["epochs"]] if kept["session"] == session_id else []
+        if kept["session"] != session_id:
+            return [], {}
+        fits: dict[int, Calibration | None] = {
+            int(epoch): Calibration(fit["step"], tuple(fit["intercepts"]), fit["loss"])
+            for epoch, fit in kept.get("calibrations", {}).items()  # absent from files of before
+        }
+        return [EpochOutcome(**one) for one in kept["epochs"]], fits
     except (ValueError, KeyError, TypeError) as error:
         raise broken(f"{OUTCOMES} of this party's state", error) from error
 

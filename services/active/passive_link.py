@@ -151,9 +151,9 @@ class PassiveLink:
         finally:
             reports.cancel()
 
-    def finish_training(self, session_id: str, kept_epoch: int) -> None:
-        """Have the party keep the weights of one epoch and end its training."""
-        request = passive_pb2.FinishTrainingRequest(session_id=session_id, kept_epoch=kept_epoch)
+    def finish_training(self, session_id: str, kept_epoch: int, slope_step: int = 0) -> None:
+        """Have the party keep the weights of one epoch, scaled where scores are calibrated, and end its training."""
+        request = passive_pb2.FinishTrainingRequest(session_id=session_id, kept_epoch=kept_epoch, slope_step=slope_step)
         # Where weights are opened now, the party waits for a peer's word as long as the timeout says.
         self._stub.FinishTraining(request, timeout=self._timeout + _MARGIN)
 

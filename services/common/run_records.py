@@ -66,6 +66,23 @@ class EpochRecord:
 
 
 @dataclass(frozen=True)
+class CalibrationRecord:
+    """What became of the calibration of scores that a session's plan asks for.
+
+    Attributes:
+        slope: what every party has multiplied its weights by; absent where scores are as trained.
+        intercepts: added to the logits, one per class; the active party's, absent where only the slope was fitted.
+        loss: mean log loss over the validation rows after it, in nats; the active party's.
+        reason: why scores are as trained, a sentence.
+    """
+
+    slope: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    intercepts: tuple[float, ...] | None = None
+    loss: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
 class ChannelRecord:
     """The decryption channel of one step towards one peer: what honest answers need, and what they have room for.
 
@@ -134,6 +151,7 @@ class PartyRecord:
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
+        calibration: what became of the scores' calibration; absent where the plan doesn't ask for one.
         bytes_by_message: bytes that this party sent and received, by call and message, as serialised.
         peak_memory_bytes: largest resident size of the process.
     """
@@ -157,6 +175,7 @@ class PartyRecord:
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: Count | None = None
     validation_rows: Count | None = None
+    calibration: CalibrationRecord | None = None
     bytes_by_message: dict[str, Count]
     peak_memory_bytes: Count
 

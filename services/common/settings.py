@@ -157,6 +157,7 @@ class Settings(BaseSettings):
     learning_rate: float = _option("learning_rate")
     l2: float = _option("l2")
     initialisation: Initialisation = _option("initialisation")
+    calibrated: bool = _option("calibrated")
     validation_fraction: float = _term("validation_fraction")
     test_fraction: float = _term("test_fraction")
     patience: int = _term("patience")

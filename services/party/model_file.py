@@ -120,6 +120,8 @@ def packed(kept: KeptModel, data: PartyData) -> bytes:
         "token_key": np.frombuffer(kept.model.token_key, dtype=np.uint8),
         **_arrays_of("own", kept.model.part),
     }
+    if kept.model.trained is not None:
+        arrays |= _arrays_of("trained", kept.model.trained)
     if kept.disclosed is not None:
         arrays |= _arrays_of("disclosed", kept.disclosed)
     file = io.BytesIO()
@@ -152,9 +154,9 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
             int(header["epochs"]),
             arrays["token_key"].tobytes(),
             None if labels is None else labels[order],
+            _part_if_any("trained", arrays, agreement),
         )
-        is_disclosed = any(name.startswith("disclosed_") for name in arrays)
-        disclosed = _part_of("disclosed", arrays, agreement) if is_disclosed else None
+        disclosed = _part_if_any("disclosed", arrays, agreement)
         # Absent from models of before.
         test = ScoreQuality(**header["test"]) if header.get("test") else None
         return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed, test)
@@ -225,6 +227,10 @@ def _agreement_of(header: dict[str, Any]) -> Agreement:
 
 def _arrays_of(name: str, part: Part) -> dict[str, NDArray[Any]]:
     return {f"{name}_{key}": array for key, array in part.arrays().items()}
+
+
+def _part_if_any(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part | None:
+    return _part_of(name, arrays, agreement) if any(key.startswith(f"{name}_") for key in arrays) else None
 
 
 def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:

@@ -33,6 +33,7 @@ class PartyModel:
         epochs: after how many epochs of training; 0 where nothing is trained.
         token_key: keys the pseudonyms of records.
         labels: class indices, (aligned rows,); the active party's only.
+        trained: the part before its scores were calibrated; None where they weren't.
     """
 
     agreement: Agreement
@@ -42,6 +43,12 @@ class PartyModel:
     epochs: int
     token_key: bytes = field(repr=False)
     labels: IntArray | None = None
+    trained: Part | None = None
+
+    @property
+    def counted_part(self) -> Part:
+        """What its answers are counted by: as trained, since weights that are scaled and rounded tell nothing more."""
+        return self.part if self.trained is None else self.trained
 
     @property
     def stays_shared(self) -> bool:

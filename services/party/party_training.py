@@ -21,6 +21,7 @@ from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
 from services.common.state_folder import StateNotKept
 from services.network.deadlines import carrying_the_deadline
+from services.party.calibrating import calibrates
 from services.party.forwarding import Forwarding, step_roles
 from services.party.party_defences import Message
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
@@ -39,6 +40,7 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.data import GriddedFeatures
 from vfl.learning import Ask, BatchSchedule, BlockSchedule, Forward, OwnData, Part, Send, smallest_batch
+from vfl.learning.calibration import SLOPE_BITS, UNCALIBRATED, Calibration
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
@@ -127,7 +129,9 @@ class PartyTraining:
         self._shares_after_epoch: dict[int, Any] = {}
         self.shared_loss = math.nan
         self._kept_epoch: int | None = None
+        self._calibration = UNCALIBRATED
         self._epoch_runs = False
+        self._ledger = means.ledger
         self._log, self._anchor, self._anchoring = means.log, means.anchor, threading.Lock()
         # The first that is still to be done, and those which nobody does.
         self._step = 0
@@ -461,11 +465,11 @@ class PartyTraining:
     def _part(self) -> Part:
         return self._frozen or self._calls.part(self.half.part)
 
-    def keep_epoch(self, epoch: int) -> None:
-        """Go back to the weights after ``epoch`` and end training. The same epoch again changes nothing.
+    def keep_epoch(self, epoch: int, calibration: Calibration = UNCALIBRATED) -> None:
+        """Go back to the weights after ``epoch``, calibrate them and end training. The same again changes nothing.
 
         Raises:
-            InvalidMessage: for an epoch that wasn't run.
+            InvalidMessage: for an epoch that wasn't run, and for a slope in a session that isn't calibrated.
             OutOfOrder: while an epoch runs, for one that isn't validated, and for another one than the first time.
                 Scores and disclosed parameters are of one model.
             PeerVanished: where weights are opened only now, and a peer's word of them doesn't come.
@@ -478,13 +482,18 @@ class PartyTraining:
             if not self.agreement.validates(epoch):
                 # Another one would be one more answer about the validation records than was agreed on.
                 raise OutOfOrder(f"Epoch {epoch} is none of those whose model may be kept: they are validated.")
+            if calibration != UNCALIBRATED and not calibrates(self.agreement):
+                raise InvalidMessage("The scores of this session aren't calibrated: weights stay as they were trained.")
             if self._kept_epoch is not None:
                 if self._kept_epoch != epoch:
                     raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
+                if self._calibration != calibration:
+                    # Another one would be another model, and tell more of the validation records' labels.
+                    raise OutOfOrder("Training has ended with another slope: open another session.")
                 return
             if self._shared is not None and self.agreement.validates_on_shares:
                 self._open_epoch(self._shared, epoch)
-            self._kept_epoch = epoch
+            self._kept_epoch, self._calibration = epoch, calibration
             self.exchange.end("training is complete.")
         for remark in self.remarks:
             _log.warning("%s", remark)
@@ -499,13 +508,27 @@ class PartyTraining:
             raise
         self._shares_after_epoch.clear()
 
+    def count_slope(self) -> None:
+        """Count, at the label party of opened weights, what a slope tells of its labels, before the others are told.
+
+        Raises:
+            StateNotKept: where it couldn't be counted. Nothing may be told then.
+        """
+        if self.agreement.plan.shares_weights and calibrates(self.agreement):
+            told = dict.fromkeys((peer.name for peer in self.agreement.peers_of(self.name)), SLOPE_BITS)
+            self._ledger.count(f"{self.agreement.session_id} slope", told)
+
     @property
     def model(self) -> PartyModel:
         """This party's share of the model, as it stands; where weights are shared, once they are opened."""
         kept = self._kept_epoch
         epochs = len(self._parts_after_epoch) if kept is None else kept + 1
         part = (None if kept is None else self._parts_after_epoch[kept]) or self._part
-        return PartyModel(self.agreement, self.name, self._features, part, epochs, self._log.token_key, self._labels)
+        own = self.agreement, self.name, self._features
+        if self._calibration == UNCALIBRATED:
+            return PartyModel(*own, part, epochs, self._log.token_key, self._labels)
+        calibrated = self._calibration.part_of(part)
+        return PartyModel(*own, calibrated, epochs, self._log.token_key, self._labels, part)
 
     def model_for(self, rows: Sequence[int]) -> PartyModel:
         """Give the model, as it stands, that scores of these rows of the common order are of.

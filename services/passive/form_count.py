@@ -209,7 +209,7 @@ class FormCount:
 
     def _forms_of(self, model: PartyModel, aligned: AlignedFeatures) -> Answers:
         """Find the forms that a model tells of a record; raises Diverged where they are no numbers."""
-        rows = model.part.class_rows
+        rows = model.counted_part.class_rows
         if rows is None:
             # No form of the features: each class's logit but one counts as a form of its own.
             arrays = [one for one in model.part.arrays().values() if one.dtype.kind in "fu"]

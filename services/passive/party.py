@@ -28,6 +28,7 @@ from services.common.errors import (
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.network.deadlines import carrying_the_deadline
+from services.party.calibrating import calibration_record
 from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
 from services.party.ending import Ending
@@ -54,6 +55,7 @@ from vfl.crypto.sharing.frozen_weights import Residues
 from vfl.data import BlindedIds, PsiServer
 from vfl.data.id_array import IdArray
 from vfl.learning import Part
+from vfl.learning.calibration import Calibration
 
 _log = logging.getLogger(__name__)
 
@@ -379,13 +381,21 @@ class PassiveParty:
         session.watch.add(party.name for party in training.agreement.peers_of(self.name))
         _log.info("The training goes on from step %d.", resumption.step)
 
-    def finish_training(self, caller: Identity, session_id: str, kept_epoch: int) -> None:
+    def finish_training(self, caller: Identity, session_id: str, kept_epoch: int, slope_step: int = 0) -> None:
         """Keep the weights of one epoch, on disk as well, write the record and mount the training attacks.
 
         The same again changes nothing.
+
+        Raises:
+            InvalidMessage: for an epoch or a slope that can't be.
+            OutOfOrder: for another epoch or slope than the first time.
         """
         training = self._training_of(caller, session_id)
-        training.keep_epoch(kept_epoch)
+        try:
+            calibration = Calibration(slope_step)
+        except ValueError as error:
+            raise InvalidMessage(str(error)) from error
+        training.keep_epoch(kept_epoch, calibration)
         if self._models.knows(session_id):
             return
         session = self._session_of(caller, session_id)
@@ -401,6 +411,7 @@ class PassiveParty:
             discloses=discloses,
             skipped_steps=training.skipped_steps or None,
             interruptions=dict(training.interruptions) or None,
+            calibration=calibration_record(training.agreement, calibration),
         )
         self._record.finish(training.model.part)
         self._context.cores.forget()

@@ -118,7 +118,8 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         self, request: passive_pb2.FinishTrainingRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         """Keep the weights of one epoch and end training."""
-        self._party.finish_training(require_caller(context), request.session_id, request.kept_epoch)
+        caller = require_caller(context)
+        self._party.finish_training(caller, request.session_id, request.kept_epoch, request.slope_step)
         return common_pb2.Acknowledgement()
 
     def ContributeScores(

@@ -22,6 +22,7 @@ from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
+from vfl.learning.calibration import SLOPE_BITS
 
 _log = logging.getLogger(__name__)
 
@@ -245,7 +246,8 @@ def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger) -
 
 def _told(agreement: Agreement, name: str) -> dict[str, int]:
     """Count what a session opens that could be about a party's records, and what its validations tell, in bits."""
-    shown = kept_epoch_bits(agreement) if name == agreement.active.name else validation_bits(agreement)
+    kept = kept_epoch_bits(agreement) + slope_bits(agreement)
+    shown = kept if name == agreement.active.name else validation_bits(agreement)
     return {owner: bits + shown for owner, bits in opened_to(agreement, name).items()}
 
 
@@ -263,6 +265,12 @@ def kept_epoch_bits(agreement: Agreement) -> int:
     return (agreement.validated_epochs - 1).bit_length() if agreement.validates_on_shares else 0
 
 
+def slope_bits(agreement: Agreement) -> int:
+    """Count the bits about labels that the others are told by a slope of opened weights, at most."""
+    plan = agreement.plan
+    return SLOPE_BITS if plan.shares_weights and plan.family.calibrates() and not agreement.validates_on_shares else 0
+
+
 def _record_bits(agreement: Agreement, name: str) -> int:
     """Count the bits of a party's features in one record."""
     own, plan = agreement.party(name), agreement.plan
@@ -272,7 +280,8 @@ def _record_bits(agreement: Agreement, name: str) -> int:
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:
     """Say who could read what, and how many bits."""
     earlier = " of this session and earlier ones" if bits > _told(agreement, of)[owner] else ""
-    told = "the epoch that is kept" if of == agreement.active.name else "validation losses"
+    kept = "the slope of calibrated scores" if slope_bits(agreement) else "the epoch that is kept"
+    told = kept if of == agreement.active.name else "validation losses"
     shown = f" and {told}" if _told(agreement, of) != opened_to(agreement, of) else ""
     return (
         f"{owner} could read {what} of {of} from its opened weights{shown}{earlier}, if it encrypts other columns than "

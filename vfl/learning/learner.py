@@ -265,6 +265,10 @@ class Learner(Protocol):
         """
         return None
 
+    def calibrates(self) -> bool:
+        """Whether scores are calibrated after training: only where parts have class rows, and ``link`` is softmax."""
+        return False
+
     def join(self, shares: Sequence[FloatArray]) -> FloatArray:
         """Join all parties' shares of some records' outputs to one, (n, outputs)."""
         # The others' first, as whoever adds up for the label party does.

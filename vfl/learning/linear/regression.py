@@ -74,11 +74,13 @@ class LinearRegression(Learner):
         learning_rate: Constant step size.
         l2: Weight of the squared norm; spares the bias.
         initialisation: Of the weights. zero shows the first batch's labels to who solves for them.
+        calibrated: Whether validation records fit a slope and intercepts of the scores after training.
     """
 
     learning_rate: float = 0.5
     l2: float = 0.0
     initialisation: Initialisation = "xavier"
+    calibrated: bool = False
 
     name: ClassVar[str] = "linear"
     spec: ClassVar[LearnerSpec] = LearnerSpec(senders="all", part=LinearPart, source="Hu section 2", resumes=True)
@@ -109,6 +111,10 @@ class LinearRegression(Learner):
     def quadratic_loss(self, mean_square: float, classes: int) -> float:
         """Expand the log loss at 0 to second order."""
         return ResidualScheme(classes).quadratic_loss(mean_square)
+
+    def calibrates(self) -> bool:
+        """Say what the option says."""
+        return self.calibrated
 
     def begin(self, own: OwnData) -> "LinearHalf":
         """Make a party's half; its weights are drawn."""
