@@ -76,8 +76,8 @@ UNCALIBRATED = Calibration()
 def fitted(scores: FloatArray, labels: IntArray) -> Calibration | None:
     """Fit a slope, and an intercept a class where each has at least ten records.
 
-    A target is Platt's, (n + 1) / (n + 2) of a class with n records, and the other classes share the rest: where classes
-    can be separated, labels themselves would ask for a slope without end.
+    A record's own class has the target (n + 1) / (n + 2), others share the rest: where classes can be separated, labels
+    themselves would ask for a slope without end. Platt's n is of the class, which flattens scores of many small ones.
 
     Args:
         scores: (n, classes) confidence scores of records that nobody trained on; rows sum to 1.
@@ -101,8 +101,8 @@ def fitted(scores: FloatArray, labels: IntArray) -> Calibration | None:
     spread = float(logits.std())
     if len(labels) < LEAST_RECORDS or np.count_nonzero(counts) < 2 or not spread > 0:
         return None
-    others = 1 / ((counts[labels][:, None] + 2) * (classes - 1))
-    targets = np.where(np.eye(classes)[labels] > 0, 1 - (classes - 1) * others, others)
+    rest = 1 / (len(labels) + 2)
+    targets = np.where(np.eye(classes)[labels] > 0, 1 - rest, rest / (classes - 1))
     has_intercepts = bool(counts.min() >= LEAST_OF_A_CLASS)
     # In units of their spread, so that the fit converges whatever the weights' length.
     slope = _minimum(logits / spread, targets, (0.0, None), has_intercepts)[0] / spread

@@ -227,7 +227,8 @@ def test_settings_of_a_learner_that_contradict_each_other_stop_the_start(setting
 def test_a_learners_options_come_from_their_own_settings_or_together() -> None:
     apart, together = load_settings(l2=0.1, epochs=2), load_settings(learner_options={"l2": 0.1}, epochs=2)
     assert apart.plan() == together.plan() == TrainingPlan(epochs=2, learner_options={"l2": 0.1})
-    assert apart.plan().learner_options == {"initialisation": "xavier", "l2": 0.1, "learning_rate": 0.5}
+    options = {"calibrated": False, "initialisation": "xavier", "l2": 0.1, "learning_rate": 0.5}
+    assert apart.plan().learner_options == options
     assert load_settings(model="part.npz").plan().learner == "installed"
 
 

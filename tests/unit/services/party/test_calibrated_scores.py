@@ -85,8 +85,9 @@ def test_calibrated_scores_lose_less_and_rank_records_as_before(
 
 def test_an_encrypted_training_is_calibrated_to_the_same_scores(tmp_path: Path) -> None:
     tested = []
-    for number, cipher in enumerate(({"cipher": "plain"}, {"cipher": "paillier", "key_bits": 512})):
-        with federation(tmp_path / str(number), terms={"calibrated": True, "epochs": 1, **cipher}) as home:
+    for cipher in ({"cipher": "plain"}, {"cipher": "paillier", "key_bits": 512}):
+        terms: dict[str, Any] = {"calibrated": True, "epochs": 1, **cipher}
+        with federation(tmp_path / str(cipher["cipher"]), terms=terms) as home:
             home.train()
             assert home.record()["calibration"]["slope"] > 1
             tested.append(home.tested().scores)
@@ -160,7 +161,7 @@ def test_a_passive_party_takes_no_other_slope_and_none_that_the_plan_doesnt_ask_
                 finish(caller, session, kept, step + 1)
             refused.append(other.value)
 
-        passive.finish_training = finishing  # type: ignore[method-assign]
+        passive.finish_training = finishing  # type: ignore[method-assign,assignment]
         home.train()
         assert [str(one) for one in refused] == [
             "A slope's step is from -128 to 127, not 200.",
@@ -210,4 +211,7 @@ def test_a_calibrated_model_and_what_was_fitted_outlive_processes(
         home.restart("passive", "active")
         np.testing.assert_array_equal(home.scores(ids), scores)
     ((fit, step),) = steps
-    assert fit is not None and fit.step == step != 0 and fit.intercepts and math.isfinite(fit.loss)
+    assert fit is not None
+    assert fit.step == step != 0
+    assert fit.intercepts
+    assert math.isfinite(fit.loss)

@@ -202,9 +202,9 @@ def test_the_end_of_training_said_twice_mounts_its_attacks_once(
     attacked: list[str] = []
     original = PassiveParty.finish_training
 
-    def twice(party: PassiveParty, caller: Identity, session_id: str, epoch: int) -> None:
+    def twice(party: PassiveParty, caller: Identity, session_id: str, epoch: int, step: int) -> None:
         for _ in range(2):
-            original(party, caller, session_id, epoch)
+            original(party, caller, session_id, epoch, step)
 
     monkeypatch.setattr(PassiveParty, "finish_training", twice)
     with house(tmp_path, settings=PLAIN) as home:
