@@ -84,8 +84,8 @@ def fitted(scores: FloatArray, labels: IntArray) -> Calibration | None:
         labels: (n,) class indices.
 
     Returns:
-        None where it can't be fitted (fewer than fifty records, one class, logits that are all the same), where labels
-        ask for a slope of 0 or less, and where it doesn't make the log loss of these records smaller.
+        None where it can't be fitted (fewer than fifty records, one class, logits that are all the same, or so large that
+        a score is 0), where labels ask for a slope of 0 or less, and where the log loss of these records isn't smaller.
 
     Examples:
         >>> labels = np.arange(100) % 2
@@ -96,10 +96,11 @@ def fitted(scores: FloatArray, labels: IntArray) -> Calibration | None:
     """
     classes = scores.shape[1]
     counts = np.bincount(labels, minlength=classes)
-    logits = np.log(np.maximum(scores, np.finfo(np.float64).tiny))
+    if len(labels) < LEAST_RECORDS or np.count_nonzero(counts) < 2 or not scores.min() > 0:
+        return None
+    logits = np.log(scores)
     logits = logits - logits.mean(axis=1, keepdims=True)
-    spread = float(logits.std())
-    if len(labels) < LEAST_RECORDS or np.count_nonzero(counts) < 2 or not spread > 0:
+    if not (spread := float(logits.std())) > 0:
         return None
     rest = 1 / (len(labels) + 2)
     targets = np.where(np.eye(classes)[labels] > 0, 1 - rest, rest / (classes - 1))
