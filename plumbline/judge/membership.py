@@ -21,6 +21,7 @@ from plumbline.judge.summary import RunSummary
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
+from services.common.run_records import CalibrationRecord
 from services.party.party_model import rows_of_plan
 from services.shared_weights.opening import stays_shared
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -156,10 +157,12 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
                 "The scores aren't those that the weights give of the parties' tables: a defence changed what was "
                 "trained on, or what answers, and reference models are trained without it."
             )
-    kept, generator = folder.record(Role.ACTIVE).kept_epoch, np.random.default_rng(plan.seed)
+    record, generator = folder.record(Role.ACTIVE), np.random.default_rng(plan.seed)
+    kept, bias = record.kept_epoch, agreement.active.feature_count - 1
+    weights = _as_trained(weights, record.calibration, bias)
     epochs = len(summary.epochs) if kept is None else kept + 1
     penalty = np.full((width, 1), learner.l2)
-    penalty[agreement.active.feature_count - 1] = 0.0  # spares the bias
+    penalty[bias] = 0.0  # spares the bias
     split = rows_of_plan(plan, len(features))
     # Validation records may have chosen the epoch: they are neither trained on nor quite new to the model.
     rows = np.concatenate([split.train, split.test])
@@ -188,6 +191,18 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     }
     found = membership_of(scores, np.arange(len(rows)) < len(split.train), generator)
     return replace(found, without=tuple(sorted({one for name in names for one in summary.defences.get(name, ())})))
+
+
+def _as_trained(weights: FloatArray, calibration: CalibrationRecord | None, bias: int) -> FloatArray:
+    """Take off the slope, which every party was told, and the intercepts: reference models are trained without."""
+    if calibration is None or calibration.slope is None:
+        return weights
+    trained = weights.copy()
+    if calibration.intercepts:
+        # Class rows of one column are its halves.
+        added = np.array(calibration.intercepts)
+        trained[bias] -= added[1:] - added[:1] if weights.shape[1] == 1 else added
+    return trained / calibration.slope
 
 
 def own_log_odds(logits: FloatArray, labels: IntArray) -> FloatArray:

@@ -22,10 +22,11 @@ from plumbline.judge.membership import (
 from plumbline.judge.summary import read_summary
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder
-from services.common.run_records import DeliveredScores, EpochRecord, PartyFeatures, PartyRecord
+from services.common.run_records import CalibrationRecord, DeliveredScores, EpochRecord, PartyFeatures, PartyRecord
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import GradientDescent, VerticalData, confidence_scores, train_centrally
+from vfl.learning import GradientDescent, LinearPart, VerticalData, confidence_scores, train_centrally
+from vfl.learning.calibration import Calibration
 
 RECORDS, EPOCHS = 600, 60
 
@@ -177,6 +178,34 @@ def test_three_classes_are_told_likewise(tmp_path: Path) -> None:
     generator = np.random.default_rng(2)
     features, labels = one_hot(generator, 20, 15), generator.integers(0, 3, RECORDS)
     assert measured(written(tmp_path, features, labels, plan_of(40, learning_rate=1.0), 40)).is_found
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_slope_hides_no_membership(tmp_path: Path, classes: int) -> None:
+    """Who attacks was told it, and takes it off before comparing with reference models, which have none."""
+    generator = np.random.default_rng(1)
+    features, labels = one_hot(generator, 20, 15), generator.integers(0, classes, RECORDS)
+    folder = written(tmp_path, features, labels, plan_of(EPOCHS, learning_rate=1.0), EPOCHS)
+    before, record = measured(folder), folder.record("active")
+    intercepts = (-0.4, 0.4) if classes == 2 else (0.3, -0.1, -0.2)
+    products: Any = 0
+    for name, fit in (("active", Calibration(64, intercepts)), ("passive", Calibration(64))):
+        part = fit.part_of(LinearPart(folder.weights(name).weights))
+        folder.write_part(name, part.arrays(), folder.weights(name).features)
+        products = products + folder.features(name).features @ part.weights
+    rows = folder.delivered_scores(agreement_of(record)).rows
+    folder.write_delivered_scores("active", DeliveredScores(rows, confidence_scores(products[rows]), labels[rows]))
+    folder.write_record("active", replace(record, calibration=CalibrationRecord(4.0, intercepts, 0.5)))
+    after = measured(folder)
+    assert [one.auc for one in after.attacks] == pytest.approx([one.auc for one in before.attacks], abs=1e-6)
+    # Reference models have other weights altogether: as they stand, these would be told apart less.
+    folder.write_record("active", record)
+    assert max(one.auc for one in measured(folder).attacks) < max(one.auc for one in before.attacks) - 0.02
+
+
+def agreement_of(record: PartyRecord) -> Agreement:
+    assert record.agreement is not None
+    return record.agreement
 
 
 def test_chance_calls_one_in_twenty_at_most() -> None:

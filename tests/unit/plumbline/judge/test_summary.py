@@ -1,16 +1,16 @@
 """What a report says of a defence's prediction, and of a model whose scores are defended."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from defences import TrainingTerms, load
-from plumbline.judge.summary import assumptions, expectations, narrow_words, read_summary, seen_words
+from plumbline.judge.summary import assumptions, calibration_words, expectations, narrow_words, read_summary, seen_words
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder
-from services.common.run_records import DefencePrediction, DeliveredScores, PartyRecord
+from services.common.run_records import CalibrationRecord, DefencePrediction, DeliveredScores, EpochRecord, PartyRecord
 from vfl.arrays import FloatArray
 
 TERMS = TrainingTerms(role="active", epochs=2, steps=12, rows=64, learning_rate=0.5, residual_limit=4096.0)
@@ -87,3 +87,27 @@ def test_what_others_see_names_the_setting_that_keeps_it() -> None:
     assert "PLUMBLINE_PAD_WIDTHS" in seen_words(party)
     padded = PartyDescription("bank", 13, 0, False, 100)
     assert seen_words(padded) == "all others see their number: 13 features, of one width"
+
+
+@pytest.mark.parametrize(
+    ("calibration", "words"),
+    [
+        (None, ""),
+        (CalibrationRecord(reason="Weights stay shared."), "Scores are as trained. Weights stay shared."),
+        (
+            CalibrationRecord(2.0, (-0.1, 0.1), 0.25),
+            "All weights were multiplied by 2, which every party is told: the validation records' log loss went from "
+            "0.5000 to 0.2500.",
+        ),
+    ],
+)
+def test_what_became_of_the_calibration_is_said(
+    tmp_path: Path, calibration: CalibrationRecord | None, words: str
+) -> None:
+    auc_of(tmp_path, np.eye(2)[[0, 1]], [0, 1])
+    folder = RunFolder(tmp_path)
+    epochs = (EpochRecord(0, 0.5, 1.0), EpochRecord(1, 0.6, 1.0))
+    folder.write_record(
+        "active", replace(folder.record("active"), epochs=epochs, kept_epoch=0, calibration=calibration)
+    )
+    assert calibration_words(read_summary(folder, "run")) == words
