@@ -84,8 +84,8 @@ def fitted(scores: FloatArray, labels: IntArray) -> Calibration | None:
         labels: (n,) class indices.
 
     Returns:
-        None where it can't be fitted (fewer than fifty records, one class, logits all the same, or so large that a score
-        is 0), where labels ask for a slope of 0 or less, and where the log loss of these records isn't smaller.
+        None where it can't be fitted (fewer than fifty records, one class, logits all the same, or beyond what scores
+        hold), where labels ask for a slope of 0 or less, and where the log loss of these records isn't smaller.
 
     Examples:
         >>> labels = np.arange(100) % 2

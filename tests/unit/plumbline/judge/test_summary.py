@@ -104,10 +104,8 @@ def test_what_others_see_names_the_setting_that_keeps_it() -> None:
 def test_what_became_of_the_calibration_is_said(
     tmp_path: Path, calibration: CalibrationRecord | None, words: str
 ) -> None:
-    auc_of(tmp_path, np.eye(2)[[0, 1]], [0, 1])
-    folder = RunFolder(tmp_path)
-    epochs = (EpochRecord(0, 0.5, 1.0), EpochRecord(1, 0.6, 1.0))
-    folder.write_record(
-        "active", replace(folder.record("active"), epochs=epochs, kept_epoch=0, calibration=calibration)
-    )
+    auc_of(tmp_path, np.eye(3), [0, 1, 2])
+    folder, epochs = RunFolder(tmp_path), (EpochRecord(0, 0.5, 1.0), EpochRecord(1, 0.6, 1.0))
+    record = replace(folder.record("active"), epochs=epochs, kept_epoch=0, calibration=calibration)
+    folder.write_record("active", record)
     assert calibration_words(read_summary(folder, "run")) == words
