@@ -192,7 +192,7 @@ def test_a_slope_hides_no_membership(tmp_path: Path, classes: int) -> None:
     for name, fit in (("active", Calibration(64, intercepts)), ("passive", Calibration(64))):
         part = fit.part_of(LinearPart(folder.weights(name).weights))
         folder.write_part(name, part.arrays(), folder.weights(name).features)
-        products = products + folder.features(name).features @ part.weights
+        products = products + part.shares(folder.features(name).features)
     rows = folder.delivered_scores(agreement_of(record)).rows
     folder.write_delivered_scores("active", DeliveredScores(rows, confidence_scores(products[rows]), labels[rows]))
     folder.write_record("active", replace(record, calibration=CalibrationRecord(4.0, intercepts, 0.5)))
