@@ -1,4 +1,4 @@
-"""A real party that is held to "once", and a peer that speaks to it by messages alone: it may say anything, at any time.
+"""A real party that is held to "once", and a peer that speaks to it by messages alone: anything, at any time.
 
 What the product's classes and messages are called today stands in this file; tests speak of steps, keys and answers.
 """
@@ -63,12 +63,14 @@ class Shown:
     Attributes:
         step: that the message named.
         attempt: which try of the training it was in, from 0.
+        process: which of the victim's processes has sent it, from 0.
         vector: as it travelled.
         values: what is under the key, (rows, columns).
     """
 
     step: int
     attempt: int
+    process: int
     vector: WireVector = field(compare=False, repr=False)
     values: FloatArray = field(compare=False, repr=False)
 
@@ -111,6 +113,7 @@ class Peer:
         shares: what the victim computed for a step, before its own defences: known to the test alone.
         completed: steps that the victim has completed.
         attempt: how often the training was gone on with.
+        process: how often the victim was started again.
     """
 
     def __init__(self, name: str) -> None:
@@ -122,6 +125,7 @@ class Peer:
         self.shares: dict[int, FloatArray] = {}
         self.completed = 0
         self.attempt = 0
+        self.process = 0
         self.keys: dict[str, PrivateKey] = {}
         self.session_id = ""
         self.changed = threading.Condition()
@@ -161,7 +165,7 @@ class Peer:
         with self.changed:
             values = decrypt_vector(key, ciphertexts)
             attempt = self.attempt
-            self.shown.append(Shown(step, attempt, vector, values))
+            self.shown.append(Shown(step, attempt, self.process, vector, values))
             self.changed.notify_all()
             self.changed.wait_for(lambda: not self.holds_back or self._is_cut or attempt < self.attempt, SECONDS)
 
@@ -286,6 +290,26 @@ class Peer:
         """Whether the victim is in no training any more, or waits in one."""
         raise NotImplementedError
 
+    def begin(self) -> None:
+        """Align, join, show keys: training may begin."""
+        raise NotImplementedError
+
+    def ready(self) -> bool:
+        """Have the victim begin its next step: then what it sends in it is here. False at the end."""
+        raise NotImplementedError
+
+    def advance(self) -> bool:
+        """Do the victim's next step with it; False where there is none, or it can't be done."""
+        raise NotImplementedError
+
+    def interrupt(self, claim: "Claim") -> bool:
+        """Stop the training, and say something about one's place; whether the victim goes on."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Let go of the victim's threads, whose process is no more."""
+        raise NotImplementedError
+
     def note_step(self, step: int) -> None:
         """Take a step that the victim has completed."""
         with self.changed:
@@ -377,8 +401,8 @@ class ActivePeer(Peer):
 
     def ready(self) -> bool:
         """Have the victim begin its next step: then its residuals, or its products, are here. False at the end."""
-        if self.waits:
-            self.resume_honestly()
+        if self.waits and not self.resume_honestly():
+            return False
         if self.completed >= self.steps:
             return False
         if self.running is None:
@@ -398,8 +422,8 @@ class ActivePeer(Peer):
 
     def advance(self) -> bool:
         """Do the victim's next step with it; False where there is none, or it can't be done."""
-        if self.waits:
-            self.resume_honestly()
+        if self.waits and not self.resume_honestly():
+            return False
         step = self.completed
         if not self.ready():
             return False
@@ -436,27 +460,32 @@ class ActivePeer(Peer):
 
     def interrupt(self, claim: Claim = Claim()) -> bool:
         """Stop, and go on as claimed; whether the victim takes it."""
-        place = self.stop()
-        step = max(place.completed - claim.back, 0)
         answered_by = frozenset({self.name} if claim.still_asks else ())
         try:
+            place = self.stop()
+            step = max(place.completed - claim.back, 0)
             self.resume(Resumption(step, frozenset(step + one for one in claim.skipped), answered_by))
         except FederationError:
             return False
         return True
 
-    def resume_honestly(self) -> None:
-        """Go on from where the victim is, with what it is bound to pass over."""
-        place = self.stop()
-        due = frozenset(one for one in place.skipped if one >= place.completed)
-        self.resume(Resumption(place.completed, due))
+    def resume_honestly(self) -> bool:
+        """Go on from where the victim is, with what it is bound to pass over; whether it takes that."""
+        try:
+            place = self.stop()
+            due = frozenset(one for one in place.skipped if one >= place.completed)
+            self.resume(Resumption(place.completed, due))
+        except FederationError:
+            return False
+        return True
 
-    def restart(self, claim: Claim = Claim(), before: Callable[[], None] = lambda: None) -> bool:
+    def restart(self, claim: Claim = Claim(), meanwhile: Callable[[], None] = lambda: None) -> bool:
         """Kill the victim's process and start it again, from its folder, and go on as claimed; whether it does."""
         self.town.kill(self.victim)
         self.leave()
         self.running, self.waits = None, True
-        before()
+        meanwhile()
+        self.process += 1
         self.town.start(self.victim)
         return self.interrupt(claim)
 
@@ -624,12 +653,13 @@ class PassivePeer(Peer):
         if self.job is not None:
             self.job.exception(SECONDS)
 
-    def restart(self, claim: Claim = Claim(), before: Callable[[], None] = lambda: None) -> bool:
+    def restart(self, claim: Claim = Claim(), meanwhile: Callable[[], None] = lambda: None) -> bool:
         """Kill the victim's process and start it again, from its folder; whether it goes on."""
         self.town.kill(self.victim)
         self.claim = claim
         self.leave()
-        before()
+        meanwhile()
+        self.process += 1
         self.town.start(self.victim)
         if not self.town.active.is_interrupted:
             return False
@@ -677,7 +707,7 @@ class Siege(Interrupted):
         noise = NoiseSource(key=secret_of(state))
         return replace(
             context,
-            record=_Noting(context.record, peer.note_step),
+            record=cast(RunRecord, _Noting(context.record, peer.note_step)),
             adversary=_Noted(context.adversary, peer.keys, peer.shares),
             defences=PartyDefences(self.defending, noise) if self.defending else context.defences,
             coordinator=_Heard(context.coordinator, peer),
@@ -722,6 +752,7 @@ class Sharing(Interrupted):
 
     def run(self, events: int) -> None:
         """Have the label party train until so many events of its process, or to the end, and kill it."""
+        work: Callable[[], Any]
         if self._job is None:
             work = partial(self.active.train, self.settings.plan(), _Silent())
         else:
@@ -837,7 +868,7 @@ class _Heard(_Delegating):
         self._peer = peer
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
-        self._peer.products.append(share.products)
+        self._peer.products.append(share.products.astype(np.float64))
         return 0
 
 

@@ -49,18 +49,23 @@ SHARED_NETWORK: dict[str, Any] = {
 
 
 def broken_promises(shown: Iterable[Shown], told: Iterable[Told]) -> list[str]:
-    """What of "once" doesn't hold, over all keys, tries and processes of a session."""
+    """What of "once" doesn't hold, over all keys, tries and processes of a session.
+
+    A value that a process sent and answered nothing about is known to nobody once it has ended, and its key with it.
+    """
     shown, told = list(shown), list(told)
-    real = [one for one in shown if one.is_real]
     values: dict[int, set[bytes]] = {}
-    for one in real:
-        values.setdefault(one.step, set()).add(one.values.tobytes())
+    of_process: dict[tuple[int, int], set[bytes]] = {}
+    for one in shown:
+        if one.is_real:
+            values.setdefault(one.step, set()).add(one.values.tobytes())
+            of_process.setdefault((one.step, one.process), set()).add(one.values.tobytes())
     spent = {one.step: one.behind for one in reversed(told)}
     asked = Counter(one.step for one in told)
     return [
         *([f"{len(told)} questions answered about {len(values)} steps"] if len(told) > len(values) else []),
         *(f"step {step} was answered {count} times" for step, count in asked.items() if count > 1),
-        *(f"step {step} had {len(sent)} values" for step, sent in values.items() if len(sent) > 1),
+        *(f"step {step} had {len(sent)} values" for (step, _), sent in of_process.items() if len(sent) > 1),
         *(
             f"step {one.step} was sent again, though its right was spent"
             for place, one in enumerate(shown)
@@ -81,6 +86,12 @@ def promises_of(peer: Peer) -> list[str]:
     """What doesn't hold of what this peer was told."""
     with peer.changed:
         broken = broken_promises(peer.shown, peer.told.values())
+        drawn: dict[int, set[bytes]] = {}
+        for one in peer.shown:
+            # What follows from what the peer forwards is another value where it forwards another.
+            if one.is_real and not peer.agreement.plan.family.spec.forwards:
+                drawn.setdefault(one.step, set()).add(one.values.tobytes())
+        broken += [f"step {step} was drawn {len(of)} times" for step, of in drawn.items() if len(of) > 1]
         products: dict[int, set[bytes]] = {}
         for step, values in peer.forwarded:
             if values.any():
@@ -98,7 +109,7 @@ def test_the_weaker_model_passes_on_the_hole_and_this_one_does_not() -> None:
     shown, told = [], []
     for attempt in range(10):
         vector = WireVector(f"key {attempt}", 2, 128, -8, secrets.token_bytes(256))
-        shown.append(Shown(5, attempt, vector, residuals))
+        shown.append(Shown(5, attempt, 0, vector, residuals))
         told.append(Told(4, attempt, vector.key_id, f"digest {attempt}", residuals, len(shown)))
     assert broken_per_key(shown, told) == []
     assert "10 questions answered about 1 steps" in broken_promises(shown, told)
@@ -223,7 +234,7 @@ class SharedModel(RuleBasedStateMachine):
         self.stack = ExitStack()
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
         self.town = self.stack.enter_context(sharing(folder, **self.terms))
-        self.copy = folder / "copy"
+        self.copy, self.place = folder / "copy", Place(1)
         self.town.run(20)
 
     def teardown(self) -> None:
@@ -238,7 +249,8 @@ class SharedModel(RuleBasedStateMachine):
     def go_back(self, backs: list[int], stops: bool, skips: bool) -> None:
         """In the label party's name, which is away; without stopping first, where it lies."""
         for back in backs:
-            self.place = (self.town.stop() if stops else None) or getattr(self, "place", Place(1))
+            if stops:
+                self.place = self.town.stop() or self.place
             step = max(self.place.completed - back, 0)
             self.town.resume(step, frozenset({step} if skips else ()))
 

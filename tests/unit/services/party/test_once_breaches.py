@@ -129,6 +129,19 @@ def test_a_model_that_is_another_one_is_another_form_whatever_the_epoch(tmp_path
         assert peer.forms_counted >= peer.forms_told
 
 
+def test_an_interrupted_epoch_is_not_scored_in_its_midst(tmp_path: Path) -> None:
+    """Scores are agreed on between epochs: whoever stops after any step would choose of which weights they are."""
+    with besieged(tmp_path, "passive", batch_size=8, columns=12) as peer:
+        for _ in range(peer.steps_per_epoch):
+            peer.advance()
+        for _ in range(4):
+            peer.advance()
+            peer.stop()
+            assert not peer.validate()
+            peer.resume_honestly()
+            assert not peer.validate()
+
+
 @pytest.mark.parametrize(
     "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 100))]
 )
