@@ -527,6 +527,9 @@ class PartyTraining:
                 raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
             if self.agreement.validates_on_shares:
                 raise OutOfOrder("Training goes on on shares: until it ends, no record is scored.")
+            if self._step != len(self._parts_after_epoch) * self.schedule.steps_per_epoch:
+                # As an interruption leaves it: who stops where it likes would choose whose weights answer.
+                raise OutOfOrder("An epoch is interrupted in its midst: validation records are scored between epochs.")
             if not self.agreement.validates(len(self._parts_after_epoch) - 1):
                 raise OutOfOrder(
                     f"Validation records are scored in {self.agreement.validated_epochs} of "
