@@ -136,6 +136,7 @@ class OnceModel(RuleBasedStateMachine):
 
     victim = "active"
     terms: Mapping[str, Any] = {}
+    columns = 4
     # Whether the victim's own folder may be put back from a copy: something outside it must know better then.
     is_anchored = False
 
@@ -144,7 +145,7 @@ class OnceModel(RuleBasedStateMachine):
         self.stack = ExitStack()
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
         chosen = {"epochs": 3, "batch_size": 8, **self.terms}
-        self.peer = self.stack.enter_context(besieged(folder, self.victim, columns=4, **chosen))
+        self.peer = self.stack.enter_context(besieged(folder, self.victim, columns=self.columns, **chosen))
         self.has_copy = False
 
     def teardown(self) -> None:
@@ -201,6 +202,8 @@ class LinearPassive(OnceModel):
     """Protocol 1 at a passive party, which also scores validation records between epochs."""
 
     victim = "passive"
+    # More than forms are told.
+    columns = 12
 
     @rule()
     def validate(self) -> None:
