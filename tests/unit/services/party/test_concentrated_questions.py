@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.harness.once import besieged
+from tests.harness.siege import besieged
 from tests.unit.services.party.test_once import NETWORK, promises_of
 from vfl.arrays import FloatArray
 

@@ -29,7 +29,9 @@ from hypothesis.stateful import (
 
 from services.party.resumption import Place
 from services.protocol1.vectors import WireVector
-from tests.harness.once import Claim, Peer, Shown, Told, besieged, sharing
+from tests.harness.once import Claim, Peer, Shown, Told
+from tests.harness.once_sharing import sharing
+from tests.harness.siege import besieged
 
 NETWORK: dict[str, Any] = {
     "learner": "network",

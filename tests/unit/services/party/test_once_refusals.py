@@ -14,8 +14,9 @@ from services.party.resumption import Place, Resumption, resumptions
 from services.party.training_log import STEPS
 from tests.harness.exchanges import ignore_step
 from tests.harness.interruptions import interrupted, train_through
-from tests.harness.once import ActivePeer, besieged
+from tests.harness.once import ActivePeer
 from tests.harness.parties import ACTIVE
+from tests.harness.siege import besieged
 
 
 def resumed(peer: ActivePeer, step: int, **changes: Any) -> None:
