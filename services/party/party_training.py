@@ -648,6 +648,8 @@ class PartyTraining:
             self._observer.own_share(step, own)
         own = self._defences.protect_hidden(own, Message("hidden", self.agreement.session_id, step, batch))
         if self._labels is None:
+            # A copy that was put back would forward products of this step once more, of other weights.
+            self._anchor_log()
             self._tell(self.agreement.active.name, "hidden layer", len(own))
         return self._forwarding.products(step, own, self._gradients, timer, self._observer)
 

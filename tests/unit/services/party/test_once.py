@@ -29,7 +29,9 @@ from hypothesis.stateful import (
 
 from services.party.resumption import Place
 from services.protocol1.vectors import WireVector
-from tests.harness.once import Claim, Peer, Shown, Told, besieged, sharing
+from tests.harness.once import Claim, Peer, Shown, Told
+from tests.harness.once_sharing import sharing
+from tests.harness.siege import besieged
 
 NETWORK: dict[str, Any] = {
     "learner": "network",
@@ -138,7 +140,7 @@ class OnceModel(RuleBasedStateMachine):
     terms: Mapping[str, Any] = {}
     columns = 4
     # Whether the victim's own folder may be put back from a copy: something outside it must know better then.
-    is_anchored = False
+    is_anchored = True
 
     @initialize()
     def begin(self) -> None:
@@ -186,7 +188,7 @@ class OnceModel(RuleBasedStateMachine):
     @precondition(lambda self: self.is_anchored and self.has_copy)
     @rule(claim=CLAIMS)
     def put_back(self, claim: Claim) -> None:
-        self.peer.restart(claim, self.peer.town.put_back)
+        self.peer.restart(claim, self.peer.town.put_copy_back)
 
     @invariant()
     def holds(self) -> None:

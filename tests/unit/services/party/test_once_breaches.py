@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from defences import load
-from tests.harness.once import ActivePeer, Claim, Peer, besieged, sharing
+from tests.harness.once import ActivePeer, Claim, Peer
+from tests.harness.once_sharing import sharing
+from tests.harness.siege import besieged
 from tests.unit.services.party.test_once import NETWORK, SHARED_NETWORK, promises_of
 
 INTERRUPTIONS = 80

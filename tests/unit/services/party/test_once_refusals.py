@@ -14,8 +14,9 @@ from services.party.resumption import Place, Resumption, resumptions
 from services.party.training_log import STEPS
 from tests.harness.exchanges import ignore_step
 from tests.harness.interruptions import interrupted, train_through
-from tests.harness.once import ActivePeer, besieged
+from tests.harness.once import ActivePeer
 from tests.harness.parties import ACTIVE
+from tests.harness.siege import besieged
 
 
 def resumed(peer: ActivePeer, step: int, **changes: Any) -> None:
@@ -102,7 +103,7 @@ def test_a_folder_of_an_earlier_session_takes_no_part_in_a_later_one(tmp_path: P
         later, peer.completed = peer.session_id, 0
         peer.town.restart("passive")
         peer.town.kill("passive")
-        peer.town.put_back()
+        peer.town.put_copy_back()
         peer.town.start("passive")
         for call in (peer.party.stop_training, peer.party.show_public_key):
             with pytest.raises(OutOfOrder, match="No such session here"):
