@@ -33,6 +33,7 @@ MOUNTED: Mapping[str, Mapping[str, Any]] = {
 
 
 def mounted() -> dict[str, attacks.PredictionAttack]:
+    pytest.importorskip("torch")  # for gia
     return {label: attacks.load_prediction(label.partition("(")[0], **options) for label, options in MOUNTED.items()}
 
 
