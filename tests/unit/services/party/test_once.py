@@ -301,12 +301,14 @@ QUICK = settings(max_examples=10, stateful_step_count=20, deadline=None, derando
 THOROUGH = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 
+@pytest.mark.slow("whole trainings, interrupted in every way")
 @pytest.mark.parametrize("machine", MACHINES)
 def test_whatever_a_peer_does_it_is_told_no_more_than_once(machine: type[RuleBasedStateMachine]) -> None:
     _needs_torch(machine)
     # On shared weights a step takes longer, and there are fewer ways.
-    examples = 5 if issubclass(machine, SharedModel) else 10
-    run_state_machine_as_test(machine, settings=settings(QUICK, max_examples=examples))
+    is_shared = issubclass(machine, SharedModel)
+    examples, steps = (2, 10) if is_shared else (8, 20)
+    run_state_machine_as_test(machine, settings=settings(QUICK, max_examples=examples, stateful_step_count=steps))
 
 
 @pytest.mark.thorough

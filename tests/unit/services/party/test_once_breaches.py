@@ -51,6 +51,7 @@ def redo(peer: Peer, claim: Claim, features: Any = None) -> bool:
     return True
 
 
+@pytest.mark.slow("eighty interruptions of a training")
 @pytest.mark.parametrize(("victim", "terms"), ENCRYPTED, ids=IDS)
 def test_a_step_that_is_skipped_over_and_over_is_answered_no_more(
     tmp_path: Path, victim: str, terms: dict[str, Any]
@@ -68,6 +69,7 @@ def test_a_step_that_is_skipped_over_and_over_is_answered_no_more(
         assert promises_of(peer) == []
 
 
+@pytest.mark.slow("eighty interruptions of a training")
 @pytest.mark.parametrize(("victim", "terms"), ENCRYPTED, ids=IDS)
 def test_an_interruption_of_any_step_buys_no_answer(tmp_path: Path, victim: str, terms: dict[str, Any]) -> None:
     needs_torch(terms)
@@ -83,6 +85,7 @@ def test_an_interruption_of_any_step_buys_no_answer(tmp_path: Path, victim: str,
         assert promises_of(peer) == []
 
 
+@pytest.mark.slow("eighty interruptions of a training")
 @pytest.mark.parametrize("victim", ["active", "passive"])
 def test_noise_is_not_averaged_by_interruptions(tmp_path: Path, victim: str) -> None:
     with besieged(tmp_path, victim, batch_size=8, defending=[load("dp_noise", sigma=0.5)]) as peer:
