@@ -28,7 +28,7 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
             return
         console_out.print(f"{facts['folder']}: state of {facts['owner']} ({facts['role']}), version {facts['version']}")
         models = [*_model_lines(facts["models"]), *_session_lines(facts["sessions"])] or ["no model"]
-        answered = *_answered_lines(facts["answered"]), *_share_lines(facts["single_shares"])
+        answered = *_answered_lines(facts["answered"]), *_share_lines(facts["training_forms"])
         for line in (*models, *answered, *_opened_lines(facts["opened"])):
             console_out.print(f"  {line}")
 
@@ -86,7 +86,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "version": SCHEMA,
         "models": {what: asdict(summary_of(content)) for what, content in contents.items() if content is not None},
         "answered": [] if forms is None else [asdict(one) for one in spent_in(forms)],
-        "single_shares": {} if forms is None else {peer: asdict(told) for peer, told in shares_in(forms).items()},
+        "training_forms": {} if forms is None else {peer: asdict(told) for peer, told in shares_in(forms).items()},
         "opened": {} if ledger is None else opened_in(ledger),
         "sessions": [
             {

@@ -312,6 +312,8 @@ class Job:
         self._for_all_passive_by_name(lambda name, party: party.resume_training(self.session_id, agreed[name]))
         training.resume(own, by, waited=time.time() - since)
         self._was_absent = []
+        # An epoch whose last step is done again is another one.
+        del self._outcomes[training.epochs_done :]
         self._first_step = own.step
         self._round, self._watch = Ending(), self._new_watch()
         self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))

@@ -550,6 +550,9 @@ class PartyTraining:
                 raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
             if self.agreement.validates_on_shares:
                 raise OutOfOrder("Training goes on on shares: until it ends, no record is scored.")
+            if self._step != len(self._parts_after_epoch) * self.schedule.steps_per_epoch:
+                # As an interruption leaves it: who stops where it likes would choose whose weights answer.
+                raise OutOfOrder("An epoch is interrupted in its midst: validation records are scored between epochs.")
             if not self.agreement.validates(len(self._parts_after_epoch) - 1):
                 raise OutOfOrder(
                     f"Validation records are scored in {self.agreement.validated_epochs} of "
@@ -668,6 +671,8 @@ class PartyTraining:
             self._observer.own_share(step, own)
         own = self._defences.protect_hidden(own, Message("hidden", self.agreement.session_id, step, batch))
         if self._labels is None:
+            # A copy that was put back would forward products of this step once more, of other weights.
+            self._anchor_log()
             self._tell(self.agreement.active.name, "hidden layer", len(own))
         return self._forwarding.products(step, own, self._gradients, timer, self._observer)
 

@@ -16,6 +16,8 @@ from services.common.errors import OutOfOrder
 
 # That an interruption can leave open: the lowest step, and the one that those ahead are at.
 MOST_STEPS = 2
+# Far more than any owner allows, and fewer than a message has room for.
+MOST_TRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def resumptions(places: Mapping[str, Place]) -> dict[str, Resumption]:
     if step in skipped and any(place.gives_up(step) for place in places.values()):
         skipped.add(step + 1)
     attempt = max(place.attempt for place in places.values()) + 1
+    if attempt > MOST_TRIES:
+        raise OutOfOrder(f"No training has {attempt} tries: a party says something else than where it is. Train again.")
     return {name: Resumption(step, frozenset(skipped), answered_by[name], attempt) for name in places}
 
 

@@ -287,7 +287,7 @@ class FormCount:
         shares = {peer: int(told.shares.max()) for peer, told in self._shares.items()}
         features = len(self._data.grids)
         yield Measure.by("peer", "forms_answered", "Independent sums of one record's columns, the most.", most)
-        yield Measure.by("peer", "single_shares", "Sums of one record's columns that training may tell.", shares)
+        yield Measure.by("peer", "training_forms", "Sums of one record's columns that training may tell.", shares)
         yield Measure("forms_allowed", "As many as the owner allows.", {(): most_forms(self._share, features)})
         yield Measure("forms_of_a_record", "As many tell a whole record.", {(): features})
 

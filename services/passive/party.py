@@ -12,11 +12,10 @@ from functools import partial
 import numpy as np
 
 from services.common import limits
-from services.common.agreement import Agreement, ProposedTerms
+from services.common.agreement import Agreement
 from services.common.alignment import LoggedProgress, alignment_context, alignment_refusals
 from services.common.errors import (
     FederationError,
-    InvalidMessage,
     NotAllowed,
     OutOfOrder,
     Suspended,
@@ -40,9 +39,10 @@ from services.party.peer_watch import PeerWatch
 from services.party.resumption import Place, Resumption
 from services.party.served_models import ServedModels
 from services.party.session import PartySession, join, rejoined
-from services.party.training_log import KeptTraining, kept_training
+from services.party.training_log import kept_training
 from services.passive.common_order import CommonOrder
 from services.passive.form_count import FORMS, REMEDY, FormCount
+from services.passive.held_session import HeldSession
 from services.passive.quota import AlignmentQuota, check_declared
 from services.passive.submissions import SeenSubmissions
 from services.protocol1.exchange import GradientExchange
@@ -50,7 +50,6 @@ from services.shared_weights.opening_ledger import begin_ledger
 from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.shared_serving import AskedOnce
 from vfl.arrays import IntArray
-from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.crypto.sharing.frozen_weights import Residues
 from vfl.data import BlindedIds, PsiServer
 from vfl.data.id_array import IdArray
@@ -61,81 +60,6 @@ _log = logging.getLogger(__name__)
 
 # Stands for the digest of a model whose training has ended.
 _FINISHED = "finished"
-_STARTED_AGAIN = "This party has started again, and its training waits for the others."
-
-
-class _Session:
-    """One session as this party sees it. Each field is None until its stage is reached."""
-
-    def __init__(self, terms: ProposedTerms, psi: PsiServer, watch: PeerWatch) -> None:
-        self.terms = terms
-        self.session_id = terms.session_id
-        self.active = terms.active
-        self.psi = psi
-        self.watch = watch
-        self.ending = Ending()
-        self.order: CommonOrder | None = None
-        self.joining = threading.Lock()
-        self.joined: PartySession | None = None
-        # Since when its training waits for a party that is away, on the wall's clock; None while it doesn't.
-        self.waits_since: float | None = None
-
-    @classmethod
-    def interrupted(cls, kept: KeptTraining, joined: PartySession, psi: PsiServer, watch: PeerWatch) -> "_Session":
-        """Take up a session that a process before this one was at work in."""
-        agreement = kept.terms.agreement
-        active, *passive = (party.name for party in agreement.parties)
-        terms = ProposedTerms(agreement.session_id, active, tuple(passive), agreement.plan, agreement.classes)
-        session = cls(terms, psi, watch)
-        session.order = CommonOrder((), 0)
-        session.order.rows = kept.terms.order
-        session.joined = joined
-        session.wait(Suspended(_STARTED_AGAIN))
-        return session
-
-    @property
-    def ended(self) -> str | None:
-        """Why it has ended; None while it is open, and while it waits."""
-        error = self.ending.error
-        return None if error is None or isinstance(error, Suspended) else told(error)
-
-    def wait(self, error: Suspended) -> None:
-        """Free who waits for the training at work, which goes on with another ending."""
-        self.ending.end(error)
-        self.waits_since = self.waits_since or time.time()
-
-    def end(self, error: FederationError) -> None:
-        """End it for good, whether it waits or not."""
-        if self.waits_since is not None:
-            self.ending = Ending()
-        self.ending.end(error)
-
-    @property
-    def rows(self) -> IntArray:
-        """This party's rows in the common order; raises OutOfOrder until there is one."""
-        if self.order is None or self.order.rows is None:
-            raise OutOfOrder("Align before you join.")
-        return self.order.rows
-
-    def _check_open(self) -> None:
-        if self.ended is not None:
-            raise OutOfOrder(f"The session has ended: {self.ended}")
-
-    def while_open(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Pass an alignment's chunks on until this session ends; raises what the set intersection refuses."""
-        sent = 0
-        try:
-            with alignment_refusals():
-                for chunk in chunks:
-                    self._check_open()
-                    sent += len(chunk) // COORDINATE_BYTES
-                    yield chunk
-        except InvalidMessage:
-            # The alignment ends with its session, whose words say why.
-            self._check_open()
-            raise
-        finally:
-            _log.info("Sent %d blinded ids.", sent)
 
 
 class PassiveParty:
@@ -163,7 +87,7 @@ class PassiveParty:
         self._record = context.record
         self._quota = quota or AlignmentQuota(context.settings.alignments_per_day, context.state)
         self._lock = threading.Lock()
-        self._session: _Session | None = None
+        self._session: HeldSession | None = None
         self._models = ServedModels(self.name, self._data, context.state)
         self._submissions = SeenSubmissions(context.state)
         settings = context.settings
@@ -199,7 +123,7 @@ class PassiveParty:
             _log.error("%s", error)
             return
         psi = PsiServer(self._data.ids, alignment_context(session_id, self.name), self._context.cores)
-        self._session = _Session.interrupted(kept, opened, psi, self._watch_of(session_id))
+        self._session = HeldSession.interrupted(kept, opened, psi, self._watch_of(session_id))
         _log.info("The training of session %s waits for %s.", session_id, self._session.active)
 
     # -- alignment -------------------------------------------------------------------------------------------------
@@ -226,7 +150,7 @@ class PassiveParty:
             self._refuse_second_set_up(session_id)
             with alignment_refusals():
                 psi = PsiServer(self._data.ids, alignment_context(session_id, self.name), self._context.cores)
-                session = _Session(terms, psi, self._watch_of(session_id))
+                session = HeldSession(terms, psi, self._watch_of(session_id))
                 setup = session.psi.setup(client_count)
             self._quota.take(caller.name)
             self._tally.answered(caller.name, "blinded ids", setup.count, session_id)
@@ -289,7 +213,7 @@ class PassiveParty:
                 session.joined = self._join(caller, session, rows)
             return session.joined.agreement
 
-    def _join(self, caller: Identity, session: _Session, rows: IntArray) -> PartySession:
+    def _join(self, caller: Identity, session: HeldSession, rows: IntArray) -> PartySession:
         # A coordinator that hangs must not keep this party's own sentence about it from the active party.
         counting = carrying_the_deadline(self._forms.room_for, session.terms, rows)
         validated = session.ending.for_result(self.executor, counting)
@@ -574,7 +498,7 @@ class PassiveParty:
         except FederationError as error:
             _log.info("The coordinator could not be told: %s", error)
 
-    def _wait(self, session: _Session, error: FederationError, ending: Ending) -> None:
+    def _wait(self, session: HeldSession, error: FederationError, ending: Ending) -> None:
         """Wait with a session until its active party says where to go on, unless it does already."""
         assert session.joined is not None  # noqa: S101 - who calls has asked
         with self._lock:
@@ -586,7 +510,7 @@ class PassiveParty:
             session.wait(Suspended(told(error)))
         session.joined.training.suspend(told(error))
 
-    def _end(self, session: _Session, error: FederationError) -> None:
+    def _end(self, session: HeldSession, error: FederationError) -> None:
         session.watch.stop()
         session.end(error)
         session.psi.close()
@@ -596,7 +520,7 @@ class PassiveParty:
         self._context.cores.forget()
         _log.info("Session ended: %s", error)
 
-    def _session_of(self, caller: Identity, session_id: str) -> _Session:
+    def _session_of(self, caller: Identity, session_id: str) -> HeldSession:
         session = self._session
         if session is None or session.session_id != session_id:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")

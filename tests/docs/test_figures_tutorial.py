@@ -59,6 +59,7 @@ def test_the_command_draws_the_attack_beside_the_papers(installed: Path, monkeyp
 
 @pytest.mark.usefixtures("installed")
 def test_the_papers_own_figure_has_the_curve() -> None:
+    pytest.importorskip("torch")
     one = Windows(sizes=1, count=1)
     plan = replace(
         *(white_box._QUICK,),

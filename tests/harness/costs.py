@@ -7,6 +7,7 @@ takes long and doesn't say why: ``@pytest.mark.slow("why")``.
 import json
 import os
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ import pytest
 _SHOWN = 30
 # Of a processor, for a unit test without its fixtures; and what the same test takes more of a busy one.
 MOST_SECONDS, _BUSY = 2.0, 1.5
+_WORTH_A_LOOK = 0.05
 
 
 @dataclass
@@ -37,26 +39,26 @@ class Cost:
     is_slow: bool = False
 
 
-def cpu_seconds() -> float:
-    """Return processor seconds of this process and of its descendants, those that ended and were waited for included.
+def descendants_seconds() -> float:
+    """Return processor seconds of all descendants of this process, those that ended and were waited for included.
 
-    Elsewhere than on Linux descendants count when they have ended.
+    Elsewhere than on Linux they count when they have ended.
     """
-    total = sum(os.times()[:4])
+    total = sum(os.times()[2:4])
     if sys.platform == "linux" and _has_children():
         children = defaultdict[int, list[int]](list)
         spent = dict[int, float]()
-        for file in Path("/proc").glob("[0-9]*/stat"):
+        for process in filter(str.isdigit, (entry.name for entry in os.scandir("/proc"))):
             with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
                 # After the name, which may have spaces: the parent, and times of the process and its waited children.
-                fields = file.read_text().rpartition(")")[2].split()
-                children[int(fields[1])].append(process := int(file.parent.name))
-                spent[process] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+                fields = Path("/proc", process, "stat").read_text().rpartition(")")[2].split()
+                children[int(fields[1])].append(int(process))
+                spent[int(process)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
         waiting = children[os.getpid()]
         while waiting:
-            process = waiting.pop()
-            total += spent[process]
-            waiting += children[process]
+            process_id = waiting.pop()
+            total += spent[process_id]
+            waiting += children[process_id]
     return total
 
 
@@ -72,21 +74,25 @@ class Costs:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._before = 0.0
+        self._own = self._descendants = 0.0
         self._costs = defaultdict[str, Cost](Cost)
 
-    def pytest_runtest_logstart(self) -> None:
-        """A test begins."""
-        self._before = cpu_seconds()
+    def pytest_collection_finish(self) -> None:
+        """What collecting took is no test's."""
+        self._own, self._descendants = time.process_time(), descendants_seconds()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self) -> Iterator[None]:
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Iterator[None]:
         """A test's set-up, call or end is over: its report takes along what it cost."""
         report = yield
-        now = cpu_seconds()
+        own, descendants = time.process_time(), self._descendants
+        # To look at every process of the machine takes milliseconds: what others did in so little time counts later.
+        if call.duration > _WORTH_A_LOOK:
+            descendants = descendants_seconds()
         # Negative where a process was orphaned, and took its seconds along.
-        report.user_properties = [("cpu", max(0.0, now - self._before))]  # type: ignore[attr-defined]
-        self._before = now
+        spent = own - self._own + max(0.0, descendants - self._descendants)
+        report.user_properties = [("cpu", spent)]  # type: ignore[attr-defined]
+        self._own, self._descendants = own, descendants
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

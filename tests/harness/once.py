@@ -1,38 +1,27 @@
-"""A real party that is held to "once", and a peer that speaks to it by messages alone: it may say anything, at any time.
+"""A real party that is held to "once", and a peer that speaks to it by messages alone: anything, at any time.
 
 What the product's classes and messages are called today stands in this file; tests speak of steps, keys and answers.
 """
 
 import hashlib
-import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-from defences import Defence, NoiseSource
 from services.active.scoring import first_failure
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import alignment_context
-from services.common.errors import FederationError, PeerVanished
+from services.common.errors import FederationError
 from services.common.meters import StageTimer
-from services.common.scores import PartialScores
-from services.common.settings import Settings
-from services.common.state_folder import StateInMemory, secret_of
-from services.party.context import PartyContext
-from services.party.features import PartyData
-from services.party.party_defences import PartyDefences
 from services.party.party_model import rows_of_plan
-from services.party.record import RunRecord
 from services.party.resumption import Place, Resumption
 from services.party.session import join
-from services.party.training_log import kept_training
 from services.passive.form_count import FORMS, spent_in
 from services.passive.party import PassiveParty
 from services.protocol1.cipher import PaillierCipher, honest_messages
@@ -41,9 +30,7 @@ from services.protocol1.formats import CipherFormats
 from services.protocol1.hidden_layer import hidden_vector
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
-from services.shared_weights.share_messages import Kind
-from tests.harness.interruptions import Interrupted
-from tests.harness.parties import ACTIVE, PASSIVE, active_data, party_data, small_settings
+from tests.harness.parties import ACTIVE
 from vfl.arrays import FloatArray, IntArray
 from vfl.cores import OneCore
 from vfl.crypto import CipherVector, PrivateKey, decrypt_vector, from_bytes
@@ -63,12 +50,14 @@ class Shown:
     Attributes:
         step: that the message named.
         attempt: which try of the training it was in, from 0.
+        process: which of the victim's processes has sent it, from 0.
         vector: as it travelled.
         values: what is under the key, (rows, columns).
     """
 
     step: int
     attempt: int
+    process: int
     vector: WireVector = field(compare=False, repr=False)
     values: FloatArray = field(compare=False, repr=False)
 
@@ -111,6 +100,7 @@ class Peer:
         shares: what the victim computed for a step, before its own defences: known to the test alone.
         completed: steps that the victim has completed.
         attempt: how often the training was gone on with.
+        process: how often the victim was started again.
     """
 
     def __init__(self, name: str) -> None:
@@ -122,11 +112,13 @@ class Peer:
         self.shares: dict[int, FloatArray] = {}
         self.completed = 0
         self.attempt = 0
+        self.process = 0
         self.keys: dict[str, PrivateKey] = {}
         self.session_id = ""
         self.changed = threading.Condition()
         self.generator = np.random.default_rng(7)
-        self.town: Siege
+        # What both sides live in: the siege.
+        self.town: Any = None
         self.agreement: Agreement
         self.failure: BaseException | None = None
         # Whether it keeps the victim waiting for the acknowledgement of what it has sent.
@@ -161,7 +153,7 @@ class Peer:
         with self.changed:
             values = decrypt_vector(key, ciphertexts)
             attempt = self.attempt
-            self.shown.append(Shown(step, attempt, vector, values))
+            self.shown.append(Shown(step, attempt, self.process, vector, values))
             self.changed.notify_all()
             self.changed.wait_for(lambda: not self.holds_back or self._is_cut or attempt < self.attempt, SECONDS)
 
@@ -179,7 +171,7 @@ class Peer:
     @property
     def victim(self) -> str:
         """The real party."""
-        return self.town.victim
+        return str(self.town.victim)
 
     @cached_property
     def batches(self) -> list[IntArray]:
@@ -286,6 +278,26 @@ class Peer:
         """Whether the victim is in no training any more, or waits in one."""
         raise NotImplementedError
 
+    def begin(self) -> None:
+        """Align, join, show keys: training may begin."""
+        raise NotImplementedError
+
+    def ready(self) -> bool:
+        """Have the victim begin its next step: then what it sends in it is here. False at the end."""
+        raise NotImplementedError
+
+    def advance(self) -> bool:
+        """Do the victim's next step with it; False where there is none, or it can't be done."""
+        raise NotImplementedError
+
+    def interrupt(self, claim: "Claim") -> bool:
+        """Stop the training, and say something about one's place; whether the victim goes on."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Let go of the victim's threads, whose process is no more."""
+        raise NotImplementedError
+
     def note_step(self, step: int) -> None:
         """Take a step that the victim has completed."""
         with self.changed:
@@ -315,6 +327,10 @@ class Claim:
     still_asks: bool = True
 
 
+# What an honest party says.
+HONEST = Claim()
+
+
 class ActivePeer(Peer):
     """Speaks as the active party to a passive one. It runs every call itself."""
 
@@ -328,7 +344,7 @@ class ActivePeer(Peer):
     @property
     def party(self) -> PassiveParty:
         """The victim, as it runs now."""
-        return self.town.passive(self.victim)
+        return cast(PassiveParty, self.town.passive(self.victim))
 
     def begin(self) -> None:
         """Align, join, show keys: training may begin."""
@@ -377,8 +393,8 @@ class ActivePeer(Peer):
 
     def ready(self) -> bool:
         """Have the victim begin its next step: then its residuals, or its products, are here. False at the end."""
-        if self.waits:
-            self.resume_honestly()
+        if self.waits and not self.resume_honestly():
+            return False
         if self.completed >= self.steps:
             return False
         if self.running is None:
@@ -398,8 +414,8 @@ class ActivePeer(Peer):
 
     def advance(self) -> bool:
         """Do the victim's next step with it; False where there is none, or it can't be done."""
-        if self.waits:
-            self.resume_honestly()
+        if self.waits and not self.resume_honestly():
+            return False
         step = self.completed
         if not self.ready():
             return False
@@ -434,29 +450,34 @@ class ActivePeer(Peer):
         self.epoch = resumption.step // self.steps_per_epoch
         self._show_keys()
 
-    def interrupt(self, claim: Claim = Claim()) -> bool:
+    def interrupt(self, claim: Claim = HONEST) -> bool:
         """Stop, and go on as claimed; whether the victim takes it."""
-        place = self.stop()
-        step = max(place.completed - claim.back, 0)
         answered_by = frozenset({self.name} if claim.still_asks else ())
         try:
+            place = self.stop()
+            step = max(place.completed - claim.back, 0)
             self.resume(Resumption(step, frozenset(step + one for one in claim.skipped), answered_by))
         except FederationError:
             return False
         return True
 
-    def resume_honestly(self) -> None:
-        """Go on from where the victim is, with what it is bound to pass over."""
-        place = self.stop()
-        due = frozenset(one for one in place.skipped if one >= place.completed)
-        self.resume(Resumption(place.completed, due))
+    def resume_honestly(self) -> bool:
+        """Go on from where the victim is, with what it is bound to pass over; whether it takes that."""
+        try:
+            place = self.stop()
+            due = frozenset(one for one in place.skipped if one >= place.completed)
+            self.resume(Resumption(place.completed, due))
+        except FederationError:
+            return False
+        return True
 
-    def restart(self, claim: Claim = Claim(), before: Callable[[], None] = lambda: None) -> bool:
+    def restart(self, claim: Claim = HONEST, meanwhile: Callable[[], None] = lambda: None) -> bool:
         """Kill the victim's process and start it again, from its folder, and go on as claimed; whether it does."""
         self.town.kill(self.victim)
         self.leave()
         self.running, self.waits = None, True
-        before()
+        meanwhile()
+        self.process += 1
         self.town.start(self.victim)
         return self.interrupt(claim)
 
@@ -489,419 +510,3 @@ class ActivePeer(Peer):
         """As many as the victim has on its disk."""
         content = self.town.states[self.victim].read(FORMS)
         return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
-
-
-class PassivePeer(Peer):
-    """Speaks as the passive party to an active one, whose job runs on a thread of its own."""
-
-    def __init__(self) -> None:
-        super().__init__(PASSIVE.name)
-        self.job: Future[Any] | None = None
-        self.claim = Claim()
-        # Of the victim's calls: a body aligns, and is nothing more.
-        self._body: PassiveParty
-
-    # -- what the victim calls, as at any passive party -------------------------------------------------------------
-
-    def set_up_alignment(self, caller: Any, session_id: str, client_count: int) -> Any:
-        self._body = PassiveParty(self.town.context_of_peer())
-        self.session_id = session_id
-        return self._body.set_up_alignment(caller, session_id, client_count)
-
-    def align(self, caller: Any, session_id: str, request: Any) -> Any:
-        return self._body.align(caller, session_id, request)
-
-    def fix_order(self, caller: Any, session_id: str, parts: Any) -> None:
-        self._body.fix_order(caller, session_id, parts)
-
-    def join(self, caller: Any, session_id: str) -> Agreement:
-        self.agreement = self._body.join(caller, session_id)
-        self.new_key()
-        return self.agreement
-
-    def show_public_key(self, caller: Any, session_id: str) -> None:
-        self.show_key()
-
-    def run_epoch(self, caller: Any, session_id: str, epoch: int, on_step: Any, attempt: int) -> None:
-        end = (epoch + 1) * self.steps_per_epoch
-        with self.changed:
-            self._runs = True
-            self.changed.notify_all()
-            self.changed.wait_for(lambda: self._is_cut or self.completed >= end or self.has_ended, SECONDS)
-            self._runs = False
-            if self._is_cut:
-                raise PeerVanished(f"{self.name} does not answer: its process has ended.")
-
-    _runs = False
-
-    def stop_training(self, caller: Any, session_id: str) -> Place:
-        claim, others = self.claim, frozenset({self.victim})
-        step = self.completed - claim.back
-        answered = {self.completed + one: others for one in claim.has_answered}
-        skipped = frozenset(step + one for one in claim.skipped)
-        return Place(max(step, 0), answered, others if claim.still_asks else frozenset(), skipped, self.attempt)
-
-    def resume_training(self, caller: Any, session_id: str, resumption: Resumption) -> None:
-        with self.changed:
-            self._is_cut = False
-            self.attempt += 1
-            self.completed = resumption.step
-        self.new_key()
-
-    def finish_training(self, caller: Any, session_id: str, kept_epoch: int) -> None: ...
-
-    def contribute_scores(self, *arguments: Any) -> bytes:
-        raise PeerVanished(f"{self.name} does not answer.")
-
-    def end_session(self, caller: Any, session_id: str, reason: str) -> None:
-        with self.changed:
-            self.changed.notify_all()
-
-    # -- what a test has it do -------------------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Have the victim's job begin: it trains when this returns."""
-        self._work(lambda: self.town.active.train(self.town.settings.plan(), _Silent()))
-        assert self.wait(lambda: self._runs), self.job and self.job.exception()
-
-    def _work(self, work: Callable[[], Any]) -> None:
-        self.job = job = self.town.executor.submit(work)
-        job.add_done_callback(self._note_end)
-
-    def _note_end(self, done: Future[Any]) -> None:
-        with self.changed:
-            if done is self.job:
-                self.failure = done.exception()
-            self.changed.notify_all()
-
-    @property
-    def has_ended(self) -> bool:
-        return self.job is None or self.job.done()
-
-    def ready(self) -> bool:
-        """Have the victim begin its next step, and send what it sends in it; False at the end."""
-        step = self.completed
-        if step >= self.steps or not self.wait(lambda: self._runs or self.latest(step) is not None):
-            return False
-        if self.agreement.plan.family.spec.forwards:
-            with suppress(FederationError):
-                self.send_products(step)
-        return self.wait(lambda: self.latest(step) is not None or self.completed > step)
-
-    def advance(self) -> bool:
-        """Do the victim's next step with it; False where there is none, or it can't be done."""
-        step = self.completed
-        if step >= self.steps - 1 or not self.ready():
-            return False
-        shown = self.latest(step)
-        with suppress(FederationError):
-            if not self.agreement.plan.family.spec.forwards:
-                self.send_residuals(step)
-            elif shown is not None:
-                self.ask(shown, step)
-        return self.wait(lambda: self.completed > step) and self._settles()
-
-    def _settles(self) -> bool:
-        """Wait for what the victim sends next by itself."""
-        forwards = self.agreement.plan.family.spec.forwards
-        return forwards or self.wait(lambda: self.latest(self.completed) is not None)
-
-    def interrupt(self, claim: Claim = Claim()) -> bool:
-        """Cut the line, and say something about one's place; whether the victim goes on."""
-        if self.has_ended:
-            return False
-        before = self.attempt
-        with self.changed:
-            self.claim, self._is_cut = claim, True
-            self.changed.notify_all()
-        return self.wait(lambda: self.attempt > before and self._runs) and self._settles()
-
-    def leave(self) -> None:
-        """Let go of the victim's job, whose process is no more."""
-        with self.changed:
-            self._is_cut = True
-            self.changed.notify_all()
-        if self.job is not None:
-            self.job.exception(SECONDS)
-
-    def restart(self, claim: Claim = Claim(), before: Callable[[], None] = lambda: None) -> bool:
-        """Kill the victim's process and start it again, from its folder; whether it goes on."""
-        self.town.kill(self.victim)
-        self.claim = claim
-        self.leave()
-        before()
-        self.town.start(self.victim)
-        if not self.town.active.is_interrupted:
-            return False
-        before = self.attempt
-        self._work(self.town.active.go_on)
-        return self.wait(lambda: self.attempt > before and self._runs) and self._settles()
-
-
-class _Silent:
-    def stage(self, name: str) -> None: ...
-
-    def step(self, done: int, planned: int, what: str = "") -> None: ...
-
-    def epoch(self, outcome: Any) -> None: ...
-
-
-@dataclass
-class Siege(Interrupted):
-    """A town of two parties of which one is the peer.
-
-    Attributes:
-        victim: the name of the real one.
-        peer: the other one.
-        defending: what the victim applies.
-    """
-
-    victim: str = "active"
-    peer: Any = None
-    defending: Sequence[Defence] = ()
-    _copies: dict[str, Path] = field(default_factory=dict)
-
-    def start(self, *names: str) -> None:
-        for name in names:
-            if name == self.peer.name:
-                self.running[name] = self.peer
-            else:
-                super().start(name)
-
-    def context_of_peer(self) -> PartyContext:
-        """What a body of the peer's would work with."""
-        return super(Interrupted, self)._context(self.peer.name, StateInMemory())  # type: ignore[arg-type]
-
-    def _context(self, name: str, state: Any) -> PartyContext:
-        context, peer = super()._context(name, state), self.peer
-        noise = NoiseSource(key=secret_of(state))
-        return replace(
-            context,
-            record=_Noting(context.record, peer.note_step),
-            adversary=_Noted(context.adversary, peer.keys, peer.shares),
-            defences=PartyDefences(self.defending, noise) if self.defending else context.defences,
-            coordinator=_Heard(context.coordinator, peer),
-        )
-
-    def copy_state(self, label: str = "copy") -> None:
-        """Copy the victim's folder, as a back-up does."""
-        self._copies[label] = into = self.folder / f"{label}-of-{self.victim}"
-        shutil.rmtree(into, ignore_errors=True)
-        shutil.copytree(self.folder / "state" / self.victim, into)
-
-    def put_back(self, label: str = "copy") -> None:
-        """Put the copy back in its place. The victim must not run."""
-        folder = self.folder / "state" / self.victim
-        shutil.rmtree(folder)
-        shutil.copytree(self._copies[label], folder)
-
-
-@dataclass
-class Sharing(Interrupted):
-    """A town of two real parties on shared weights. The label party dies when it is told to; then others use its name.
-
-    Attributes:
-        forwarded: how often the passive party has forwarded its products of each step, each time under other masks.
-        opened: what it has sent for the opening of weights, and for keeping them shared.
-        steps_per_epoch: of its training.
-        attempt: in which try of the training it is.
-    """
-
-    forwarded: dict[int, int] = field(default_factory=dict)
-    opened: set[bytes] = field(default_factory=set)
-    steps_per_epoch: int = 1
-    attempt: int = 0
-    _job: Future[Any] | None = None
-
-    def _context(self, name: str, state: Any) -> PartyContext:
-        context = super()._context(name, state)
-        if name == PASSIVE.name:
-            peers = {other: _Sent(peer, self) for other, peer in context.share_peers.items()}
-            context = replace(context, share_peers=cast(Any, peers))
-        return context
-
-    def run(self, events: int) -> None:
-        """Have the label party train until so many events of its process, or to the end, and kill it."""
-        if self._job is None:
-            work = partial(self.active.train, self.settings.plan(), _Silent())
-        else:
-            self.start("active")
-            if not self.active.is_interrupted:
-                return self.kill("active")
-            work = self.active.go_on
-        life = self.lives["active"]
-        life.dies_at = events
-        self._job = job = self.executor.submit(work)
-        while not life.is_dead.wait(0.01) and not job.done():
-            continue
-        self.kill("active")
-        job.exception(SECONDS)
-        if (training := self._training_of(PASSIVE.name)) is not None:
-            self.steps_per_epoch = training.schedule.steps_per_epoch
-        return None
-
-    @property
-    def session_id(self) -> str:
-        """The passive party's session."""
-        session = self.passive()._session
-        return "" if session is None else session.session_id
-
-    def stop(self) -> Place | None:
-        """Stop the passive party's training in the label party's name; None where it refuses."""
-        with suppress(FederationError):
-            place = self.passive().stop_training(ACTIVE, self.session_id)
-            self.attempt = place.attempt
-            return place
-        return None
-
-    def resume(self, step: int, skipped: frozenset[int] = frozenset()) -> bool:
-        """Have it go on from a step; whether it takes that."""
-        resumption = Resumption(step, skipped, attempt=self.attempt + 1)
-        try:
-            self.passive().resume_training(ACTIVE, self.session_id, resumption)
-        except FederationError:
-            return False
-        self.attempt += 1
-        return True
-
-    def check_folder(self) -> None:
-        """Raise where the passive party's next process could not read its folder."""
-        kept_training(self.states[PASSIVE.name], PASSIVE.name)
-
-    @property
-    def forms_counted(self) -> int:
-        """The most forms of one record that the passive party has on its disk."""
-        content = self.states[PASSIVE.name].read(FORMS)
-        return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
-
-    def state_of(self, name: str) -> Path:
-        """A party's folder."""
-        return self.folder / "state" / name
-
-
-class _Delegating:
-    def __init__(self, thing: Any) -> None:
-        self._thing = thing
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._thing, name)
-
-
-class _Sent(_Delegating):
-    """A peer on shared weights, at which a test sees what it is sent."""
-
-    def __init__(self, peer: Any, seen: Sharing) -> None:
-        super().__init__(peer)
-        self._seen = seen
-
-    def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
-        if kind is Kind.FORWARD:
-            self._seen.forwarded[step] = self._seen.forwarded.get(step, 0) + 1
-        if kind in (Kind.OPENED, Kind.FROZEN):
-            self._seen.opened.add(hashlib.sha256(vector.data).digest())
-        self._thing.send_values(session_id, kind, step, vector)
-
-
-class _Noting(_Delegating):
-    """A record that says which steps were completed."""
-
-    def __init__(self, record: RunRecord, note: Callable[[int], None]) -> None:
-        super().__init__(record)
-        self._note = note
-
-    def add_step(self, step: int, seconds: Mapping[str, float]) -> None:
-        self._note(step)
-
-
-class _Noted(_Delegating):
-    """An idle adversary, at whose side a test notes the victim's private keys: it may read all that is sent."""
-
-    def __init__(self, adversary: Any, keys: dict[str, PrivateKey], shares: dict[int, FloatArray]) -> None:
-        super().__init__(adversary)
-        self._keys, self._shares = keys, shares
-
-    def own_share(self, step: int, share: FloatArray) -> None:
-        self._shares[step] = share
-
-    def cipher(self, agreement: Agreement, name: str) -> PaillierCipher:
-        messages = honest_messages(agreement, name)
-        self._keys[messages.private_key.public_key.key_id] = messages.private_key
-        return PaillierCipher(agreement, name, messages)
-
-
-class _Heard(_Delegating):
-    """A coordinator at which a test hears what the victim says of its records."""
-
-    def __init__(self, coordinator: Any, peer: Peer) -> None:
-        super().__init__(coordinator)
-        self._peer = peer
-
-    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
-        self._peer.products.append(share.products)
-        return 0
-
-
-@contextmanager
-def besieged(
-    folder: Path,
-    victim: str,
-    *,
-    defending: Sequence[Defence] = (),
-    columns: int = 3,
-    rows: Sequence[int] = range(60),
-    **settings: Any,
-) -> Iterator[Any]:
-    """A peer that speaks to a real party; their session has begun when this is entered."""
-    chosen = {
-        "private_seed": None,
-        "step_timeout": SECONDS,
-        "resume_within": SECONDS,
-        "epochs": 6,
-        "batch_size": 16,
-        "validation_fraction": 0.2 if victim == PASSIVE.name else 0.0,
-        "test_fraction": 0.1,
-        **{name: value for name, value in UNBOUNDED.items() if name in Settings.model_fields},
-        **settings,
-    }
-    peer: Peer = PassivePeer() if victim == ACTIVE.name else ActivePeer()
-    data: dict[str, PartyData] = {
-        "active": active_data(rows=rows),
-        "passive": party_data(rows=rows[::-1], columns=columns),
-    }
-    with ThreadPoolExecutor(32) as executor:
-        town = Siege(folder, executor, small_settings(**chosen), data, victim=victim, peer=peer, defending=defending)
-        peer.town = town
-        town.start(*town.names)
-        try:
-            peer.begin()
-            yield peer
-        finally:
-            town.kill(*town.names)
-            peer.leave()
-
-
-@contextmanager
-def sharing(folder: Path, *, columns: int = 12, **settings: Any) -> Iterator[Sharing]:
-    """Two parties that can train on shared weights; nothing has begun."""
-    chosen = {
-        "private_seed": None,
-        "step_timeout": SECONDS,
-        "resume_within": SECONDS,
-        "cipher": "paillier",
-        "protocol": "shared",
-        "key_bits": 1024,
-        "opening": "always",
-        "epochs": 2,
-        "batch_size": 16,
-        "validation_fraction": 0.0,
-        **{name: value for name, value in UNBOUNDED.items() if name in Settings.model_fields},
-        **settings,
-    }
-    data = {"active": active_data(), "passive": party_data(rows=range(59, -1, -1), columns=columns)}
-    with ThreadPoolExecutor(32) as executor:
-        town = Sharing(folder, executor, small_settings(**chosen), data)
-        town.start(*town.names)
-        try:
-            yield town
-        finally:
-            town.kill(*town.names)

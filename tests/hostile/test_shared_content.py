@@ -73,6 +73,8 @@ class Session:
     """
 
     def __init__(self, certificates: Path, plan: TrainingPlan, content: Content, kinds: set[Kind]) -> None:
+        if plan is PLANS["network"]:
+            pytest.importorskip("torch")
         self.sent, self.products = Counter[Any](), Counter[Any]()
         columns = (3, 2) if plan.patience and not plan.family.spec.forwards else (3, 2, 1)
         problem = SharedProblem.random(columns=columns, rows=30)

@@ -96,6 +96,7 @@ def test_black_box_makes_white_box_attacks_not_applicable_and_the_federation_goe
 
 
 def test_network_from_the_lab_is_served_by_the_parties_and_attacked(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     run, results, _ = audit(
         tmp_path,
         attacks=("gia", "half_star"),

@@ -11,6 +11,8 @@ from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import report_again, run_audit
 
+pytest.importorskip("torch")
+
 
 def test_the_rungs_train_alike_and_differ_in_what_they_tell(tmp_path: Path) -> None:
     output = io.StringIO()

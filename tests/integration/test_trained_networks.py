@@ -15,6 +15,8 @@ from tests.integration.test_restarts import answered, assert_goes_on, restart
 from vfl.learning import VerticalData
 from vfl.learning.network import Network, train_network
 
+pytest.importorskip("torch")
+
 
 @pytest.mark.parametrize(
     ("parties", "backward", "tolerance"),

@@ -55,6 +55,7 @@ def test_the_same_batches_in_every_epoch_tell_nothing() -> None:
     assert (found.labels == UNRESOLVED).all()
 
 
+@pytest.mark.slow("a search over the labels of whole batches")
 def test_more_classes_that_no_column_tells_are_grouped_and_named_by_known_labels() -> None:
     blocks, _ = breast_cancer()
     labels = np.random.default_rng(0).integers(0, 3, len(blocks[0]))

@@ -82,6 +82,7 @@ def test_estimates_of_an_underdetermined_model_explain_the_scores(distance: str)
     np.testing.assert_allclose(confidence_scores(logits + view.bias), view.scores, atol=1e-4)
 
 
+@pytest.mark.slow("each start is followed to its end")
 def test_the_start_decides_which_solution_is_found() -> None:
     """Plain descent goes from 0 to least squares and from 1/2 to half* (errata); Adam ends near half*, not near LS."""
     view, _ = linear(40, 3, 6, scale=0.3)

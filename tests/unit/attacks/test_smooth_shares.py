@@ -51,6 +51,7 @@ def test_what_is_gathered_is_the_transpose_of_what_is_predicted(rows: int, width
     assert there == pytest.approx(back, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow("dense algebra is what it is compared with")
 def test_posterior_means_and_variances_are_those_of_dense_algebra() -> None:
     view = view_of(planted(rows=30, batch=6, parties=(4, 5), epochs=6, initialisation="xavier"), 1, "xavier")
     functions = time_bases(view)["3 own movements"]

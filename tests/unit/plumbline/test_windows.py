@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 # Windows as far as it matters to an import: its name, and the modules, functions and signals that it lacks. Other
 # people's packages were loaded before, for Linux: only ours are loaded anew.
 AS_IF_ON_WINDOWS = """
@@ -38,6 +40,7 @@ for arguments in (["audit", "--data", "breast_cancer"], ["serve", "active"]):
 """
 
 
+@pytest.mark.slow("a fresh process imports every module")
 def test_every_module_can_be_imported_and_the_command_asks_for_wsl() -> None:
     done = subprocess.run(
         [sys.executable, "-c", AS_IF_ON_WINDOWS], capture_output=True, text=True, check=False, timeout=120

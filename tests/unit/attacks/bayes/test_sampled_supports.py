@@ -98,6 +98,7 @@ def test_columns_of_few_values_alone_are_what_enumeration_gives(k: int, name: st
         np.testing.assert_allclose(ours, (frequencies * same) @ np.array(cells) / (frequencies @ same), atol=1e-6)
 
 
+@pytest.mark.slow("chains are drawn under each defence")
 @pytest.mark.parametrize("name", DEFENCES)
 @pytest.mark.parametrize("k", [pytest.param(2, marks=pytest.mark.thorough), 3])
 def test_no_defence_makes_it_worse_than_what_it_knew(name: str, k: int) -> None:

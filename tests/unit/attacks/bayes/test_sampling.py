@@ -230,6 +230,7 @@ def test_a_network_is_searched_through_and_so_is_a_purifier() -> None:
         assert ((found.mean - truth) ** 2).mean() < 0.3 * before
 
 
+@pytest.mark.slow("chains are drawn for many real records")
 @pytest.mark.parametrize(
     "channel",
     [pytest.param((Rounding(2),), marks=pytest.mark.thorough), (Decision(),)],

@@ -88,6 +88,7 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
     assert told == [1.0]
 
 
+@pytest.mark.slow("two processes start, and import what cells need")
 def test_two_workers_find_the_same_bits_as_one() -> None:
     models = [ModelChoice(DataChoice(name), trainer="lbfgs") for name in ("breast_cancer", "wine")]
     cells = [

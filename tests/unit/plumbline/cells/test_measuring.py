@@ -94,6 +94,7 @@ def test_attack_accuracy_is_by_records_that_are_not_attacked(digits: TrainedMode
     assert found["model_accuracy"] == (digits.scores.argmax(axis=1) == digits.labels).mean()
 
 
+@pytest.mark.slow("a cell is measured several times")
 def test_what_is_measured_does_not_depend_on_what_was_before(cancer: TrainedModel) -> None:
     passive = tuple(range(15, 30))
     chosen = [Choice("half_star"), Choice.of("posterior", prior="imputation"), Choice("agnostic"), Choice("imputation")]

@@ -33,6 +33,7 @@ MOUNTED: Mapping[str, Mapping[str, Any]] = {
 
 
 def mounted() -> dict[str, attacks.PredictionAttack]:
+    pytest.importorskip("torch")  # for gia
     return {label: attacks.load_prediction(label.partition("(")[0], **options) for label, options in MOUNTED.items()}
 
 
@@ -73,12 +74,14 @@ def model(request: pytest.FixtureRequest) -> TrainedModel:
     return train(request.param, Path(DATA) if DATA else None)
 
 
+@pytest.mark.slow("all attacks are mounted on a real data set")
 def test_attacks_on_other_records_give_nothing_away(model: TrainedModel) -> None:
     view, truth = case(model)
     found = placebo(view, truth, mounted(), generator=np.random.default_rng(1))
     assert {level: exposed(found, level) for level in LEVELS[1:]} == {level: [] for level in LEVELS[1:]}
 
 
+@pytest.mark.slow("all attacks are mounted on a real data set")
 def test_other_records_scores_give_nothing_away(model: TrainedModel) -> None:
     """Own columns and parameters stay, and on satellite tell half* of a column by themselves; records tell more of it.
 
@@ -90,6 +93,7 @@ def test_other_records_scores_give_nothing_away(model: TrainedModel) -> None:
     assert {level: exposed(found, level) for level in levels} == {level: [] for level in levels}
 
 
+@pytest.mark.slow("all attacks are mounted on a real data set")
 def test_a_records_own_scores_do(model: TrainedModel) -> None:
     view, truth = case(model)
     found = gather_evidence(view, truth, mounted()).compared()

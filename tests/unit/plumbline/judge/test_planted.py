@@ -32,6 +32,7 @@ def planted(seed: int, shape: str, records: int) -> list[PlantedColumn]:
     return audit(truth, [Predictor("ls", "marginals", np.column_stack(estimate))])
 
 
+@pytest.mark.slow("chance shows over many runs only")
 @pytest.mark.parametrize("shape", ["bell", pytest.param("even", marks=pytest.mark.thorough)])
 def test_planted_parts_are_found_and_measured(shape: str) -> None:
     runs = [planted(seed, shape, JUDGING) for seed in range(RUNS)]

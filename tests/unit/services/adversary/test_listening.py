@@ -37,6 +37,7 @@ def listened(folder: Path, epochs: int, *seeds: int, sigma: float = 0.0) -> dict
     return {found.attack: found for found in read_training_findings(RunFolder(folder))}
 
 
+@pytest.mark.slow("a whole training is listened to")
 def test_labels_that_no_column_tells_are_read_and_the_control_says_so(tmp_path: Path) -> None:
     found = listened(tmp_path, 40, 1)
     labels = found["trajectory_labels"]
@@ -53,6 +54,7 @@ def test_labels_that_no_column_tells_are_read_and_the_control_says_so(tmp_path: 
     assert found["trajectory_products"].success >= 0.5
 
 
+@pytest.mark.slow("two trainings are listened to")
 def test_a_second_short_session_is_joined_to_the_first(tmp_path: Path) -> None:
     alone = listened(tmp_path / "alone", 6, 1)["trajectory_labels"]
     again = listened(tmp_path / "again", 6, 1, 1)["trajectory_labels"]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from defences import load
-from tests.harness.once import ActivePeer, Claim, Peer, besieged, sharing
+from tests.harness.once import ActivePeer, Claim, Peer
+from tests.harness.once_sharing import sharing
+from tests.harness.siege import besieged
 from tests.unit.services.party.test_once import NETWORK, SHARED_NETWORK, promises_of
 
 INTERRUPTIONS = 80
@@ -49,6 +51,7 @@ def redo(peer: Peer, claim: Claim, features: Any = None) -> bool:
     return True
 
 
+@pytest.mark.slow("eighty interruptions of a training")
 @pytest.mark.parametrize(("victim", "terms"), ENCRYPTED, ids=IDS)
 def test_a_step_that_is_skipped_over_and_over_is_answered_no_more(
     tmp_path: Path, victim: str, terms: dict[str, Any]
@@ -66,6 +69,7 @@ def test_a_step_that_is_skipped_over_and_over_is_answered_no_more(
         assert promises_of(peer) == []
 
 
+@pytest.mark.slow("eighty interruptions of a training")
 @pytest.mark.parametrize(("victim", "terms"), ENCRYPTED, ids=IDS)
 def test_an_interruption_of_any_step_buys_no_answer(tmp_path: Path, victim: str, terms: dict[str, Any]) -> None:
     needs_torch(terms)
@@ -81,6 +85,7 @@ def test_an_interruption_of_any_step_buys_no_answer(tmp_path: Path, victim: str,
         assert promises_of(peer) == []
 
 
+@pytest.mark.slow("eighty interruptions of a training")
 @pytest.mark.parametrize("victim", ["active", "passive"])
 def test_noise_is_not_averaged_by_interruptions(tmp_path: Path, victim: str) -> None:
     with besieged(tmp_path, victim, batch_size=8, defending=[load("dp_noise", sigma=0.5)]) as peer:
@@ -127,6 +132,19 @@ def test_a_model_that_is_another_one_is_another_form_whatever_the_epoch(tmp_path
             peer.validate()
         assert peer.forms_told > 1
         assert peer.forms_counted >= peer.forms_told
+
+
+def test_an_interrupted_epoch_is_not_scored_in_its_midst(tmp_path: Path) -> None:
+    """Scores are agreed on between epochs: whoever stops after any step would choose of which weights they are."""
+    with besieged(tmp_path, "passive", batch_size=8, columns=12) as peer:
+        for _ in range(peer.steps_per_epoch):
+            peer.advance()
+        for _ in range(4):
+            peer.advance()
+            peer.stop()
+            assert not peer.validate()
+            peer.resume_honestly()
+            assert not peer.validate()
 
 
 @pytest.mark.parametrize(

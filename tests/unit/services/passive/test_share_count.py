@@ -52,7 +52,7 @@ def test_sessions_are_counted_over_restarts_and_beside_the_forms_of_scores(tmp_p
         content = home.states["passive"].read(FORMS)
         assert content is not None
         assert spent_in(content)[0].most == 2
-        (measure,) = (one for one in home.passive()._forms.measures() if one.name == "single_shares")
+        (measure,) = (one for one in home.passive()._forms.measures() if one.name == "training_forms")
         assert measure.values == {("active",): 4}
     shown = CliRunner().invoke(app, ["state", "show", "--dir", str(tmp_path / "state" / "passive")]).output
     assert "training may have told active 4 sums of a record's columns" in " ".join(shown.split())

@@ -210,6 +210,7 @@ def told_of_drawn_labels(folder: Path, seed: int, protocol: str) -> dict[str, in
     return guessed | {name: int((one.labels[judged] == truth[judged]).sum()) for name, one in found.items()}
 
 
+@pytest.mark.slow("chance shows over many trainings only")
 def test_of_drawn_labels_no_attack_has_more_right_after_the_opening_than_its_bits_allow(tmp_path: Path) -> None:
     """Of n even labels b bits tell none but n (1 - h(e)) <= b: at most 1 - e of them are right on average.
 

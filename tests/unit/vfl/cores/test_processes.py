@@ -98,6 +98,7 @@ def test_what_a_dying_worker_had_is_done_elsewhere_or_here(
     assert set(caplog.messages) == {"A worker process has died: its work is done again."}
 
 
+@pytest.mark.slow("workers are killed and started again and again")
 def test_workers_killed_at_any_moment_lose_nothing(processes: ProcessCores) -> None:
     chance = random.Random(7)  # noqa: S311 - not for secrets
     for _ in range(10):

@@ -317,6 +317,7 @@ def test_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow("memory is measured with many ids, each of which is a power")
 def test_memory_grows_by_less_than_a_kilobyte_an_id() -> None:
     """300,000 ids then take under 300 MB more than what a party's process takes for a few chunks."""
 
