@@ -16,6 +16,7 @@ from services.common.agreement import Agreement
 from services.common.alignment import LoggedProgress, alignment_context, alignment_refusals
 from services.common.errors import (
     FederationError,
+    InvalidMessage,
     NotAllowed,
     OutOfOrder,
     Suspended,
