@@ -97,6 +97,12 @@ class LearnerCalls:
             raise self.refused("gives terms of a plan that aren't words by name")
         return dict(terms)
 
+    def calibrates(self) -> bool:
+        """Say whether scores are calibrated after training."""
+        if not isinstance(calibrates := self(self.learner.calibrates), bool):
+            raise self.refused("says neither that scores are calibrated nor that they aren't")
+        return calibrates
+
     def leakage(self) -> EquationLeakage:
         """Say what one answered equation tells."""
         told = self(self.learner.tells)

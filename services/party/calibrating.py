@@ -10,7 +10,7 @@ from vfl.learning.calibration import LEAST_RECORDS, Calibration
 
 def calibrates(agreement: Agreement) -> bool:
     """Tell whether the label party may fit a slope in this session, and tell it to the others."""
-    return agreement.plan.family.calibrates() and not obstacle(agreement)
+    return agreement.plan.calibrates and not obstacle(agreement)
 
 
 def obstacle(agreement: Agreement) -> str:
@@ -34,7 +34,7 @@ def calibration_record(agreement: Agreement, calibration: Calibration | None) ->
         agreement: the session's public terms.
         calibration: what this party has scaled its weights by; None where the label party's fit gave none.
     """
-    if not agreement.plan.family.calibrates():
+    if not agreement.plan.calibrates:
         return None
     if in_the_way := obstacle(agreement):
         return CalibrationRecord(reason=in_the_way)

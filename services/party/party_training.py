@@ -738,10 +738,15 @@ class PartyTraining:
         return total
 
     def _rehearse(self) -> None:
-        """Raise InvalidMessage now for defences that would fail under these terms, or with this data, later."""
+        """Raise InvalidMessage now for defences that would fail under these terms, or with this data, later.
+
+        And LearnerFailed for a learner that calibrates what can't be scaled.
+        """
         try:
             if self._learner.spec.trains:
                 self._defences.check(self._terms)
+            if self.agreement.plan.calibrates and not self._shared and self._part.class_rows is None:
+                raise self._calls.refused("calibrates scores, and its part has no class rows")
             if self._defences.distorts_parameters:
                 check_linear(self.model.part, self._defences)
                 self._defences.disclose(np.zeros((self.agreement.classes, self._features.shape[1])), self._features)

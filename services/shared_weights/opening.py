@@ -268,7 +268,7 @@ def kept_epoch_bits(agreement: Agreement) -> int:
 def slope_bits(agreement: Agreement) -> int:
     """Count the bits about labels that the others are told by a slope of opened weights, at most."""
     plan = agreement.plan
-    return SLOPE_BITS if plan.shares_weights and plan.family.calibrates() and not agreement.validates_on_shares else 0
+    return SLOPE_BITS if plan.shares_weights and plan.calibrates and not agreement.validates_on_shares else 0
 
 
 def _record_bits(agreement: Agreement, name: str) -> int:

@@ -14,6 +14,7 @@ import pytest
 import defences
 from services.active.job import _kept_outcomes
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.learner_calls import LearnerFailed
 from services.common.run_folder import RunFolder
 from services.common.state_folder import StateInMemory
 from services.passive.form_count import FormCount
@@ -198,6 +199,16 @@ def test_validated_epochs_and_the_scaled_model_are_the_same_forms(tmp_path: Path
             most.append(max(measure.values.values()))
     assert most[0] == 2
     assert most[1] > 2, "this test needs weights that rounding tells apart"
+
+
+def test_a_learner_without_class_rows_that_would_calibrate_is_refused_before_it_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LinearPart, "class_rows", None)
+    with federation(tmp_path) as home:
+        home.train()
+        with pytest.raises(LearnerFailed, match="linear calibrates scores, and its part has no class rows"):
+            home.train(calibrated=True)
 
 
 def test_a_calibrated_model_and_what_was_fitted_outlive_processes(
