@@ -132,11 +132,6 @@ class TrainingPlan:
         return made(self.learner, self.learner_options)
 
     @cached_property
-    def calibrates(self) -> bool:
-        """Whether scores are calibrated after training, as the learner says; raises LearnerFailed."""
-        return LearnerCalls(self.family).calibrates()
-
-    @cached_property
     def leakage(self) -> EquationLeakage:
         """What one answered equation tells, as the learner says; raises LearnerFailed."""
         return LearnerCalls(self.family).leakage()

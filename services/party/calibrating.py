@@ -3,6 +3,7 @@
 import math
 
 from services.common.agreement import Agreement
+from services.common.learner_calls import LearnerCalls
 from services.common.run_records import CalibrationRecord
 from services.shared_weights.opening import stays_shared
 from vfl.learning.calibration import LEAST_RECORDS, Calibration
@@ -10,7 +11,7 @@ from vfl.learning.calibration import LEAST_RECORDS, Calibration
 
 def calibrates(agreement: Agreement) -> bool:
     """Tell whether the label party may fit a slope in this session, and tell it to the others."""
-    return agreement.plan.calibrates and not obstacle(agreement)
+    return LearnerCalls(agreement.plan.family).calibrates() and not obstacle(agreement)
 
 
 def obstacle(agreement: Agreement) -> str:
@@ -34,7 +35,7 @@ def calibration_record(agreement: Agreement, calibration: Calibration | None) ->
         agreement: the session's public terms.
         calibration: what this party has scaled its weights by; None where the label party's fit gave none.
     """
-    if not agreement.plan.calibrates:
+    if not LearnerCalls(agreement.plan.family).calibrates():
         return None
     if in_the_way := obstacle(agreement):
         return CalibrationRecord(reason=in_the_way)

@@ -745,7 +745,7 @@ class PartyTraining:
         try:
             if self._learner.spec.trains:
                 self._defences.check(self._terms)
-            if self.agreement.plan.calibrates and not self._shared and self._part.class_rows is None:
+            if self._calls.calibrates() and not self._shared and self._part.class_rows is None:
                 raise self._calls.refused("calibrates scores, and its part has no class rows")
             if self._defences.distorts_parameters:
                 check_linear(self.model.part, self._defences)

@@ -17,6 +17,7 @@ import numpy as np
 
 from services.common.agreement import SHARED, Agreement, PartyDescription
 from services.common.errors import OutOfOrder
+from services.common.learner_calls import LearnerCalls
 from services.common.state_folder import State
 from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray, IntArray
@@ -267,8 +268,8 @@ def kept_epoch_bits(agreement: Agreement) -> int:
 
 def slope_bits(agreement: Agreement) -> int:
     """Count the bits about labels that the others are told by a slope of opened weights, at most."""
-    plan = agreement.plan
-    return SLOPE_BITS if plan.shares_weights and plan.calibrates and not agreement.validates_on_shares else 0
+    may_be_told = agreement.plan.shares_weights and not agreement.validates_on_shares
+    return SLOPE_BITS if may_be_told and LearnerCalls(agreement.plan.family).calibrates() else 0
 
 
 def _record_bits(agreement: Agreement, name: str) -> int:
