@@ -117,6 +117,11 @@ class TrainingColumns:
     Attributes:
         table: (n, d), of the aligned records.
         rows: which of them are trained on.
+
+    Examples:
+        >>> columns = TrainingColumns(table=np.array([[1.0], [3.0], [5.0]]), rows=np.array([0, 2]))
+        >>> columns.table[columns.rows].mean(axis=0)
+        array([3.])
     """
 
     table: FloatArray

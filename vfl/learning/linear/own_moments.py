@@ -33,7 +33,7 @@ from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
 from vfl.arrays import FloatArray, IntArray
 
-# Of each column's own moment. Measured: docs/decisions/0020.
+# Of each column's own moment. Measured: docs/decisions/0026.
 DAMPING = 0.01
 
 

@@ -38,7 +38,8 @@ def optimum_of(data: VerticalData) -> float:
     scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
     columns = np.zeros((len(features), scheme.columns))
     wanted = -scheme.active_share(columns, data.labels)
-    return loss_of(data, [np.linalg.lstsq(features, wanted, rcond=None)[0]])
+    optimum: FloatArray = np.linalg.lstsq(features, wanted, rcond=None)[0]
+    return loss_of(data, [optimum])
 
 
 def drawn(data: VerticalData, seed: int = 0) -> list[FloatArray]:
@@ -65,8 +66,8 @@ def without_momentum(data: VerticalData, rate: float, steps: int, l2: float = 0.
         losses.append(loss_of(data, weights, l2))
         residual = scheme.active_share(np.hstack(data.blocks) @ np.vstack(weights), data.labels)
         weights = [
-            own - rate * one.times(scheme.gradient_scale(len(rows)) * block.T @ residual + l2 * own, rows)
-            for own, one, block in zip(weights, moments, data.blocks, strict=True)
+            own - rate * inverse.times(scheme.gradient_scale(len(rows)) * block.T @ residual + l2 * own, rows)
+            for own, inverse, block in zip(weights, moments, data.blocks, strict=True)
         ]
     return [*losses, loss_of(data, weights, l2)]
 
@@ -172,9 +173,8 @@ def test_no_step_on_a_batch_grows_the_loss_of_the_batch(data: VerticalData, batc
             before = loss_of(cut, weights)
             residual = scheme.active_share(np.hstack(cut.blocks) @ np.vstack(weights), cut.labels)
             weights = [
-                own
-                - 1 / len(data.blocks) * one.times(scheme.gradient_scale(len(batch)) * block.T @ residual, batch)
-                for own, one, block in zip(weights, moments, cut.blocks, strict=True)
+                own - inverse.times(scheme.gradient_scale(len(batch)) * block.T @ residual, batch) / len(data.blocks)
+                for own, inverse, block in zip(weights, moments, cut.blocks, strict=True)
             ]
             assert loss_of(cut, weights) <= before + 1e-7 * max(1.0, before)
 
@@ -223,7 +223,6 @@ def test_eight_full_batch_steps_learn_what_sixty_epochs_of_plain_ones_do(load: C
                 if data.classes == 2
                 else float((scores.argmax(axis=1) == labels[test]).mean())
             )
-    print(quality)
     assert np.mean(quality[True]) >= np.mean(quality[False]) - 0.005
 
 
