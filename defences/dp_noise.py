@@ -205,7 +205,9 @@ class DpNoise:
             first_step_success=best_success(sigma, 1) if terms.role == "active" else None,
             best_success=best_success(sigma, terms.epochs) if terms.role == "active" else None,
             gradient_error=sigma / (4 * math.sqrt(terms.rows)),
-            guaranteed_steps=0 if math.isnan(terms.learning_rate) else noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
+            guaranteed_steps=0
+            if math.isnan(terms.learning_rate)
+            else noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
             note=" ".join(filter(None, [self._given(attained is not None), *unmet, self._too_likely(terms)])),
         )
 

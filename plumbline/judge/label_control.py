@@ -141,9 +141,7 @@ def _session(
     run = simulate_oracle(
         data,
         weights,
-        GradientDescent(
-            schedule, plan.epochs, family.rate(len(blocks)), own_moments=family.steps == "own_moments"
-        ),
+        GradientDescent(schedule, plan.epochs, family.rate(len(blocks)), own_moments=family.steps == "own_moments"),
         share_step=plan.encryption.residual_step,
         l2=family.l2,
     )

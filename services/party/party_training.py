@@ -38,7 +38,17 @@ from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.data import GriddedFeatures
-from vfl.learning import Ask, BatchSchedule, BlockSchedule, Forward, OwnData, Part, Send, TrainingColumns, smallest_batch
+from vfl.learning import (
+    Ask,
+    BatchSchedule,
+    BlockSchedule,
+    Forward,
+    OwnData,
+    Part,
+    Send,
+    TrainingColumns,
+    smallest_batch,
+)
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)

@@ -232,6 +232,8 @@ class EquationLeakage:
         step_size: what a step moves the weights by, relative to what they are: steps that move nothing have the same
             unknowns, and add up. The option is called learning_rate. None where it isn't known.
         is_gradient_step: whether a step is the gradient times ``step_size``, which proofs about noise rest on.
+        settled_after: steps after which weights may be where they end: further ones have the same unknowns, and add up.
+            None where that isn't known.
 
     Examples:
         >>> from vfl.learning import registry
@@ -245,6 +247,7 @@ class EquationLeakage:
     is_affine: bool = False
     step_size: float | None = None
     is_gradient_step: bool = True
+    settled_after: int | None = None
 
 
 class Learner(Protocol):

@@ -87,6 +87,29 @@ class OwnMoments:
         return block
 
 
+class PlainDescent:
+    """One party's plain steps: the gradient is taken at its weights, and moves them by the rate.
+
+    It adds, and multiplies by public numbers, so that weights and gradients may be shares.
+
+    Attributes:
+        state: what it remembers from step to step: nothing.
+    """
+
+    def __init__(self, rate: float) -> None:
+        """Take the rate."""
+        self._rate = rate
+        self.state: Mapping[str, Any] = {}
+
+    def ahead(self, weights: FloatArray, batch: IntArray) -> FloatArray:
+        """Give the weights, (d, columns), at which a batch's gradient is taken: these."""
+        return weights
+
+    def moved(self, weights: FloatArray, ahead: FloatArray, gradient: FloatArray, batch: IntArray) -> FloatArray:
+        """Move against the gradient of a batch's loss; all (d, columns)."""
+        return weights - self._rate * gradient
+
+
 class OwnMomentsDescent:
     """One party's steps: at which weights the gradient is taken, and where it moves them.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.linear.own_moments import OwnMoments, OwnMomentsDescent
+from vfl.learning.linear.own_moments import OwnMoments, OwnMomentsDescent, PlainDescent
 from vfl.learning.linear.scheme import ResidualScheme
 from vfl.learning.schedule import BatchSchedule
 
@@ -50,17 +50,16 @@ class BlockDescent:
 
     def __init__(self, data: VerticalData, descent: GradientDescent, penalties: Sequence[FloatArray]) -> None:
         """Take every party's features, and the (d_j, 1) strength of the penalty on its weights."""
-        self._rate, curvature = descent.learning_rate, ResidualScheme(data.classes).gradient_scale(1)
-        self._descents = [
-            OwnMomentsDescent(OwnMoments(block, descent.schedule.train_rows, curvature, penalty), self._rate)
-            for block, penalty in zip(data.blocks, penalties, strict=True)
+        rate, curvature = descent.learning_rate, ResidualScheme(data.classes).gradient_scale(1)
+        self._descents: list[PlainDescent | OwnMomentsDescent] = [
+            OwnMomentsDescent(OwnMoments(block, descent.schedule.train_rows, curvature, penalty), rate)
             if descent.own_moments
+            else PlainDescent(rate)
+            for block, penalty in zip(data.blocks, penalties, strict=True)
         ]
 
     def ahead(self, weights: Sequence[FloatArray], batch: IntArray) -> list[FloatArray]:
         """Give the weights at which a batch's gradient is taken."""
-        if not self._descents:
-            return list(weights)
         return [descent.ahead(block, batch) for descent, block in zip(self._descents, weights, strict=True)]
 
     def moved(
@@ -71,12 +70,9 @@ class BlockDescent:
         batch: IntArray,
     ) -> list[FloatArray]:
         """Move every party's weights against its gradient, which was taken at ``ahead``."""
-        moves = zip(weights, ahead, gradients, strict=True)
-        if not self._descents:
-            return [block - self._rate * gradient for block, _, gradient in moves]
         return [
             descent.moved(block, carried, gradient, batch)
-            for descent, (block, carried, gradient) in zip(self._descents, moves, strict=True)
+            for descent, block, carried, gradient in zip(self._descents, weights, ahead, gradients, strict=True)
         ]
 
 
