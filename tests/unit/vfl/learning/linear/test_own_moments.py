@@ -38,8 +38,7 @@ def optimum_of(data: VerticalData) -> float:
     scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
     columns = np.zeros((len(features), scheme.columns))
     wanted = -scheme.active_share(columns, data.labels)
-    optimum: FloatArray = np.linalg.lstsq(features, wanted, rcond=None)[0]
-    return loss_of(data, [optimum])
+    return loss_of(data, [np.linalg.lstsq(features, wanted, rcond=None)[0].astype(np.float64)])
 
 
 def drawn(data: VerticalData, seed: int = 0) -> list[FloatArray]:
