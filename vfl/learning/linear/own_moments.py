@@ -22,7 +22,9 @@ common up to that is learned by slower steps, and weights stay small.
 
 *Noise* that a party adds to what it sends, of standard deviation s for each record, moves scores of training records in
 a step by r s sqrt(d / n) at most, in the root mean square, however small eigenvalues are: the inverse takes from scores
-what it gives to weights. Only weights grow in directions that records hardly tell of, to the root of 1 / damping.
+what it gives to weights. Only weights grow in directions that records hardly tell of, to the root of 1 / damping. Still
+it is least squares with the noise of few answers: much of it needs a smaller rate, or plain steps, which average over
+many.
 """
 
 from collections.abc import Mapping

@@ -20,6 +20,7 @@ from vfl.learning import (
     initial_weights,
     registry,
     train_by_epoch,
+    train_by_sums,
     train_centrally,
 )
 from vfl.learning.linear.own_moments import DAMPING, OwnMoments
@@ -223,6 +224,12 @@ def test_eight_full_batch_steps_learn_what_sixty_epochs_of_plain_ones_do(load: C
                 else float((scores.argmax(axis=1) == labels[test]).mean())
             )
     assert np.mean(quality[True]) >= np.mean(quality[False]) - 0.005
+
+
+def test_sums_are_of_plain_steps() -> None:
+    data = VerticalData([np.ones((4, 1))], np.array([0, 1, 0, 1]))
+    with pytest.raises(ValueError, match="train by own moments with train_centrally"):
+        train_by_sums(data, np.zeros((1, 1)), full_batches(4, 1, 0.5), np.zeros((1, 1)))
 
 
 def test_own_moments_without_own_columns_say_what_to_do() -> None:
