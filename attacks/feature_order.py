@@ -308,7 +308,7 @@ def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict
         if solution.own.step != step:
             break
         known[step] = bias
-        if solution.residual is None:
+        if solution.residual is None or view.regression.steps != "plain":
             break
         scale = gradient_scale("first_order", len(solution.own.rows), view.classes)
         bias = bias - view.regression.learning_rate * scale * solution.residual.sum(axis=0)
@@ -401,7 +401,7 @@ def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArr
             runs.append(run)
             noises.append(observation.noise / np.sqrt(energy))
         previous = None
-        if observation.residual is not None and np.isfinite(r).all():
+        if observation.residual is not None and np.isfinite(r).all() and view.regression.steps == "plain":
             factor = gradient_scale(view.approximation, len(r), view.classes)
             age, previous = age + 1, observation.step
             moved = moved - view.regression.learning_rate * factor * (r @ observation.residual) / decay**age

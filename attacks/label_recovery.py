@@ -116,6 +116,9 @@ class LabelRecovery:
             return float("nan"), None
         squared_norm = assumed_squared_norm(view, self.squared_norm)
         epsilon = first_product_bound(view, squared_norm, self.failure)
+        if view.regression.steps != "plain":
+            # How far another party's moments move its products is unknown: of the first step alone they are bounded.
+            return epsilon, int(epsilon < 2)
         limit = guaranteed_steps(
             view.regression.learning_rate,
             epsilon,
@@ -304,11 +307,11 @@ def _by_offset(view: TrainingView, solution: StepSolution, offset: FloatArray | 
 def _next_offset(
     view: TrainingView, solution: StepSolution, estimate: StepLabels, offset: FloatArray | None
 ) -> FloatArray | None:
-    """Find the bias after a step: its gradient is the sum of f, which labels tell (Hu eq. 3). L2 spares it."""
+    """Find the bias after a plain step: its gradient is the sum of f, which labels tell (Hu eq. 3). L2 spares it."""
     party = str(view.label_party)
     if not view.label_party_bias:
         return np.zeros(view.columns)
-    if (estimate.labels == UNRESOLVED).any():
+    if (estimate.labels == UNRESOLVED).any() or view.regression.steps != "plain":
         return None
     rows = len(estimate.labels)
     terms = residual("first_order", np.zeros((rows, view.columns)), estimate.labels, view.classes)

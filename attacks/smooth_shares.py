@@ -18,6 +18,7 @@ import numpy as np
 from attacks.training_views import Equations, TrainingView
 from attacks.views import ViewError
 from vfl.arrays import FloatArray
+from vfl.learning.learner import TrainingColumns
 from vfl.theory.training import gradient_scale
 
 # Beyond so many functions of time, own weights move by rounding and by what no other party's do.
@@ -44,14 +45,19 @@ def own_movement(view: TrainingView) -> FloatArray:
     It follows from what moved them: the sums of all peers and its own share. L2, which is small, is left out.
     """
     grouped, moved = view.by_step(), np.zeros((view.features.shape[1], view.columns))
+    columns = TrainingColumns(view.features, np.unique(np.concatenate([own.rows for own in view.steps])))
+    descent = view.regression.descent(
+        columns, np.zeros((len(moved), 1)), classes=view.classes, parties=1 + len(view.peer_features)
+    )
     path = []
     for own in view.steps:
-        path.append(moved.ravel())
+        ahead = descent.ahead(moved, own.rows)
+        path.append(ahead.ravel())
         total = view.features[own.rows].T @ own.share
         for answered in grouped[own.step].values():
             total = total + answered.sums[: len(total)]
         scale = gradient_scale("first_order", len(own.rows), view.classes)
-        moved = moved - view.regression.learning_rate * scale * total
+        moved = descent.moved(moved, ahead, scale * total, own.rows)
     return np.array(path)
 
 

@@ -106,6 +106,8 @@ def noise_shows(view: TrainingView, shares: list[PeerShares], *, norm: float, fa
     first = math.log(label_term + centring * first_product_bound(view, squared_norm, failure))
     growth = math.log1p(view.regression.learning_rate * squared_norm / divisor)
     for one in shares:
+        if one.step and view.regression.steps != "plain":
+            continue  # the lemma is of plain steps
         without_labels = 0.0 if one.peer == view.label_party else label_term
         largest = float(np.abs(one.values).max()) + without_labels
         if math.log(max(largest, _ROUNDING)) > first + growth * one.step + _ROUNDING:

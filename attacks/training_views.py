@@ -8,7 +8,7 @@ have no shares: there v is f itself, from a gradient oracle under the name ``ORA
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -446,6 +446,13 @@ def solve_steps(view: TrainingView, *, tolerance: float = 1e-6) -> tuple[StepSol
 # --- simulation ---------------------------------------------------------------------------------------------------
 
 
+def _steps_of(run: OracleRun) -> dict[str, Any]:
+    """Give the options of linear whose steps a run took."""
+    if not run.own_moments:
+        return {"learning_rate": run.learning_rate}
+    return {"learning_rate": run.learning_rate * len(run.blocks) / 2, "steps": "own_moments"}
+
+
 def simulated_view(
     run: OracleRun,
     party: int,
@@ -478,7 +485,7 @@ def simulated_view(
         equations=tuple(equations),
         peer_features={f"party-{index}": run.blocks[index].shape[1] for index in others},
         label_party=None if active else f"party-{run.label_party}",
-        learner=learners.load("linear", learning_rate=run.learning_rate, l2=run.l2, initialisation=initialisation),
+        learner=learners.load("linear", l2=run.l2, initialisation=initialisation, **_steps_of(run)),
         classes=run.classes,
         batch_size=run.batch_size,
         labels=run.labels if active else None,

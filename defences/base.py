@@ -168,7 +168,7 @@ class TrainingTerms:
         epochs: e.
         steps: T, of the whole run.
         rows: s of the smallest batch; batches differ by one row at most.
-        learning_rate: eta.
+        learning_rate: eta; NaN where steps aren't the gradient times a number.
         residual_limit: the magnitude that fixed point holds, exclusive; infinite without encryption.
         columns: of the residuals: of a linear model 1 for two classes, of a network its hidden units.
         row_norm: the largest 2-norm of this party's own rows; no other party is told.

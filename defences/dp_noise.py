@@ -205,7 +205,9 @@ class DpNoise:
             first_step_success=best_success(sigma, 1) if terms.role == "active" else None,
             best_success=best_success(sigma, terms.epochs) if terms.role == "active" else None,
             gradient_error=sigma / (4 * math.sqrt(terms.rows)),
-            guaranteed_steps=noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
+            guaranteed_steps=0
+            if math.isnan(terms.learning_rate)
+            else noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
             note=" ".join(filter(None, [self._given(attained is not None), *unmet, self._too_likely(terms)])),
         )
 
@@ -289,6 +291,11 @@ class DpNoise:
         return _DELTA_TIMES_RECORDS / terms.most_records if self.delta is None else self.delta
 
     def _computed(self, terms: TrainingTerms) -> NoiseLevels:
+        if math.isnan(terms.learning_rate):
+            raise DefenceError(
+                "dp_noise can't compute sigma for this session: its proof is of plain steps, the gradient times a "
+                "learning rate (Hu, Lemma D.2), and the learner takes others. Set steps=plain, or give sigma."
+            )
         try:
             return noise_levels(
                 PrivacyBudget(self._epsilon, self._delta_for(terms), self.calibration),

@@ -45,6 +45,7 @@ from vfl.learning import (
     OwnData,
     Part,
     ResidualScheme,
+    TrainingColumns,
     VerticalData,
     confidence_scores,
     log_loss,
@@ -129,13 +130,19 @@ class ClearSessions:
                     classes,
                     total,
                     np.random.default_rng(self._settings[name].private_seed),
+                    trained=TrainingColumns(features, self._tables.split.train),
                 )
             ).weights
             for name, features in self._features.items()
         ]
         spared = [np.zeros(features.shape[1], dtype=bool) for features in self._features.values()]
         spared[0][-1] = True
-        descent = GradientDescent(plan.schedule(self._tables.split.train), plan.epochs, learner.learning_rate)
+        descent = GradientDescent(
+            plan.schedule(self._tables.split.train),
+            plan.epochs,
+            learner.rate(len(starts)),
+            own_moments=learner.steps == "own_moments",
+        )
         return self._kept(train_by_epoch(data, starts, descent, l2=learner.l2, unpenalised=spared))
 
     def _kept(self, epochs: Iterator[list[FloatArray]]) -> dict[str, PartyModel]:
@@ -219,8 +226,10 @@ class ClearSessions:
         plan, agreement = self.agreement.plan, self.agreement
         # From zeros the active party would get the same model again and again.
         learner = (plan.changed(initialisation="xavier") if name == Role.ACTIVE else plan).family
-        features = self._features[name].shape[1]
-        return learner.begin(OwnData(features, None, agreement.classes, agreement.total_features, generator)).weights
+        columns = TrainingColumns(self._features[name], self._tables.split.train)
+        features = columns.table.shape[1]
+        own = OwnData(features, None, agreement.classes, agreement.total_features, generator, trained=columns)
+        return learner.begin(own).weights
 
     def _model(self, name: str, weights: FloatArray) -> PartyModel:
         labels = self._tables.labels if name == Role.ACTIVE else None

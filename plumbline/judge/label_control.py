@@ -141,7 +141,7 @@ def _session(
     run = simulate_oracle(
         data,
         weights,
-        GradientDescent(schedule, plan.epochs, family.learning_rate),
+        GradientDescent(schedule, plan.epochs, family.rate(len(blocks)), own_moments=family.steps == "own_moments"),
         share_step=plan.encryption.residual_step,
         l2=family.l2,
     )

@@ -116,6 +116,8 @@ def read_membership(folder: RunFolder, summary: RunSummary) -> MembershipFinding
     learner = plan.family
     if not isinstance(learner, LinearRegression):
         return MembershipFinding(f"Reference models are linear ones, and this session's learner is {plan.learner}.")
+    if learner.steps != "plain":
+        return MembershipFinding("Reference models take plain steps, and this session's were steps=own_moments.")
     if stays_shared(agreement):
         return MembershipFinding(
             "The weights stay shared: nobody has the model, and scores of trained records were not asked for."

@@ -114,6 +114,8 @@ class LearnerCalls:
         rate = told.step_size
         if rate is not None and not (isinstance(rate, Real) and math.isfinite(rate)):
             raise self.refused("tells a step size that is no finite number")
+        if told.settled_after is not None:
+            self._count(told.settled_after, "steps after which weights settle")
         return told
 
     def _count(self, count: int, what: str) -> int:

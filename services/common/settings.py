@@ -32,7 +32,7 @@ from vfl.data.columns import ENCODINGS, AskedEncoding
 from vfl.data.table_limits import TableLimits
 from vfl.learning import registry as learners
 from vfl.learning.linear.initialisation import Initialisation
-from vfl.learning.linear.regression import LinearRegression
+from vfl.learning.linear.regression import LinearRegression, Steps
 from vfl.learning.network.split_network import Backward, Network
 from vfl.plugin_options import PluginOption, options_of
 from vfl.suggestions import did_you_mean, nearest
@@ -157,6 +157,7 @@ class Settings(BaseSettings):
     learning_rate: float = _option("learning_rate")
     l2: float = _option("l2")
     initialisation: Initialisation = _option("initialisation")
+    steps: Steps = _option("steps")
     calibrated: bool = _option("calibrated")
     validation_fraction: float = _term("validation_fraction")
     test_fraction: float = _term("test_fraction")

@@ -64,7 +64,7 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
     if not telling and tell_together(channels):
         warnings.append(_together(agreement, channels))
     for channel in channels:
-        warnings += _standstill_warnings(agreement, channel)
+        warnings += _standstill_warnings(agreement, channel) or _settled_warnings(agreement, channel)
     if any(channel.key_holder == agreement.active.name for channel in channels):
         warnings += _first_step_warnings(agreement, channels)
     warnings += _listening_warnings(agreement, channels)
@@ -283,6 +283,20 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
         f"{plan.epochs * steps} in this session: their answers are about the same residuals of "
         f"{channel.key_holder}. To prevent it, choose a learning_rate of {_rounded_up(rate)} or more, or fewer than "
         f"{needed // steps} epochs."
+    ]
+
+
+def _settled_warnings(agreement: Agreement, channel: Channel) -> list[str]:
+    """Warn where weights reach their end, and a peer that asks for other sums goes on asking about the same values."""
+    plan, needed, steps = agreement.plan, steps_until_told(agreement, channel), _steps_per_epoch(agreement)
+    planned, settled = plan.epochs * steps, plan.leakage.settled_after
+    if channel.is_telling or settled is None or planned - settled < needed:
+        return []
+    return [
+        f"{channel.peer} could learn {_what(agreement, channel.key_holder)} from the answers of {needed} steps "
+        f"together. This learner's weights may be where they end after {settled} of {planned} steps: later answers are "
+        f"about the same residuals of {channel.key_holder}. To prevent it, set epochs to "
+        f"{(settled + needed - 1) // steps} or less."
     ]
 
 

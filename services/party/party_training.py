@@ -39,7 +39,17 @@ from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.data import GriddedFeatures
-from vfl.learning import Ask, BatchSchedule, BlockSchedule, Forward, OwnData, Part, Send, smallest_batch
+from vfl.learning import (
+    Ask,
+    BatchSchedule,
+    BlockSchedule,
+    Forward,
+    OwnData,
+    Part,
+    Send,
+    TrainingColumns,
+    smallest_batch,
+)
 from vfl.learning.calibration import SLOPE_BITS, UNCALIBRATED, Calibration
 from vfl.learning.networks import DenseNetwork
 
@@ -116,6 +126,8 @@ class PartyTraining:
             agreement.total_features,
             means.generator,
             installed,
+            parties=len(agreement.parties),
+            trained=TrainingColumns(features, self.rows.train),
         )
         self._sharing_from = partial(self._sharing, own, means)
         self._shared = self._sharing_from(0) if plan.shares_weights else None
@@ -153,7 +165,7 @@ class PartyTraining:
             epochs=plan.epochs,
             steps=steps,
             rows=smallest_batch(len(self.rows.train), plan.batch_size),
-            learning_rate=plan.leakage.step_size or math.nan,
+            learning_rate=(plan.leakage.is_gradient_step and plan.leakage.step_size) or math.nan,
             residual_limit=plan.encryption.residual_limit,
             columns=agreement.residual_columns,
             row_norm=float(np.linalg.norm(features, axis=1).max()),

@@ -109,11 +109,18 @@ def test_a_training_goes_on_wherever_a_party_is_killed(tmp_path: Path, victim: s
             np.testing.assert_allclose(training.half.weights, block, atol=1e-6)
 
 
-def test_undisturbed_and_interrupted_weights_are_the_same_to_the_bit(tmp_path: Path) -> None:
+# Killed after residuals, the first or later ones: nothing was answered in that step. Momentum is among what goes on.
+@pytest.mark.parametrize(
+    ("plan", "last"),
+    [({}, 2), ({"steps": "own_moments", "batch_size": 38, "epochs": 6}, 38)],
+    ids=["plain", "own_moments"],
+)
+def test_undisturbed_and_interrupted_weights_are_the_same_to_the_bit(
+    tmp_path: Path, plan: dict[str, Any], last: int
+) -> None:
     found = {}
-    # The second is killed after its first residuals: nothing was answered in that step.
-    for name, event in (("undisturbed", None), ("interrupted", 2)):
-        with interrupted(tmp_path / name, cipher="paillier") as made:
+    for name, event in (("undisturbed", None), ("interrupted", last)):
+        with interrupted(tmp_path / name, cipher="paillier", **plan) as made:
 
             def strike(town: Interrupted, event: int | None = event) -> None:
                 town.lives["active"].dies_at = event

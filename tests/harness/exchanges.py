@@ -198,7 +198,8 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
         GradientDescent(
             plan.schedule(split.train),
             epochs=plan.epochs,
-            learning_rate=plan.learner_options["learning_rate"],
+            learning_rate=plan.family.rate(len(blocks)),  # type: ignore[attr-defined]
+            own_moments=plan.learner_options["steps"] == "own_moments",
         ),
         l2=plan.learner_options["l2"],
         unpenalised=spared,

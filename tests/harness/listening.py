@@ -26,6 +26,7 @@ def planted(
     bias: bool = True,
     seed: int = 0,
     l2: float = 0.0,
+    own_moments: bool = False,
 ) -> OracleRun:
     """A training on whole rows of unit norm; party 0 has the labels and, with ``bias``, the constant feature."""
     generator = np.random.default_rng(seed)
@@ -45,7 +46,7 @@ def planted(
     return simulate_oracle(
         VerticalData(blocks, generator.integers(0, classes, rows), classes=classes),
         weights,
-        GradientDescent(BatchSchedule(np.arange(rows), batch, seed), epochs=epochs, learning_rate=learning_rate),
+        GradientDescent(BatchSchedule(np.arange(rows), batch, seed), epochs, learning_rate, own_moments),
         approximation=approximation,
         l2=l2,
         unpenalised=spared,

@@ -54,3 +54,16 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
     assert any(one != "red" and all_of_them == "red" for one, all_of_them in lights)
     assert sum(light == "red" for _, light in lights) > sum(light == "red" for light, _ in lights)
     assert findings.answer.sentence.startswith("After 7 sessions: if the passive party joins")
+
+
+def test_a_session_of_steps_by_own_moments_is_trained_in_one_place_as_well(tmp_path: Path) -> None:
+    settings = {"epochs": 4, "batch_size": 383, "steps": "own_moments"}
+    request = AuditRequest.of(
+        data="breast_cancer", attacks=("half_star",), runs=tmp_path, cipher="plain", settings=settings
+    )
+    run, findings = audited(request, Console(file=io.StringIO()))
+    parties = request.recipe(request.tables.party_settings).checked().parties
+    models = ClearSessions(JoinedTables(parties), parties, findings.summary.agreement).audited()
+    for name in ("active", "passive"):
+        trained = run.parties.weights(name).weights
+        np.testing.assert_allclose(models[name].part.arrays()["weights"], trained, atol=1e-9)

@@ -33,6 +33,7 @@ from vfl.learning.learner import (
     Part,
     Send,
     Step,
+    TrainingColumns,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.linear.reference import (
@@ -74,6 +75,7 @@ __all__ = [
     "RowSplit",
     "Send",
     "Step",
+    "TrainingColumns",
     "VerticalData",
     "class_rows",
     "confidence_scores",

@@ -111,6 +111,24 @@ class ScoringPart(Part, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class TrainingColumns:
+    """A party's own columns, of which nothing is sent.
+
+    Attributes:
+        table: (n, d), of the aligned records.
+        rows: which of them are trained on.
+
+    Examples:
+        >>> columns = TrainingColumns(table=np.array([[1.0], [3.0], [5.0]]), rows=np.array([0, 2]))
+        >>> columns.table[columns.rows].mean(axis=0)
+        array([3.])
+    """
+
+    table: FloatArray
+    rows: IntArray
+
+
+@dataclass(frozen=True, eq=False)
 class OwnData:
     """What a party's half is begun with.
 
@@ -122,6 +140,8 @@ class OwnData:
         generator: private to the party; draws its first weights.
         brought: its part of a model that was trained elsewhere; None where it brings none.
         holds_bias: whether the last column is a bias: at the label party, and at who holds a share of its weights.
+        parties: how many train together.
+        trained: the party's own columns, for a learner that computes something of them; None where nobody gives them.
     """
 
     features: int
@@ -131,6 +151,8 @@ class OwnData:
     generator: np.random.Generator
     brought: DenseNetwork | None = None
     holds_bias: bool = False
+    parties: int = 2
+    trained: TrainingColumns | None = None
 
 
 class Half(Protocol):
@@ -209,6 +231,9 @@ class EquationLeakage:
             same rows then move in no more directions than it has columns, and what doesn't move tells of labels alone.
         step_size: what a step moves the weights by, relative to what they are: steps that move nothing have the same
             unknowns, and add up. The option is called learning_rate. None where it isn't known.
+        is_gradient_step: whether a step is the gradient times ``step_size``, which proofs about noise rest on.
+        settled_after: steps after which weights may be where they end: further ones have the same unknowns, and add up.
+            None where that isn't known.
 
     Examples:
         >>> from vfl.learning import registry
@@ -221,6 +246,8 @@ class EquationLeakage:
     remedy: str = ""
     is_affine: bool = False
     step_size: float | None = None
+    is_gradient_step: bool = True
+    settled_after: int | None = None
 
 
 class Learner(Protocol):

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.linear.reference import GradientDescent, VerticalData
+from vfl.learning.linear.reference import BlockDescent, GradientDescent, VerticalData
 from vfl.learning.linear.scheme import ResidualScheme
 
 Approximation = Literal["first_order", "minimax", "piecewise"]
@@ -262,6 +262,7 @@ class OracleRun:
         classes: k.
         approximation: of the gradient.
         learning_rate: eta.
+        own_moments: whether gradients are multiplied by the inverses of parties' own second moments.
         l2: strength of the penalty on weights.
         batch_size: rows of the largest batch.
         steps: all steps, in order.
@@ -278,6 +279,7 @@ class OracleRun:
     batch_size: int
     steps: tuple[OracleStep, ...]
     weights: tuple[FloatArray, ...]
+    own_moments: bool = False
 
 
 def simulate_oracle(
@@ -308,10 +310,11 @@ def simulate_oracle(
     penalties = [np.full((len(theta), 1), l2) for theta in thetas]
     for penalty, spared in zip(penalties, unpenalised or [], strict=unpenalised is not None):
         penalty[spared] = 0.0
-    steps = []
+    steps, moving = [], BlockDescent(data, descent, penalties)
     for epoch in range(descent.epochs):
         for rows in descent.schedule.epoch(epoch):
-            products = [block[rows] @ theta for block, theta in zip(blocks, thetas, strict=True)]
+            ahead = moving.ahead(thetas, rows)
+            products = [block[rows] @ theta for block, theta in zip(blocks, ahead, strict=True)]
             if approximation == "first_order":
                 shares = [scheme.passive_share(product) for product in products]
                 shares[label_party] = scheme.active_share(products[label_party], labels[rows])
@@ -321,12 +324,13 @@ def simulate_oracle(
             else:
                 shares = products
                 f = residual(approximation, np.sum(products, axis=0), labels[rows])
-            steps.append(OracleStep(rows, tuple(thetas), tuple(shares), f))
+            steps.append(OracleStep(rows, tuple(ahead), tuple(shares), f))
             scale = gradient_scale(approximation, len(rows), data.classes)
-            thetas = [
-                theta - descent.learning_rate * (scale * (block[rows].T @ f) + penalty * theta)
-                for theta, block, penalty in zip(thetas, blocks, penalties, strict=True)
+            gradients = [
+                scale * (block[rows].T @ f) + penalty * theta
+                for theta, block, penalty in zip(ahead, blocks, penalties, strict=True)
             ]
+            thetas = moving.moved(thetas, ahead, gradients, rows)
     return OracleRun(
         tuple(blocks),
         labels,
@@ -338,4 +342,5 @@ def simulate_oracle(
         descent.schedule.batch_size,
         tuple(steps),
         tuple(thetas),
+        descent.own_moments,
     )

@@ -26,8 +26,10 @@ def matrix_of(sums: SmoothSums, columns: int = 1) -> np.ndarray:
     return np.column_stack([sums.predicted(unit)[:, 0] for unit in units])
 
 
-def test_own_movements_are_those_of_the_weights() -> None:
-    run = planted(rows=40, batch=10, parties=(4, 5), epochs=4, initialisation="xavier")
+@pytest.mark.parametrize("batch", [10, 40])
+@pytest.mark.parametrize("own_moments", [False, True])
+def test_own_movements_are_those_of_the_weights(batch: int, own_moments: bool) -> None:
+    run = planted(rows=40, batch=batch, parties=(4, 5), epochs=4, initialisation="xavier", own_moments=own_moments)
     moved = own_movement(view_of(run, 1, "xavier"))
     truth = np.array([(step.weights[1] - run.steps[0].weights[1]).ravel() for step in run.steps])
     assert np.abs(moved - truth).max() < 1e-7

@@ -181,6 +181,16 @@ def test_terms_that_the_formula_does_not_cover_are_refused_unless_sigma_is_given
     DpNoise(sigma=5.0).check(terms)
 
 
+def test_epsilon_is_of_plain_steps_and_sigma_of_any() -> None:
+    """NaN stands for steps that aren't the gradient times a number, such as those by own moments."""
+    terms = replace(TERMS, learning_rate=math.nan)
+    with pytest.raises(DefenceError, match=r"proof is of plain steps.*Set steps=plain, or give sigma"):
+        DpNoise().check(terms)
+    DpNoise(sigma=5.0).check(terms)
+    prediction = DpNoise(sigma=5.0).prediction(terms)
+    assert (prediction.attained, prediction.guaranteed_steps) == (None, 0)
+
+
 # --- the fixed point's range ---------------------------------------------------------------------------------------
 
 

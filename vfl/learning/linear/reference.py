@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.learning.linear.own_moments import OwnMoments, OwnMomentsDescent, PlainDescent
 from vfl.learning.linear.scheme import ResidualScheme
 from vfl.learning.schedule import BatchSchedule
 
@@ -35,11 +36,44 @@ class GradientDescent:
         schedule: the batches of each epoch.
         epochs: how often every training row is used.
         learning_rate: eta.
+        own_moments: whether each party's gradient is multiplied by the inverse of its own second moments.
     """
 
     schedule: BatchSchedule
     epochs: int
     learning_rate: float
+    own_moments: bool = False
+
+
+class BlockDescent:
+    """All parties' steps in one place: where their gradients are taken, and where these move their weights."""
+
+    def __init__(self, data: VerticalData, descent: GradientDescent, penalties: Sequence[FloatArray]) -> None:
+        """Take every party's features, and the (d_j, 1) strength of the penalty on its weights."""
+        rate, curvature = descent.learning_rate, ResidualScheme(data.classes).gradient_scale(1)
+        self._descents: list[PlainDescent | OwnMomentsDescent] = [
+            OwnMomentsDescent(OwnMoments(block, descent.schedule.train_rows, curvature, penalty), rate)
+            if descent.own_moments
+            else PlainDescent(rate)
+            for block, penalty in zip(data.blocks, penalties, strict=True)
+        ]
+
+    def ahead(self, weights: Sequence[FloatArray], batch: IntArray) -> list[FloatArray]:
+        """Give the weights at which a batch's gradient is taken."""
+        return [descent.ahead(block, batch) for descent, block in zip(self._descents, weights, strict=True)]
+
+    def moved(
+        self,
+        weights: Sequence[FloatArray],
+        ahead: Sequence[FloatArray],
+        gradients: Sequence[FloatArray],
+        batch: IntArray,
+    ) -> list[FloatArray]:
+        """Move every party's weights against its gradient, which was taken at ``ahead``."""
+        return [
+            descent.moved(block, carried, gradient, batch)
+            for descent, block, carried, gradient in zip(self._descents, weights, ahead, gradients, strict=True)
+        ]
 
 
 def train_centrally(
@@ -90,18 +124,20 @@ def train_by_epoch(
     """
     scheme = ResidualScheme(data.classes)
     features = np.hstack(data.blocks)
-    theta = np.vstack(weights).astype(np.float64)
+    thetas = [block.astype(np.float64) for block in weights]
     penalty = np.full((features.shape[1], 1), l2)
     if unpenalised is not None:
         penalty[np.concatenate(unpenalised)] = 0.0
     ends = np.cumsum([block.shape[1] for block in data.blocks])[:-1]
+    steps = BlockDescent(data, descent, np.split(penalty, ends))
     for epoch in range(descent.epochs):
         for batch in descent.schedule.epoch(epoch):
-            rows = features[batch]
+            rows, ahead = features[batch], steps.ahead(thetas, batch)
+            theta = np.vstack(ahead)
             residual = scheme.active_share(rows @ theta, data.labels[batch])
             gradient = scheme.gradient_scale(len(batch)) * (rows.T @ residual) + penalty * theta
-            theta = theta - descent.learning_rate * gradient
-        yield np.split(theta, ends)
+            thetas = steps.moved(thetas, ahead, np.split(gradient, ends), batch)
+        yield thetas
 
 
 def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:
@@ -116,12 +152,17 @@ def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDesc
         descent: batches, epochs and learning rate.
         penalty: (d, 1) strength of the penalty on each feature's weights.
 
+    Raises:
+        ValueError: for steps by own moments, which are few.
+
     Examples:
         >>> data = VerticalData([np.array([[0.0], [1.0]])], labels=np.array([0, 1]))
         >>> descent = GradientDescent(BatchSchedule(np.arange(2), batch_size=2, seed=0), epochs=3, learning_rate=1.0)
         >>> train_by_sums(data, np.zeros((1, 1)), descent, penalty=np.zeros((1, 1)))
         array([[0.66015625]])
     """
+    if descent.own_moments:
+        raise ValueError("Sums are kept for plain steps: train by own moments with train_centrally.")
     scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
 
     def kept(batch: IntArray) -> tuple[list[FloatArray], FloatArray]:

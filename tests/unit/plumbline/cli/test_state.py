@@ -77,6 +77,7 @@ def test_clear_asks_and_forgets_models_but_no_secret(tmp_path: Path) -> None:
                 "secret",
                 "alignments.json",
                 "forms.npz",
+                "openings.npz",
             }
             assert (folder / "secret").read_bytes() == secret
             assert "no model" in run("show", "--dir", str(folder))[1]

@@ -254,6 +254,7 @@ def test_what_cannot_be_measured_says_why(overfitted: RunFolder, tmp_path: Path)
         return read_membership(overfitted, replace(summary, agreement=changed)).reason
 
     assert "learner is network" in reason(learner="network")
+    assert "steps=own_moments" in reason(steps="own_moments", learning_rate=0.5)
     assert "stay shared" in reason(protocol="shared", serving="shared")
     assert "100 of each" in reason(test_fraction=0.05)
     assert "too long" in reason(epochs=1_000_000, batches="reshuffled")

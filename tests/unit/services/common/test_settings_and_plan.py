@@ -217,6 +217,8 @@ def test_options_that_no_party_announces_are_refused_on_arrival(text: str) -> No
         ({"learner_options": {"l2": 0.1}, "l2": 0.2}, "l2 is said twice"),
         ({"learner_options": '{"l3": 0.1}'}, "linear can't take l3"),
         ({"learner_options": "l2=1"}, "PLUMBLINE_LEARNER_OPTIONS: .*JSON"),
+        ({"steps": "own_moments", "learning_rate": 2.0}, "learning_rate up to 0.5.*choose 0.5, or steps=plain"),
+        ({"steps": "own_moments", "protocol": "shared"}, "trains under protocol=hu with these options"),
     ],
 )
 def test_settings_of_a_learner_that_contradict_each_other_stop_the_start(settings: dict[str, Any], words: str) -> None:
@@ -227,9 +229,16 @@ def test_settings_of_a_learner_that_contradict_each_other_stop_the_start(setting
 def test_a_learners_options_come_from_their_own_settings_or_together() -> None:
     apart, together = load_settings(l2=0.1, epochs=2), load_settings(learner_options={"l2": 0.1}, epochs=2)
     assert apart.plan() == together.plan() == TrainingPlan(epochs=2, learner_options={"l2": 0.1})
-    options = {"calibrated": False, "initialisation": "xavier", "l2": 0.1, "learning_rate": 0.5}
-    assert apart.plan().learner_options == options
+    drawn = {"initialisation": "xavier", "l2": 0.1, "learning_rate": 0.5}
+    assert apart.plan().learner_options == {**drawn, "steps": "plain", "calibrated": False}
     assert load_settings(model="part.npz").plan().learner == "installed"
+
+
+def test_steps_by_own_moments_are_a_setting_an_option_and_a_term_of_the_plan() -> None:
+    apart, together = load_settings(steps="own_moments"), load_settings(learner_options={"steps": "own_moments"})
+    assert apart.plan() == together.plan() == TrainingPlan().changed(steps="own_moments")
+    assert TrainingPlan.from_message(apart.plan().to_message()).terms["steps"] == "own_moments"
+    assert load_settings().plan().terms["steps"] == "plain"
 
 
 @pytest.mark.parametrize(

@@ -272,3 +272,21 @@ def test_few_columns_are_told_of_and_the_default_batch_is_one_of_which_nothing_i
     assert guard(sized, channels_of(sized, "active"), "warn") == []
     with pytest.raises(OutOfOrder, match="by listening alone"):
         guard(few, channels_of(few, "active"), "refuse")
+
+
+def settling(steps: str, epochs: int) -> list[str]:
+    agreement = standing(0.5, epochs=epochs)
+    agreement = replace(agreement, plan=agreement.plan.changed(steps=steps))
+    return guard(agreement, [channel(agreement, "passive", 200)], "warn")
+
+
+def test_weights_that_have_settled_are_asked_about_as_those_that_stand_still() -> None:
+    """Steps by own moments end after 4 of 2 / learning_rate; twelve more tell of every row."""
+    assert settling("plain", 60) == settling("own_moments", 3) == []
+    (warning,) = settling("own_moments", 60)
+    assert warning.startswith("active could learn passive's part of each record's score from the answers of 12 steps ")
+    assert "may be where they end after 4 of 240 steps" in warning
+    named = re.search(r"set epochs to (\d+) or less", warning)
+    assert named is not None
+    assert settling("own_moments", int(named[1])) == []
+    assert len(settling("own_moments", int(named[1]) + 1)) == 1

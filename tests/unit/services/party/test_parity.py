@@ -80,6 +80,21 @@ def test_the_layouts_of_these_are_of_every_kind() -> None:
     assert layouts == [(1, 8), (3, 4), (3, 4)]
 
 
+@pytest.mark.parametrize("batch_size", [1000, 9], ids=["full", "batches"])
+@pytest.mark.parametrize(("classes", "parties"), [(2, 2), (3, 2), (2, 3), (2, 4)])
+def test_encrypted_steps_by_own_moments_equal_plain_ones(classes: int, parties: int, batch_size: int) -> None:
+    """On columns that are constant, there twice, and more than one of each party's."""
+    problem = random_problem(rows=40, columns=8, parties=parties, classes=classes)
+    blocks = {
+        name: np.hstack([np.ones((40, 1)), block[:, :1], block[:, :1] * 0, block])
+        for name, block in problem.blocks.items()
+    }
+    problem = replace(problem, blocks=blocks)
+    trained = problem.agreement(PLAN.changed(steps="own_moments")).training_rows
+    plan = PLAN.changed(steps="own_moments", epochs=4, batch_size=min(batch_size, trained))
+    assert largest_difference(train_encrypted(problem, plan), train_plainly(problem, plan)) <= 1e-6
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("parties", [2, 3])
 def test_unencrypted_training_differs_from_central_training_by_rounding_only(parties: int, classes: int) -> None:

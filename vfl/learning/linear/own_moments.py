@@ -1,0 +1,146 @@
+"""Steps by the party's own moments: its gradient times the inverse of its own block of the loss's curvature.
+
+The linear model's loss is quadratic. Of its curvature H = c X^T X / n + l2 each party P knows the block H_PP of its own
+columns. A step by its inverse doesn't depend on how columns are scaled, nor on what a party's columns have in common.
+
+*Rate.* Let D hold the blocks H_PP of m parties, and 0 elsewhere. |sum_P X_P v_P|^2 <= m sum_P |X_P v_P|^2 gives v^T H v
+<= m v^T D v: no eigenvalue of D^-1 H is above m, the number of blocks (Demmel 2023, "Nearly optimal block-Jacobi
+preconditioning"). Columns that every party holds attain it. So a step of rate r < 2 / m doesn't grow the loss (Nesterov
+2018, section 2.1.5); above 2 / m columns that are held alike diverge. Damping adds to D and keeps both.
+
+*Momentum.* Where a batch is all training records, steps go on from weights that are carried ahead by t / (t + 3) of the
+last step (Nesterov 2018, section 2.2; Chambolle and Dossal 2015). With r <= 1 / m the loss after t steps is above its
+least by 2 |w_0 - w|_D^2 / (r (t + 1)^2) at most. It may grow from one step to the next. Batches of fewer records have
+no momentum: it adds up what they differ by.
+
+*Batches.* A batch may hold more of a column than the whole does: all of a rare one. The whole's block would overshoot
+there, by as much as there are batches. So on a batch the block is raised, in the directions in which the batch's own is
+larger, to as much. The bound on the rate then holds for every batch and its own loss; the loss of all records may grow.
+
+*Damping* is a hundredth of each column's own moment, so that it doesn't depend on scales either. What columns have in
+common up to that is learned by slower steps, and weights stay small.
+
+*Noise* that a party adds to what it sends, of standard deviation s for each record, moves scores of training records in
+a step by r s sqrt(d / n) at most, in the root mean square, however small eigenvalues are: the inverse takes from scores
+what it gives to weights. Only weights grow in directions that records hardly tell of, to the root of 1 / damping. Still
+it is least squares with the noise of few answers: much of it needs a smaller rate, or plain steps, which average over
+many.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+
+from vfl.arrays import FloatArray, IntArray
+
+# Of each column's own moment. Measured: docs/decisions/0026.
+DAMPING = 0.01
+
+
+class OwnMoments:
+    """The inverse of one party's block of the curvature: of all training records, and of batches.
+
+    Examples:
+        >>> moments = OwnMoments(np.array([[1.0], [3.0]]), np.arange(2), curvature=0.25, penalty=np.zeros((1, 1)))
+        >>> moments.times(np.array([[1.2625]]), np.arange(2)).round(6)
+        array([[1.]])
+    """
+
+    def __init__(self, table: FloatArray, trained: IntArray, curvature: float, penalty: FloatArray) -> None:
+        """Compute the block and its root, once.
+
+        Args:
+            table: (aligned records, d), the party's own columns.
+            trained: which of them are trained on, (n,).
+            curvature: c, the second derivative of a record's loss by its product.
+            penalty: (d, 1) strength of the penalty on each weight.
+        """
+        self._table, self._curvature, self._penalty = table, curvature, penalty[:, 0]
+        self._records = len(trained)
+        block = self._block(trained)
+        # Of columns of zeros the gradient is 0, whatever it is multiplied by.
+        moments = np.diag(block)
+        self._damping = np.diag(np.where(moments > 0, DAMPING * moments, 1.0))
+        self._root: FloatArray = cholesky(block + self._damping, lower=True)
+
+    def is_whole(self, batch: IntArray) -> bool:
+        """Tell whether a batch is all training records."""
+        return len(batch) == self._records
+
+    def times(self, gradient: FloatArray, batch: IntArray) -> FloatArray:
+        """Multiply the gradient of a batch's loss by the inverse; (d, columns) in and out."""
+        if self.is_whole(batch):
+            whole: FloatArray = cho_solve((self._root, True), gradient)
+            return whole
+        # With P = L L^T and the batch's block B, of A = L^-1 B L^-T all eigenvalues above 1 count; the others are 1.
+        block = self._block(batch) + self._damping
+        half = solve_triangular(self._root, block, lower=True)
+        sizes, directions = eigh(solve_triangular(self._root, half.T, lower=True))
+        along = directions.T @ solve_triangular(self._root, gradient, lower=True)
+        raised = directions @ (along / np.maximum(sizes, 1.0)[:, None])
+        solved: FloatArray = solve_triangular(self._root, raised, lower=True, trans="T")
+        return solved
+
+    def _block(self, rows: IntArray) -> FloatArray:
+        records = self._table[rows]
+        block: FloatArray = self._curvature / len(rows) * (records.T @ records) + np.diag(self._penalty)
+        return block
+
+
+class PlainDescent:
+    """One party's plain steps: the gradient is taken at its weights, and moves them by the rate.
+
+    It adds, and multiplies by public numbers, so that weights and gradients may be shares.
+
+    Attributes:
+        state: what it remembers from step to step: nothing.
+    """
+
+    def __init__(self, rate: float) -> None:
+        """Take the rate."""
+        self._rate = rate
+        self.state: Mapping[str, Any] = {}
+
+    def ahead(self, weights: FloatArray, batch: IntArray) -> FloatArray:
+        """Give the weights, (d, columns), at which a batch's gradient is taken: these."""
+        return weights
+
+    def moved(self, weights: FloatArray, ahead: FloatArray, gradient: FloatArray, batch: IntArray) -> FloatArray:
+        """Move against the gradient of a batch's loss; all (d, columns)."""
+        return weights - self._rate * gradient
+
+
+class OwnMomentsDescent:
+    """One party's steps: at which weights the gradient is taken, and where it moves them.
+
+    Attributes:
+        state: what it remembers from step to step: the weights before the last step, and how many were taken.
+
+    Examples:
+        >>> moments = OwnMoments(np.array([[1.0], [3.0]]), np.arange(2), curvature=0.25, penalty=np.zeros((1, 1)))
+        >>> descent, start, all_records = OwnMomentsDescent(moments, rate=0.5), np.zeros((1, 1)), np.arange(2)
+        >>> first = descent.moved(start, start, np.array([[-1.2625]]), all_records)
+        >>> descent.ahead(first, all_records).round(6)
+        array([[0.625]])
+    """
+
+    def __init__(self, moments: OwnMoments, rate: float) -> None:
+        """Take the party's moments, and a rate up to 1 / parties."""
+        self._moments, self._rate = moments, rate
+        self.state: Mapping[str, Any] = {}
+
+    def ahead(self, weights: FloatArray, batch: IntArray) -> FloatArray:
+        """Carry weights on, (d, columns), to where a batch's gradient is taken."""
+        if not self.state or not self._moments.is_whole(batch):
+            return weights
+        taken = int(self.state["taken"])
+        carried: FloatArray = weights + taken / (taken + 3) * (weights - self.state["before"])
+        return carried
+
+    def moved(self, weights: FloatArray, ahead: FloatArray, gradient: FloatArray, batch: IntArray) -> FloatArray:
+        """Move against the gradient of a batch's loss at ``ahead``; all (d, columns)."""
+        self.state = {"before": weights, "taken": np.array(int(self.state["taken"]) + 1 if self.state else 1)}
+        moved: FloatArray = ahead - self._rate * self._moments.times(gradient, batch)
+        return moved
