@@ -255,9 +255,9 @@ def test_during_training_only_validation_records_are_scored_and_nothing_is_discl
     with house(tmp_path, settings=small_settings(cipher="plain", disclose=True)) as home:
         run_epoch = PartyTraining.run_epoch
 
-        def asking(self: PartyTraining, epoch: int, on_step: Any) -> None:
+        def asking(self: PartyTraining, epoch: int, on_step: Any, *attempt: Any) -> None:
             ask(self)
-            run_epoch(self, epoch, on_step)
+            run_epoch(self, epoch, on_step, *attempt)
             ask(self)
 
         with pytest.MonkeyPatch.context() as patch:
