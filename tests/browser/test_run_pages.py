@@ -64,11 +64,12 @@ def test_a_reader_filters_compares_and_opens_a_report(page: "Page") -> None:
 
 
 def test_a_report_of_somebody_else_reads_no_other_page(page: "Page", runs: Path) -> None:
+    from playwright.sync_api import expect
+
     script = "fetch('/').then(r => r.text()).then(t => document.title = t, () => document.title = 'kept out')"
     (runs / "20260101-120000-run-0" / "report.html").write_text(f"<!doctype html><p>Mine.<script>{script}</script>")
     page.goto("/20260101-120000-run-0/report.html")
-    page.wait_for_function("document.title")
-    assert page.title() == "kept out"
+    expect(page).to_have_title("kept out")
 
 
 def test_an_annex_is_saved(page: "Page", runs: Path) -> None:

@@ -16,6 +16,7 @@ from defences.hidden_distortion import HiddenNoise
 from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
 from services.party.forwarding import Forwarding
+from services.party.training_log import STEPS
 from services.passive.form_count import FORMS, spent_in
 from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening_ledger import LEDGER
@@ -316,18 +317,18 @@ def all_sent(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, int], list
     return seen
 
 
-# After its message of a step, which it has to send again.
 @pytest.mark.parametrize("seed", [None, 1])
-@pytest.mark.parametrize(("victim", "event"), [("active", 6), ("passive", 10)])
+@pytest.mark.parametrize("victim", ["active", "passive"])
 def test_a_step_that_is_done_again_shows_the_same_products_and_the_same_signal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, event: int, seed: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, seed: int | None
 ) -> None:
     pytest.importorskip("torch")
     seen = all_sent(monkeypatch)
     with interrupted(tmp_path, disclosing=[FreshNoise()], private_seed=seed, **network("plain")) as made:
 
         def strike(town: Interrupted) -> None:
-            town.lives[victim].dies_at = event
+            # Behind its message of a step, which is then to be sent again.
+            town.lives[victim].dies_on = f"write {STEPS}"
 
         train_through(made, victim, strike)
     assert max(map(len, seen.values())) > 1
@@ -335,16 +336,17 @@ def test_a_step_that_is_done_again_shows_the_same_products_and_the_same_signal(
 
 
 @pytest.mark.parametrize("seed", [None, 1])
-@pytest.mark.parametrize(("victim", "event"), [("active", 10), ("passive", 10)])
+@pytest.mark.parametrize("victim", ["active", "passive"])
 def test_a_step_that_is_done_again_has_the_noise_that_it_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, event: int, seed: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, seed: int | None
 ) -> None:
     """Also by a seed: noise is a function of the message, not of how much was drawn before the process ended."""
     seen = all_sent(monkeypatch)
     with interrupted(tmp_path, disclosing=[load("dp_noise", sigma=0.5)], private_seed=seed) as made:
 
         def strike(town: Interrupted) -> None:
-            town.lives[victim].dies_at = event
+            # Behind its residuals of a step, and before anybody has answered its question: no mask is lost.
+            town.lives[victim].dies_on = "decrypt"
 
         train_through(made, victim, strike)
         assert not RunFolder(tmp_path).record("active").skipped_steps

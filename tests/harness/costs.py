@@ -4,6 +4,8 @@
 takes long and doesn't say why: ``@pytest.mark.slow("why")``.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
