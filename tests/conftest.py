@@ -1,5 +1,7 @@
 """What all tests share: clean PLUMBLINE_ variables, profiles of Hypothesis, one browser, and what tests cost."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
@@ -59,7 +61,7 @@ def pytest_collection_finish() -> None:
 
 # Not for the session: as long as it runs, tests of this process couldn't start an event loop of their own.
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """The run's one headless Chromium, which ends with the run."""
     if CHROMIUM is None:
         pytest.skip("no Chromium here: install the package chromium")
