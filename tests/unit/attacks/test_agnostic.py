@@ -251,6 +251,7 @@ def errors_of(tmp_path_factory: pytest.TempPathFactory) -> Errors:
     return measured
 
 
+@pytest.mark.slow("many records, each solved for")
 @pytest.mark.parametrize(
     ("name", "d"),
     [
@@ -274,6 +275,7 @@ def test_between_half_and_half_star_and_refined_by_scores(errors_of: Errors, nam
         assert found["RAM scores"] < 0.97 * found["AM"]
 
 
+@pytest.mark.slow("many records, each solved for")
 def test_refining_by_scores_helps_on_bank_for_small_d_only(errors_of: Errors) -> None:
     """errata.md saw no gain on bank. Here it is large at d = 1 and gone at d = 9 (.1556 to .1559, half .1696)."""
     small, large = (errors_of("bank", d) for d in (1, 9))

@@ -132,6 +132,7 @@ def test_noise_on_what_is_encrypted_ends_it(tmp_path: Path) -> None:
     assert np.abs(cells).max() <= 3
 
 
+@pytest.mark.slow("whole trainings on real columns")
 def test_what_stands_against_it_on_real_columns(tmp_path: Path) -> None:
     """12 correlated columns of breast_cancer and 18 own ones, 150 known records: what docs/defences.md tells."""
     table = load_dataset("breast_cancer", Path("data"))

@@ -114,6 +114,7 @@ def test_the_noise_of_a_step_is_as_large_as_accounted() -> None:
     assert kstest((weights - start.numpy().T).ravel() / deviation, "norm").pvalue > 1e-3
 
 
+@pytest.mark.slow("many steps of a network")
 def test_empty_batches_are_steps_like_others() -> None:
     """One row a batch on average: more than a third of the batches are empty, and the noise still comes."""
     features, labels = np.random.default_rng(0).random((6, 2)), np.array([0, 1, 0, 1, 1, 0])

@@ -13,6 +13,7 @@ from vfl.arrays import FloatArray
 pytest.importorskip("torch")
 
 
+@pytest.mark.slow("a network is trained on each rung")
 def test_a_rung_predicts_as_torch_does_from_the_same_first_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[FloatArray] = []
     expected = network_accuracies._expected

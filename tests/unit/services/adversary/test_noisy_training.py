@@ -40,6 +40,7 @@ def findings(folder: Path, cipher: str, sigma_active: float, sigma_passive: floa
     return {found.attack: found for found in read_training_findings(RunFolder(folder))}
 
 
+@pytest.mark.slow("a whole training is listened to")
 @pytest.mark.parametrize("cipher", ["paillier", "plain"])
 def test_noise_that_hides_one_step_leaves_what_sums_over_epochs_tell(tmp_path: Path, cipher: str) -> None:
     """A label party's own noise moves the weights whose products it averages, by the draw as far as not at all."""

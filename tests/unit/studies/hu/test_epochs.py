@@ -186,6 +186,7 @@ def test_a_training_starts_where_its_seed_says_and_counts_its_rows() -> None:
     assert guaranteed_steps(0.01, 0.0, squared_norm=ready.squared_norm) < found["guaranteed_steps"][0]
 
 
+@pytest.mark.slow("a whole table is trained on")
 @pytest.mark.skipif(not DATA, reason="needs the data sets in PLUMBLINE_DATA_DIR")
 def test_credit_as_it_is() -> None:
     assert DATA
