@@ -21,7 +21,7 @@ from services.common.identity import Role, role_of
 from services.common.learner_calls import LearnerCalls
 from services.common.session_limit import AskedParty, SessionLimit, forms_of_session
 from services.common.settings import environment_values, settings_of
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from services.shared_weights.opening import stays_shared
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
@@ -474,7 +474,7 @@ def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_traine
     plan = recipe.parties[Role.ACTIVE].plan().encrypted()
     if not is_trained:
         plan = plan.changed(learner="installed")
-    return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
+    return with_open_terms(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
 
 
 def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> PartyDescription:

@@ -286,6 +286,30 @@ class FinishTrainingRequest(_message.Message):
 Global___FinishTrainingRequest: _TypeAlias = FinishTrainingRequest  # noqa: Y015
 
 @_typing.final
+class FinishTrainingReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSTANTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def constants(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """What the party's products had added, a number for each column of its weights, while its columns were centred in
+        training. The label party's bias takes it. Empty where they weren't centred.
+        """
+
+    def __init__(
+        self,
+        *,
+        constants: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["constants", b"constants"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FinishTrainingReply: _TypeAlias = FinishTrainingReply  # noqa: Y015
+
+@_typing.final
 class PartialScoresRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

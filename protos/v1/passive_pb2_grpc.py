@@ -78,7 +78,7 @@ class PassiveStub(object):
         self.FinishTraining = channel.unary_unary(
                 '/plumbline.v1.Passive/FinishTraining',
                 request_serializer=protos_dot_v1_dot_passive__pb2.FinishTrainingRequest.SerializeToString,
-                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                response_deserializer=protos_dot_v1_dot_passive__pb2.FinishTrainingReply.FromString,
                 _registered_method=True)
         self.ContributeScores = channel.unary_unary(
                 '/plumbline.v1.Passive/ContributeScores',
@@ -239,7 +239,7 @@ def add_PassiveServicer_to_server(servicer, server):
             'FinishTraining': grpc.unary_unary_rpc_method_handler(
                     servicer.FinishTraining,
                     request_deserializer=protos_dot_v1_dot_passive__pb2.FinishTrainingRequest.FromString,
-                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+                    response_serializer=protos_dot_v1_dot_passive__pb2.FinishTrainingReply.SerializeToString,
             ),
             'ContributeScores': grpc.unary_unary_rpc_method_handler(
                     servicer.ContributeScores,
@@ -504,7 +504,7 @@ class Passive(object):
             target,
             '/plumbline.v1.Passive/FinishTraining',
             protos_dot_v1_dot_passive__pb2.FinishTrainingRequest.SerializeToString,
-            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            protos_dot_v1_dot_passive__pb2.FinishTrainingReply.FromString,
             options,
             channel_credentials,
             insecure,

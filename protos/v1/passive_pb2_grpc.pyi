@@ -47,7 +47,7 @@ class PassiveStub:
     """
     ResumeTraining: _grpc.UnaryUnaryMultiCallable[_passive_pb2.ResumeTrainingRequest, _common_pb2.Acknowledgement]
     """Goes back to a step that all parties can go on from, with new keys, which ShowPublicKey shows."""
-    FinishTraining: _grpc.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]
+    FinishTraining: _grpc.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _passive_pb2.FinishTrainingReply]
     ContributeScores: _grpc.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _passive_pb2.ContributedScores]
     """Sends this party's partial scores to the coordinator, never to the caller. The same request again gets the same."""
     DiscloseParameters: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.DisclosedParameters]
@@ -75,7 +75,7 @@ class PassiveAsyncStub(PassiveStub):
     """
     ResumeTraining: _aio.UnaryUnaryMultiCallable[_passive_pb2.ResumeTrainingRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Goes back to a step that all parties can go on from, with new keys, which ShowPublicKey shows."""
-    FinishTraining: _aio.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    FinishTraining: _aio.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _passive_pb2.FinishTrainingReply]  # type: ignore[assignment]
     ContributeScores: _aio.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _passive_pb2.ContributedScores]  # type: ignore[assignment]
     """Sends this party's partial scores to the coordinator, never to the caller. The same request again gets the same."""
     DiscloseParameters: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.DisclosedParameters]  # type: ignore[assignment]
@@ -154,7 +154,7 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _passive_pb2.FinishTrainingRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
+    ) -> _typing.Union[_passive_pb2.FinishTrainingReply, _abc.Awaitable[_passive_pb2.FinishTrainingReply]]: ...
 
     @_abc_1.abstractmethod
     def ContributeScores(

@@ -41,8 +41,11 @@ class PassiveParty(Protocol):
     def resume_training(self, session_id: str, resumption: Resumption) -> None:
         """Have the party go on from a step that all have, with a new key."""
 
-    def finish_training(self, session_id: str, kept_epoch: int, slope_step: int = 0) -> None:
-        """Have the party keep the weights of one epoch, scaled where scores are calibrated, and end its training."""
+    def finish_training(self, session_id: str, kept_epoch: int, slope_step: int = 0) -> tuple[float, ...]:
+        """Have the party keep the weights of one epoch, scaled where scores are calibrated, and end its training.
+
+        Returns what its products had added while columns were centred; empty where they weren't.
+        """
 
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b"") -> bytes:
         """Have the party send its partial scores of some rows to the coordinator.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -188,7 +188,7 @@ class Job:
         """Whether nothing can end it before its time any more."""
         return self._ending.is_finished
 
-    def _interrupt_after(self, call: Future[None], at: Ending | None = None) -> None:
+    def _interrupt_after(self, call: Future[Any], at: Ending | None = None) -> None:
         """End the job in the words of a passive party that stops: nobody waits for its next message."""
         if call.cancelled() or (error := call.exception()) is None:
             return
@@ -455,6 +455,7 @@ class Job:
         first_failure(finishing)
         self._ending.check()
         training.keep_epoch(kept, calibration)
+        training.take_constants([one.result() for one in finishing])
         if not self._context.adversary.is_idle:
             self.observer.stage("attacking")
             self._context.adversary.attack(

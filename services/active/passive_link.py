@@ -151,11 +151,15 @@ class PassiveLink:
         finally:
             reports.cancel()
 
-    def finish_training(self, session_id: str, kept_epoch: int, slope_step: int = 0) -> None:
-        """Have the party keep the weights of one epoch, scaled where scores are calibrated, and end its training."""
+    def finish_training(self, session_id: str, kept_epoch: int, slope_step: int = 0) -> tuple[float, ...]:
+        """Have the party keep the weights of one epoch, scaled where scores are calibrated, and end its training.
+
+        Returns:
+            What its products had added while columns were centred, for the label party's bias; empty if they weren't.
+        """
         request = passive_pb2.FinishTrainingRequest(session_id=session_id, kept_epoch=kept_epoch, slope_step=slope_step)
         # Where weights are opened now, the party waits for a peer's word as long as the timeout says.
-        self._stub.FinishTraining(request, timeout=self._timeout + _MARGIN)
+        return tuple(self._stub.FinishTraining(request, timeout=self._timeout + _MARGIN).constants)
 
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b"") -> bytes:
         """Have the party send its partial scores of some rows to the coordinator; returns its masked products."""

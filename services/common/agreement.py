@@ -64,7 +64,7 @@ class TrainingPlan:
         learner_options: all of the learner's.
     """
 
-    epochs: int = _term(60, "Passes over the training rows.", *_from_to(1, limits.EPOCHS))
+    epochs: int = _term(60, "Passes over the training rows. 0: follows the table.", *_from_to(0, limits.EPOCHS))
     batch_size: int = _term(
         0,
         "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
@@ -185,10 +185,10 @@ class TrainingPlan:
         """Make the public batches of the training rows."""
         return BatchSchedule(train_rows, self.batch_size, self.seed, reshuffled=self.batches == RESHUFFLED)
 
-    def of_size(self, batch_size: int) -> "TrainingPlan":
-        """Change the batch size of a plan, and keep the plugins that are made: they aren't made again."""
+    def of_size(self, epochs: int, batch_size: int) -> "TrainingPlan":
+        """Change a plan's epochs and batch size, and keep the plugins that are made: they aren't made again."""
         sized = copy(self)
-        object.__setattr__(sized, "batch_size", batch_size)
+        vars(sized).update(epochs=epochs, batch_size=batch_size)
         return sized
 
     @classmethod
@@ -495,8 +495,8 @@ class Agreement:
         limits.check_count(message.score_defences, limits.SCORE_DEFENCES, "defences of scores")
         limits.check_count(message.announced, limits.SCORE_DEFENCES, "announced defences of scores")
         plan = TrainingPlan.from_message(message.plan)
-        if plan.batch_size == 0:
-            raise InvalidMessage("The agreement leaves the batch size open: the coordinator fixes it.")
+        if not (plan.batch_size and plan.epochs):
+            raise InvalidMessage("The agreement leaves epochs or batch size open: the coordinator fixes them.")
         agreement = cls(
             message.session_id,
             plan,

@@ -16,7 +16,20 @@ from numpy.typing import NDArray
 from services.common.errors import OutOfOrder
 from services.common.scores import SLACK
 from vfl.arrays import FloatArray
-from vfl.learning import Ask, EquationLeakage, Forward, Half, Learner, LearnerError, OwnData, Part, Send, registry
+from vfl.learning import (
+    Ask,
+    EquationLeakage,
+    FewSteps,
+    Forward,
+    Half,
+    Learner,
+    LearnerError,
+    OwnData,
+    Part,
+    Send,
+    TableSize,
+    registry,
+)
 from vfl.learning.learner import CarryingHalf, Request, ScoringPart, Step
 
 _log = logging.getLogger(__name__)
@@ -102,6 +115,15 @@ class LearnerCalls:
         if not isinstance(calibrates := self(self.learner.calibrates), bool):
             raise self.refused("says neither that scores are calibrated nor that they aren't")
         return calibrates
+
+    def few_steps(self, table: TableSize) -> FewSteps | None:
+        """Say how few steps train it on a table; None where it doesn't say."""
+        few = self(lambda: self.learner.few_steps(table))
+        if few is None:
+            return None
+        if not isinstance(few, FewSteps):
+            raise self.refused("says no FewSteps of a table")
+        return FewSteps(*(self._count(count, "steps of a plan") for count in vars(few).values()))
 
     def leakage(self) -> EquationLeakage:
         """Say what one answered equation tells."""

@@ -184,8 +184,8 @@ class PartyRecord:
         if self.agreement is None:
             return
         self.agreement.check_all()
-        if self.agreement.plan.batch_size == 0:
-            raise ValueError("Its session has no batch size.")
+        if not (self.agreement.plan.batch_size and self.agreement.plan.epochs):
+            raise ValueError("Its session has no batch size, or no epochs.")
         if self.class_names is not None and len(self.class_names) != self.agreement.classes:
             raise ValueError(f"It names {len(self.class_names)} classes, and the session has {self.agreement.classes}.")
         if self.kept_epoch and self.kept_epoch >= len(self.epochs or ()):

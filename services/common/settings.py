@@ -50,6 +50,9 @@ _NETWORK = {one.name: one for one in options_of(Network)}
 OF_LEARNERS = {**dict.fromkeys(_LINEAR, LinearRegression.name), "backward": Network.name}
 
 
+# The defence whose proof is of plain steps.
+_OF_PLAIN_STEPS = "dp_noise"
+
 # Of one attack; a list mounts it once for each entry.
 AttackOptions: TypeAlias = dict[str, Any] | Annotated[list[dict[str, Any]], Field(min_length=1)]
 
@@ -58,10 +61,10 @@ class SettingsError(ValueError):
     """A setting that is unknown, wrong or contradicts another; the text says what to do."""
 
 
-def _term(name: str) -> Any:
+def _term(name: str, **default: Any) -> Any:
     """Declare a setting that the active party proposes to all: default and meaning are those of the plan's field."""
     field = TrainingPlan.__dataclass_fields__[name]
-    return Field(field.default, description=field.metadata["description"])
+    return Field(**{"default": field.default, **default}, description=field.metadata["description"])
 
 
 def _option(name: str, options: Mapping[str, PluginOption] = _LINEAR) -> Any:
@@ -137,7 +140,7 @@ class Settings(BaseSettings):
         "minmax", description="How this party scales its own columns."
     )
 
-    epochs: int = _term("epochs")
+    epochs: int = _term("epochs", default=0)
     batch_size: int = _term("batch_size")
     batches: str = _term("batches")
     protocol: str = _term("protocol")
@@ -157,7 +160,11 @@ class Settings(BaseSettings):
     learning_rate: float = _option("learning_rate")
     l2: float = _option("l2")
     initialisation: Initialisation = _option("initialisation")
-    steps: Steps = _option("steps")
+    steps: Steps | None = Field(
+        None,
+        description=f"{_LINEAR['steps'].meaning} Default: own_moments; plain with protocol=shared or dp_noise, whose "
+        "proofs are of these.",
+    )
     calibrated: bool = _option("calibrated")
     validation_fraction: float = _term("validation_fraction")
     test_fraction: float = _term("test_fraction")
@@ -461,6 +468,8 @@ class Settings(BaseSettings):
     def _learner_options(self) -> dict[str, Any]:
         given = _LINEAR.keys() if self._learner == "linear" else self.model_fields_set & self._own_options
         own = {name: getattr(self, name) for name in given} if self._learner != "installed" else {}
+        if "steps" in own and own["steps"] is None:
+            own["steps"] = "plain" if self.protocol == "shared" or _OF_PLAIN_STEPS in self.defences else "own_moments"
         return own | self.learner_options
 
     @property

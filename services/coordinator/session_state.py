@@ -153,7 +153,7 @@ class SessionState:
         """Records that an honest session asks about by a party's pseudonyms: all, and each epoch's validation rows."""
         assert self.agreement is not None  # noqa: S101 - nobody is answered before
         rows = self.agreement.row_counts
-        return sum(rows) + self.plan.epochs * rows.validation
+        return sum(rows) + self.agreement.plan.epochs * rows.validation
 
     @cached_property
     def stays_shared(self) -> bool:

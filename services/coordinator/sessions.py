@@ -35,7 +35,7 @@ from services.common.state_folder import State, StateInMemory, StateNotKept
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
 from services.coordinator.protection import Protection, check_gram, total_gram
 from services.coordinator.session_state import AnsweredRecords, SessionState
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray
 
@@ -166,7 +166,7 @@ class Sessions:
         self._refuse_ended(session)
         try:
             rows = session.split_rows()
-            agreement = with_batch_size(
+            agreement = with_open_terms(
                 Agreement(
                     session_id,
                     session.plan,

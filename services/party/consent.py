@@ -5,7 +5,7 @@ from dataclasses import replace
 from services.common.agreement import SHARED, Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from vfl.crypto.ciphers import Paillier
 
 # Learning rate times steps below which weights move by less than about a tenth of what they are.
@@ -55,7 +55,7 @@ def check_as_opened(agreement: Agreement, terms: ProposedTerms) -> None:
     stated = (agreement.classes, agreement.active.name, {one.name for one in agreement.parties})
     if stated != (terms.classes, terms.active, {terms.active, *terms.passive_parties}):
         raise OutOfOrder("The coordinator states other parties or classes than those that the session was opened with.")
-    expected = with_batch_size(replace(agreement, plan=terms.plan)).plan
+    expected = with_open_terms(replace(agreement, plan=terms.plan)).plan
     stated_terms, own_terms = agreement.plan.terms, expected.terms
     for name in {**own_terms, **stated_terms}:
         found, own = stated_terms.get(name), own_terms.get(name)

@@ -44,6 +44,7 @@ from vfl.learning import (
     BatchSchedule,
     BlockSchedule,
     Forward,
+    LinearPart,
     OwnData,
     Part,
     Send,
@@ -142,6 +143,7 @@ class PartyTraining:
         self.shared_loss = math.nan
         self._kept_epoch: int | None = None
         self._calibration = UNCALIBRATED
+        self._others_constants: FloatArray | None = None
         self._epoch_runs = False
         self._ledger = means.ledger
         self._log, self._anchor, self._anchoring = means.log, means.anchor, threading.Lock()
@@ -474,6 +476,10 @@ class PartyTraining:
         self._parts_after_epoch = [self._part for _ in self._parts_after_epoch]
 
     @property
+    def _kept_part(self) -> Part:
+        return (None if self._kept_epoch is None else self._parts_after_epoch[self._kept_epoch]) or self._part
+
+    @property
     def _part(self) -> Part:
         return self._frozen or self._calls.part(self.half.part)
 
@@ -520,6 +526,25 @@ class PartyTraining:
             raise
         self._shares_after_epoch.clear()
 
+    @property
+    def constants(self) -> tuple[float, ...]:
+        """What this party's products had added while its columns were centred, in the part that it keeps."""
+        constant = getattr(self._kept_part, "constant", None)
+        return () if constant is None else tuple(constant.tolist())
+
+    def take_constants(self, told: Sequence[tuple[float, ...]]) -> None:
+        """Take what the other parties' products had added to them, at the label party, whose bias it goes to.
+
+        Raises:
+            InvalidMessage: for others than a finite number for each column of the weights, where columns were centred.
+        """
+        if not any(told):
+            return
+        expected = (len(told), self.agreement.residual_columns)
+        if {len(one) for one in told} != {expected[1]} or not np.isfinite(told).all():
+            raise InvalidMessage(f"Expected a number for each of {expected[1]} columns of weights from every party.")
+        self._others_constants = np.sum(told, axis=0)
+
     def count_slope(self) -> None:
         """Count, at the label party of opened weights, what a slope tells of its labels, before the others are told.
 
@@ -533,9 +558,10 @@ class PartyTraining:
     @property
     def model(self) -> PartyModel:
         """This party's share of the model, as it stands; where weights are shared, once they are opened."""
-        kept = self._kept_epoch
+        kept, part = self._kept_epoch, self._kept_part
         epochs = len(self._parts_after_epoch) if kept is None else kept + 1
-        part = (None if kept is None else self._parts_after_epoch[kept]) or self._part
+        if kept is not None and isinstance(part, LinearPart):
+            part = part.trained(self._others_constants)
         own = self.agreement, self.name, self._features
         if self._calibration == UNCALIBRATED:
             return PartyModel(*own, part, epochs, self._log.token_key, self._labels)

@@ -321,7 +321,7 @@ def _forms_of_session(plan: TrainingPlan, classes: int, features: int) -> int:
     if not plan.family.spec.forwards:
         return forms_per_model(classes)
     # Those of each epoch, and of the model that is kept.
-    return min(LearnerCalls(plan.family).outputs(classes) * (plan.epochs + 1), features)
+    return min(LearnerCalls(plan.family).outputs(classes) * ((plan.epochs or TrainingPlan.epochs) + 1), features)
 
 
 def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...]:

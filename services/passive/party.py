@@ -306,10 +306,15 @@ class PassiveParty:
         session.watch.add(party.name for party in training.agreement.peers_of(self.name))
         _log.info("The training goes on from step %d.", resumption.step)
 
-    def finish_training(self, caller: Identity, session_id: str, kept_epoch: int, slope_step: int = 0) -> None:
+    def finish_training(
+        self, caller: Identity, session_id: str, kept_epoch: int, slope_step: int = 0
+    ) -> tuple[float, ...]:
         """Keep the weights of one epoch, on disk as well, write the record and mount the training attacks.
 
         The same again changes nothing.
+
+        Returns:
+            What its products had added while columns were centred, for the label party's bias; empty if they weren't.
 
         Raises:
             InvalidMessage: for an epoch or a slope that can't be.
@@ -322,7 +327,7 @@ class PassiveParty:
             raise InvalidMessage(str(error)) from error
         training.keep_epoch(kept_epoch, calibration)
         if self._models.knows(session_id):
-            return
+            return training.constants
         session = self._session_of(caller, session_id)
         kept = KeptModel.of(training.model, session.rows)
         # An answer that can't be counted isn't given: any of these records may be asked about from now on.
@@ -342,6 +347,7 @@ class PassiveParty:
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._attack, training, session.rows).add_done_callback(log_failure)
+        return training.constants
 
     def _attack(self, training: PartyTraining, rows: IntArray) -> None:
         adversary = self._context.adversary

@@ -116,11 +116,11 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
 
     def FinishTraining(
         self, request: passive_pb2.FinishTrainingRequest, context: grpc.ServicerContext
-    ) -> common_pb2.Acknowledgement:
+    ) -> passive_pb2.FinishTrainingReply:
         """Keep the weights of one epoch and end training."""
         caller = require_caller(context)
-        self._party.finish_training(caller, request.session_id, request.kept_epoch, request.slope_step)
-        return common_pb2.Acknowledgement()
+        constants = self._party.finish_training(caller, request.session_id, request.kept_epoch, request.slope_step)
+        return passive_pb2.FinishTrainingReply(constants=constants)
 
     def ContributeScores(
         self, request: passive_pb2.PartialScoresRequest, context: grpc.ServicerContext

@@ -83,17 +83,19 @@ class Exposure:
         telling: channels that tell residuals or labels.
         heard: channels that tell labels to who only listens, since few weights move few sums.
         together: key holders whose peers are told as much by putting their answers together.
+        settled: channels that tell too much by a plan's last steps, where weights don't move any more, and not by one.
     """
 
     solvable: int
     telling: int
     heard: int
     together: int
+    settled: int = 0
 
     @property
     def is_none(self) -> bool:
         """Whether the guard has nothing to say of any channel."""
-        return self.telling == self.heard == self.together == 0
+        return self.telling == self.heard == self.together == self.settled == 0
 
 
 def tell_together(channels: Sequence[Channel]) -> bool:
@@ -153,7 +155,10 @@ def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
 
     labels_beyond_weights = cache(partial(_labels_beyond_weights, agreement))
 
-    solvable = telling = heard = together = 0
+    solvable = telling = heard = together = settled = 0
+    steps = -(-agreement.training_rows // plan.batch_size)
+    settled_after = plan.leakage.settled_after
+    further = 0 if settled_after is None else plan.epochs * steps - settled_after
     for holder in agreement.parties:
         peers, all_told = agreement.peers_of(holder.name), 0
         for peer in peers:
@@ -162,10 +167,11 @@ def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
             most_told = counted * _unknowns_per_equation(agreement, holder)
             solvable += rows <= counted
             telling += rows <= most_told
+            settled += rows > most_told and further >= -(-rows // most_told) * steps
             heard += rows <= labels_beyond_weights(holder, features)
             all_told += most_told
         together += len(peers) > 1 and rows <= all_told
-    return Exposure(solvable, telling, heard, together)
+    return Exposure(solvable, telling, heard, together, settled)
 
 
 def _product(agreement: Agreement, layout: PackingLayout | None, features: ColumnFormats) -> StepProduct:

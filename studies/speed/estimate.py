@@ -13,7 +13,7 @@ from plumbline.audit.forecast import (
 from plumbline.recipe import party_names
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocol1.arithmetic import EngineArithmetic
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from studies.speed.timed_operations import timed_calibration
 from vfl.crypto.engine import Engine
 from vfl.crypto.kernels import kernel_named
@@ -71,7 +71,7 @@ class EstimateAsked:
         plan = TrainingPlan(epochs=self.epochs, key_bits=self.key_bits, batch_size=self.batch)
         names = party_names(self.parties)
         parties = tuple(self._party(name, number) for number, name in enumerate(names))
-        return with_batch_size(Agreement(_NO_SESSION, plan, self.classes, parties))
+        return with_open_terms(Agreement(_NO_SESSION, plan, self.classes, parties))
 
     def _party(self, name: str, number: int) -> PartyDescription:
         own = self.columns // self.parties + (number < self.columns % self.parties)

@@ -15,7 +15,7 @@ from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.training_means import TrainingMeans
 from services.protocol1.cipher import make_cipher
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
 from services.protocol1.outgoing import OutgoingVector
@@ -72,7 +72,7 @@ class Problem:
         parties = tuple(
             replace(description_of(name, one), truncates_answers=truncating) for name, one in self.gridded.items()
         )
-        return with_batch_size(Agreement(SESSION, plan, self.classes, parties))
+        return with_open_terms(Agreement(SESSION, plan, self.classes, parties))
 
 
 def problem_of(features: FloatArray, labels: IntArray, parties: int) -> Problem:

@@ -130,8 +130,8 @@ class DirectPassive:
     def resume_training(self, session_id: str, resumption: Resumption) -> None:
         self.party.resume_training(self.caller, session_id, resumption)
 
-    def finish_training(self, session_id: str, kept_epoch: int, slope_step: int = 0) -> None:
-        self.party.finish_training(self.caller, session_id, kept_epoch, slope_step)
+    def finish_training(self, session_id: str, kept_epoch: int, slope_step: int = 0) -> tuple[float, ...]:
+        return self.party.finish_training(self.caller, session_id, kept_epoch, slope_step)
 
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b"") -> bytes:
         return self.party.contribute_scores(self.caller, session_id, request_id, list(rows), masked)

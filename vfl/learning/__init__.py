@@ -24,6 +24,7 @@ from vfl.learning.confidence import class_rows, confidence_scores, log_loss
 from vfl.learning.learner import (
     Ask,
     EquationLeakage,
+    FewSteps,
     Forward,
     Half,
     Learner,
@@ -33,6 +34,7 @@ from vfl.learning.learner import (
     Part,
     Send,
     Step,
+    TableSize,
     TrainingColumns,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
@@ -61,6 +63,7 @@ __all__ = [
     "BatchSchedule",
     "BlockSchedule",
     "EquationLeakage",
+    "FewSteps",
     "Forward",
     "GradientDescent",
     "Half",
@@ -75,6 +78,7 @@ __all__ = [
     "RowSplit",
     "Send",
     "Step",
+    "TableSize",
     "TrainingColumns",
     "VerticalData",
     "class_rows",

@@ -250,6 +250,45 @@ class EquationLeakage:
     settled_after: int | None = None
 
 
+@dataclass(frozen=True)
+class FewSteps:
+    """How few steps train a learner on a table, by public numbers alone.
+
+    Attributes:
+        batches: of an epoch.
+        whole: epochs where a batch is all training records: the most that are worth their answers.
+        least: epochs of whole batches that a model needs.
+        parted: epochs of as many batches as ``batches`` says, or as a plan does.
+
+    Examples:
+        >>> few = FewSteps(batches=4, whole=8, least=5, parted=2)
+        >>> few.epochs(batches=1), few.epochs(batches=3), few.epochs(batches=50)
+        (8, 3, 2)
+    """
+
+    batches: int
+    whole: int
+    least: int
+    parted: int
+
+    def epochs(self, batches: int) -> int:
+        """Choose the epochs of so many batches each: as many steps as of whole ones, or a few epochs."""
+        return self.whole if batches == 1 else max(self.parted, -(-self.whole // batches))
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """What everybody knows of a table that parties train on together.
+
+    Attributes:
+        rows: training records.
+        features: of each party, the label party's first.
+    """
+
+    rows: int
+    features: tuple[int, ...]
+
+
 class Learner(Protocol):
     """A model family with its options, a frozen dataclass. Subclasses have what isn't said here otherwise.
 
@@ -290,6 +329,10 @@ class Learner(Protocol):
 
         For early stopping where nobody knows the model: protocol=shared refuses it for a learner that gives None.
         """
+        return None
+
+    def few_steps(self, table: TableSize) -> FewSteps | None:
+        """Say how few steps train it, for a plan that leaves epochs or batches open; None: the plan's sixty epochs."""
         return None
 
     def calibrates(self) -> bool:

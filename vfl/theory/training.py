@@ -318,6 +318,7 @@ def simulate_oracle(
             if approximation == "first_order":
                 shares = [scheme.passive_share(product) for product in products]
                 shares[label_party] = scheme.active_share(products[label_party], labels[rows])
+                shares = [moving.sent(share) for share in shares]
                 if share_step:
                     shares = [np.rint(share / share_step) * share_step for share in shares]
                 f: FloatArray = np.add.reduce(shares)
@@ -341,6 +342,6 @@ def simulate_oracle(
         l2,
         descent.schedule.batch_size,
         tuple(steps),
-        tuple(thetas),
+        tuple(moving.trained(thetas)),
         descent.own_moments,
     )

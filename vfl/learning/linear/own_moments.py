@@ -3,6 +3,13 @@
 The linear model's loss is quadratic. Of its curvature H = c X^T X / n + l2 each party P knows the block H_PP of its own
 columns. A step by its inverse doesn't depend on how columns are scaled, nor on what a party's columns have in common.
 
+*Centred.* What different parties' columns have in common is learned slowly, and nearly all columns have a constant in
+common: their means. So each party takes its mean over the batch's records off its share of the residual, before it is
+sent. Shares then add up to zero over a batch, which is what the best intercept makes of them, whatever weights are; and
+sums of columns times shares are those of centred columns, though nobody has said its means: X^T f = (X - 1 m^T)^T f. So
+X below is centred, over a batch by its own means. The intercept follows when training ends: the label party knows the
+mean of its label terms, and each party what the means of its columns add to its products.
+
 *Rate.* Let D hold the blocks H_PP of m parties, and 0 elsewhere. |sum_P X_P v_P|^2 <= m sum_P |X_P v_P|^2 gives v^T H v
 <= m v^T D v: no eigenvalue of D^-1 H is above m, the number of blocks (Demmel 2023, "Nearly optimal block-Jacobi
 preconditioning"). Columns that every party holds attain it. So a step of rate r < 2 / m doesn't grow the loss (Nesterov
@@ -42,14 +49,17 @@ DAMPING = 0.01
 class OwnMoments:
     """The inverse of one party's block of the curvature: of all training records, and of batches.
 
+    Attributes:
+        means: (d,) of the columns, over all training records.
+
     Examples:
         >>> moments = OwnMoments(np.array([[1.0], [3.0]]), np.arange(2), curvature=0.25, penalty=np.zeros((1, 1)))
-        >>> moments.times(np.array([[1.2625]]), np.arange(2)).round(6)
+        >>> moments.times(np.array([[0.2525]]), np.arange(2)).round(6)
         array([[1.]])
     """
 
     def __init__(self, table: FloatArray, trained: IntArray, curvature: float, penalty: FloatArray) -> None:
-        """Compute the block and its root, once.
+        """Compute the block of centred columns and its root, once.
 
         Args:
             table: (aligned records, d), the party's own columns.
@@ -58,7 +68,7 @@ class OwnMoments:
             penalty: (d, 1) strength of the penalty on each weight.
         """
         self._table, self._curvature, self._penalty = table, curvature, penalty[:, 0]
-        self._records = len(trained)
+        self._records, self.means = len(trained), table[trained].mean(axis=0)
         block = self._block(trained)
         # Of columns of zeros the gradient is 0, whatever it is multiplied by.
         moments = np.diag(block)
@@ -84,7 +94,7 @@ class OwnMoments:
         return solved
 
     def _block(self, rows: IntArray) -> FloatArray:
-        records = self._table[rows]
+        records = self._table[rows] - self._table[rows].mean(axis=0)
         block: FloatArray = self._curvature / len(rows) * (records.T @ records) + np.diag(self._penalty)
         return block
 
@@ -107,9 +117,17 @@ class PlainDescent:
         """Give the weights, (d, columns), at which a batch's gradient is taken: these."""
         return weights
 
+    def sent(self, share: FloatArray) -> FloatArray:
+        """Give what is sent of a share of a batch's residuals, (s, columns): all of it."""
+        return share
+
     def moved(self, weights: FloatArray, ahead: FloatArray, gradient: FloatArray, batch: IntArray) -> FloatArray:
         """Move against the gradient of a batch's loss; all (d, columns)."""
         return weights - self._rate * gradient
+
+    def constant(self, weights: FloatArray) -> FloatArray | None:
+        """Give what is added to products with these weights until training ends, (columns,): nothing."""
+        return None
 
 
 class OwnMomentsDescent:
@@ -121,7 +139,7 @@ class OwnMomentsDescent:
     Examples:
         >>> moments = OwnMoments(np.array([[1.0], [3.0]]), np.arange(2), curvature=0.25, penalty=np.zeros((1, 1)))
         >>> descent, start, all_records = OwnMomentsDescent(moments, rate=0.5), np.zeros((1, 1)), np.arange(2)
-        >>> first = descent.moved(start, start, np.array([[-1.2625]]), all_records)
+        >>> first = descent.moved(start, start, np.array([[-0.2525]]), all_records)
         >>> descent.ahead(first, all_records).round(6)
         array([[0.625]])
     """
@@ -139,8 +157,18 @@ class OwnMomentsDescent:
         carried: FloatArray = weights + taken / (taken + 3) * (weights - self.state["before"])
         return carried
 
+    def sent(self, share: FloatArray) -> FloatArray:
+        """Give what is sent of a share of a batch's residuals, (s, columns): centred over the batch."""
+        centred: FloatArray = share - share.mean(axis=0)
+        return centred
+
     def moved(self, weights: FloatArray, ahead: FloatArray, gradient: FloatArray, batch: IntArray) -> FloatArray:
         """Move against the gradient of a batch's loss at ``ahead``; all (d, columns)."""
         self.state = {"before": weights, "taken": np.array(int(self.state["taken"]) + 1 if self.state else 1)}
         moved: FloatArray = ahead - self._rate * self._moments.times(gradient, batch)
         return moved
+
+    def constant(self, weights: FloatArray) -> FloatArray | None:
+        """Give what is added to products with these weights until training ends, (columns,): less their mean."""
+        constant: FloatArray = -(self._moments.means @ weights)
+        return constant

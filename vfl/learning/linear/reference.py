@@ -46,11 +46,18 @@ class GradientDescent:
 
 
 class BlockDescent:
-    """All parties' steps in one place: where their gradients are taken, and where these move their weights."""
+    """All parties' steps in one place: where their gradients are taken, and where these move their weights.
+
+    Raises:
+        ValueError: for steps by own moments where the label party's last column isn't the constant 1.
+    """
 
     def __init__(self, data: VerticalData, descent: GradientDescent, penalties: Sequence[FloatArray]) -> None:
         """Take every party's features, and the (d_j, 1) strength of the penalty on its weights."""
-        rate, curvature = descent.learning_rate, ResidualScheme(data.classes).gradient_scale(1)
+        self._scheme, rate = ResidualScheme(data.classes), descent.learning_rate
+        curvature, self._data, self._rows = self._scheme.gradient_scale(1), data, descent.schedule.train_rows
+        if descent.own_moments and not (data.blocks[data.label_party][:, -1] == 1).all():
+            raise ValueError("Steps by own moments need the label party's bias: make its last column 1 throughout.")
         self._descents: list[PlainDescent | OwnMomentsDescent] = [
             OwnMomentsDescent(OwnMoments(block, descent.schedule.train_rows, curvature, penalty), rate)
             if descent.own_moments
@@ -61,6 +68,22 @@ class BlockDescent:
     def ahead(self, weights: Sequence[FloatArray], batch: IntArray) -> list[FloatArray]:
         """Give the weights at which a batch's gradient is taken."""
         return [descent.ahead(block, batch) for descent, block in zip(self._descents, weights, strict=True)]
+
+    def sent(self, share: FloatArray) -> FloatArray:
+        """Give what is sent of a share of a batch's residuals, or of all shares added up; (s, columns)."""
+        return self._descents[0].sent(share)
+
+    def trained(self, weights: Sequence[FloatArray]) -> list[FloatArray]:
+        """Give the model's weights: of centred columns, with the intercept at the label party's bias."""
+        constants = [descent.constant(block) for descent, block in zip(self._descents, weights, strict=True)]
+        told = [constant for constant in constants if constant is not None]
+        if not told:
+            return list(weights)
+        model, label_party = list(weights), self._data.label_party
+        intercept = self._scheme.intercept(self._data.labels[self._rows]) + np.add.reduce(told)
+        own = weights[label_party]
+        model[label_party] = np.vstack([own[:-1], intercept + own[-1:]])
+        return model
 
     def moved(
         self,
@@ -116,6 +139,9 @@ def train_by_epoch(
 ) -> Iterator[list[FloatArray]]:
     """Train as ``train_centrally`` does, and give the weights after each epoch.
 
+    Raises:
+        ValueError: for steps by own moments where the label party's last column isn't the constant 1.
+
     Examples:
         >>> data = VerticalData([np.array([[0.0], [1.0]])], labels=np.array([0, 1]))
         >>> descent = GradientDescent(BatchSchedule(np.arange(2), batch_size=2, seed=0), epochs=3, learning_rate=1.0)
@@ -134,10 +160,10 @@ def train_by_epoch(
         for batch in descent.schedule.epoch(epoch):
             rows, ahead = features[batch], steps.ahead(thetas, batch)
             theta = np.vstack(ahead)
-            residual = scheme.active_share(rows @ theta, data.labels[batch])
+            residual = steps.sent(scheme.active_share(rows @ theta, data.labels[batch]))
             gradient = scheme.gradient_scale(len(batch)) * (rows.T @ residual) + penalty * theta
             thetas = steps.moved(thetas, ahead, np.split(gradient, ends), batch)
-        yield thetas
+        yield steps.trained(thetas)
 
 
 def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:

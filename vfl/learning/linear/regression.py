@@ -13,6 +13,7 @@ from vfl.learning.confidence import class_rows
 from vfl.learning.learner import (
     Ask,
     EquationLeakage,
+    FewSteps,
     Forward,
     Learner,
     LearnerError,
@@ -20,6 +21,7 @@ from vfl.learning.learner import (
     OwnData,
     Send,
     Step,
+    TableSize,
     TrainingColumns,
 )
 from vfl.learning.linear.initialisation import Initialisation, initial_weights
@@ -34,6 +36,7 @@ class LinearPart:
 
     Attributes:
         weights: (d, columns); one column for two classes, else one per class.
+        constant: (columns,) that each record's share has besides, while columns are centred in training; None for none.
 
     Examples:
         >>> LinearPart(np.array([[2.0]])).shares(np.array([[0.5], [0.25]]))
@@ -42,14 +45,26 @@ class LinearPart:
     """
 
     weights: FloatArray
+    constant: FloatArray | None = None
 
     def shares(self, features: FloatArray) -> FloatArray:
         """Compute X W of (n, d) features, (n, columns); a record's to the last bit whatever stands beside it."""
-        return product_by_record(features, self.weights)
+        products = product_by_record(features, self.weights)
+        return products if self.constant is None else products + self.constant
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Give the weights."""
-        return {"weights": self.weights}
+        """Give the weights, and the constant where there is one."""
+        return {"weights": self.weights} | ({} if self.constant is None else {"constant": self.constant})
+
+    def trained(self, constants: FloatArray | None = None) -> "LinearPart":
+        """Make the part that answers once training is over: it adds nothing to products.
+
+        Args:
+            constants: (columns,) the other parties', added up; they go to the last feature, the label party's bias.
+        """
+        if constants is None:
+            return LinearPart(self.weights)
+        return LinearPart(np.vstack([self.weights[:-1], self.weights[-1:] + constants]))
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "LinearPart":
@@ -57,7 +72,10 @@ class LinearPart:
         weights = arrays.get("weights", arrays.get("weights_0"))
         if weights is None or weights.ndim != 2 or weights.dtype.kind != "f":
             raise ValueError("a linear part has one matrix of weights")
-        return cls(weights.astype(np.float64))
+        constant = arrays.get("constant")
+        if constant is not None and (constant.shape != weights.shape[1:] or constant.dtype.kind != "f"):
+            raise ValueError("a linear part's constant has a number for each column of its weights")
+        return cls(weights.astype(np.float64), None if constant is None else constant.astype(np.float64))
 
     @property
     def class_rows(self) -> FloatArray:
@@ -80,6 +98,11 @@ _LARGEST = 1e9
 # Of steps by own moments: beyond it momentum may grow the loss without end.
 _LARGEST_OF_OWN_MOMENTS = 0.5
 
+# Of steps by own moments: whole batches for each party, the fewest of them, and epochs of batches for each other party.
+_WHOLE, _LEAST_WHOLE, _PARTED = 4, 5, 2
+# Where an epoch's batches have so many records for each sum of a batch, sums of batches tell of none of them.
+_BATCHES, _ROWS_PER_SUM = 4, 64
+
 Steps = Literal["plain", "own_moments"]
 
 
@@ -100,7 +123,7 @@ class LinearRegression(Learner):
     l2: float = 0.0
     initialisation: Initialisation = "xavier"
     steps: Steps = "plain"
-    calibrated: bool = False
+    calibrated: bool = True
 
     name: ClassVar[str] = "linear"
     spec: ClassVar[LearnerSpec] = LearnerSpec(senders="all", part=LinearPart, source="Hu section 2", resumes=True)
@@ -169,6 +192,18 @@ class LinearRegression(Learner):
             settled_after=None if self.steps == "plain" else math.ceil(2 / self.learning_rate),
         )
 
+    def few_steps(self, table: TableSize) -> FewSteps | None:
+        """Say how few steps by own moments train it: of several parties more, since their columns are alike.
+
+        Measured: docs/decisions/0027.
+        """
+        if self.steps == "plain":
+            return None
+        parties = len(table.features)
+        is_large = table.rows >= _BATCHES * _ROWS_PER_SUM * max(table.features)
+        whole, parted = _WHOLE * parties, _PARTED * (parties - 1)
+        return FewSteps(_BATCHES if is_large else 1, whole=whole, least=_LEAST_WHOLE, parted=parted)
+
     def quadratic_loss(self, mean_square: float, classes: int) -> float:
         """Expand the log loss at 0 to second order."""
         return ResidualScheme(classes).quadratic_loss(mean_square)
@@ -195,6 +230,9 @@ class LinearHalf:
         if own.labels is not None or own.holds_bias:
             self._penalty[-1] = 0.0
         self._descent = learner.descent(own.trained, self._penalty, classes=own.classes, parties=own.parties)
+        self._intercept: FloatArray | None = None
+        if own.labels is not None and own.trained is not None:
+            self._intercept = self._scheme.intercept(own.labels[own.trained.rows])
         self.weights = initial_weights(
             learner.initialisation,
             own.features,
@@ -207,7 +245,7 @@ class LinearHalf:
         """Send this party's share of the residual, and move against the gradient of the sums."""
         ahead = self._descent.ahead(self.weights, batch)
         products = yield Forward(ahead)
-        yield Send(self._share(products, batch))
+        yield Send(self._descent.sent(self._share(products, batch)))
         sums = yield Ask()
         gradient = self._scheme.gradient_scale(len(batch)) * sums + self._penalty * ahead
         self.weights = self._descent.moved(self.weights, ahead, gradient, batch)
@@ -223,8 +261,12 @@ class LinearHalf:
         self._descent.state = kept
 
     def part(self) -> LinearPart:
-        """Give the weights, to answer with."""
-        return LinearPart(self.weights)
+        """Give the weights, to answer with; where columns are centred, with the constant that follows from them."""
+        constant = self._descent.constant(self.weights)
+        if constant is None or self._intercept is None:
+            return LinearPart(self.weights, constant)
+        # The mean of its own products is taken off as well, but for the bias, whose place this is.
+        return LinearPart(np.vstack([self.weights[:-1], self._intercept + constant + self.weights[-1:]]))
 
     def _share(self, products: FloatArray, batch: IntArray) -> FloatArray:
         if self._labels is None:

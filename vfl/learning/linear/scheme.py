@@ -68,6 +68,12 @@ class ResidualScheme:
             return partial_products - 2.0 * signs
         return self.passive_share(partial_products) + 1.0 - self.classes * np.eye(self.classes)[labels]
 
+    def intercept(self, labels: IntArray) -> FloatArray:
+        """Give the products at which shares of these records' labels, (n,), have mean 0: (columns,)."""
+        terms = self.active_share(np.zeros((len(labels), self.columns)), labels)
+        intercept: FloatArray = -terms.mean(axis=0)
+        return intercept
+
     def gradient_scale(self, rows: int) -> float:
         """Give the factor between sum_i f_i x_i and the gradient of a batch of ``rows`` records.
 

@@ -20,7 +20,7 @@ from services.common.settings import SettingsError, load_settings, settings_of
 from services.party.consent import check_as_opened, check_consent, check_plan, warnings_of
 from services.party.features import load_party_data
 from services.protocol1.cipher import make_cipher
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from tests.harness.parties import party_data, values_of
 
 # -- settings ---------------------------------------------------------------------------------------------------------
@@ -483,7 +483,7 @@ def test_an_agreement_that_gives_another_party_more_rows_is_refused_since_the_gu
 def test_terms_that_the_session_wasnt_opened_with_are_refused() -> None:
     opened = ProposedTerms("s", "active", ("passive",), TrainingPlan(), 2)
     rows = tuple(PartyDescription(name, 15, 0, False, 547) for name in ("active", "passive"))
-    agreement = with_batch_size(Agreement("5e55104e" * 4, opened.plan, 2, rows))
+    agreement = with_open_terms(Agreement("5e55104e" * 4, opened.plan, 2, rows))
     assert agreement.plan.batch_size == 128
     check_as_opened(agreement, opened)
     for changed in ({"batch_size": 64}, {"learning_rate": 1e-9}, {"epochs": 4000}):

@@ -29,6 +29,8 @@ from vfl.learning.score_quality import area_under_curve
 
 TERMS: Mapping[str, Any] = {
     "cipher": "plain",
+    "steps": "plain",
+    "calibrated": False,
     "epochs": 3,
     "batch_size": 40,
     "learning_rate": 0.5,

@@ -263,7 +263,7 @@ def test_dp_noise_that_may_overflow_is_refused_before_training_with_what_would_f
 
 def test_dp_noise_by_itself_is_refused_with_the_bits_that_it_needs_and_starts_with_them(tmp_path: Path) -> None:
     """And states no epsilon: scaled to [0, 1], rows are longer than their share of 1."""
-    settings, noise = small_settings(epochs=2, learning_rate=0.1), with_defences(load("dp_noise"))
+    settings, noise = small_settings(epochs=2, learning_rate=0.1, steps="plain"), with_defences(load("dp_noise"))
     with house(tmp_path, settings=settings, active_defences=noise, passive_defences=noise) as home:
         bits = 7
         for who in ("passive", "active"):  # whose noise is twice as large
@@ -286,7 +286,8 @@ def test_dp_noise_says_what_it_is_worth_where_rows_keep_their_share(tmp_path: Pa
     """With 38 records, delta is 1/380. An active party's constant 1 alone is longer than its share."""
     noise, whole = with_defences(load("dp_noise")), party_data(rows=range(59, 4, -1))
     short = with_values(whole, 0.4 * values_of(whole))
-    with house(tmp_path, settings=small_settings(epochs=2), passive=[short], passive_defences=noise) as home:
+    settings = small_settings(epochs=2, steps="plain")
+    with house(tmp_path, settings=settings, passive=[short], passive_defences=noise) as home:
         home.train(residual_integer_bits=12, learning_rate=0.1)
         (prediction,) = home.record("passive")["predictions"]
     worth = prediction["attained"]
@@ -320,7 +321,8 @@ def test_terms_are_those_of_the_session(tmp_path: Path) -> None:
             seen[terms.role] = terms
 
     reading = with_defences(Reading(size=0.0))
-    with house(tmp_path, settings=small_settings(), active_defences=reading, passive_defences=reading) as home:
+    settings = small_settings(steps="plain")
+    with house(tmp_path, settings=settings, active_defences=reading, passive_defences=reading) as home:
         home.train(learning_rate=0.25, residual_integer_bits=8)
     # 38 of 55 common records are for training: five steps of seven or eight.
     public = {"records": 38, "features": 3, "all_features": 6, "parties": 2}

@@ -13,7 +13,7 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import Mode, channels_of, guard
 from services.protocol1.channels import Channel, exposure
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from vfl.crypto import PackingImpossible
@@ -369,7 +369,7 @@ def test_peers_that_are_each_told_too_little_are_told_of_where_they_know_enough_
     assert guard(larger, channels_of(larger, "active"), "warn") == []
     # The default batch has room for all parties together.
     everybody = ("active", "passive-1", "passive-2")
-    chosen = with_batch_size(
+    chosen = with_open_terms(
         trained_on(agreed(replace(plan, batch_size=0), features=(12, 8, 8), truncating=everybody), 960)
     )
     assert exposure(chosen, CipherFormats(chosen).layout).is_none

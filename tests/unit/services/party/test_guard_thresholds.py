@@ -13,7 +13,7 @@ from scripts.listening import Case, measured
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector
@@ -267,7 +267,7 @@ def test_few_columns_are_told_of_and_the_default_batch_is_one_of_which_nothing_i
         "choose a batch_size of 267, or turn on dp_noise at active, which hides residuals whatever is asked (this "
         "count then stays)."
     )
-    sized = with_batch_size(replace(few, plan=replace(few.plan, batch_size=0)))
+    sized = with_open_terms(replace(few, plan=replace(few.plan, batch_size=0)))
     assert sized.plan.batch_size == 267
     assert guard(sized, channels_of(sized, "active"), "warn") == []
     with pytest.raises(OutOfOrder, match="by listening alone"):

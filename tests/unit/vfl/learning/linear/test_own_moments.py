@@ -28,18 +28,32 @@ from vfl.learning.linear.own_moments import DAMPING, OwnMoments
 SEEDS = (0, 1, 2)
 
 
+def residual_of(data: VerticalData, weights: Sequence[FloatArray]) -> FloatArray:
+    """What all parties send, added up: each has taken its mean off."""
+    residual = ResidualScheme(data.classes).active_share(np.hstack(data.blocks) @ np.vstack(weights), data.labels)
+    return np.asarray(residual - residual.mean(axis=0))
+
+
 def loss_of(data: VerticalData, weights: Sequence[FloatArray], l2: float = 0.0) -> float:
-    scheme, joined = ResidualScheme(data.classes), np.vstack(weights)
-    residual = scheme.active_share(np.hstack(data.blocks) @ joined, data.labels)
+    """The loss with the best intercept."""
+    scheme, joined, residual = ResidualScheme(data.classes), np.vstack(weights), residual_of(data, weights)
     return scheme.quadratic_loss(float((residual**2).sum(axis=1).mean())) + l2 / 2 * float((joined**2).sum())
 
 
 def optimum_of(data: VerticalData) -> float:
     """The least loss, by least squares: what labels ask of products, as close as columns come to it."""
-    scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
-    columns = np.zeros((len(features), scheme.columns))
-    wanted = -scheme.active_share(columns, data.labels)
+    features = centred(np.hstack(data.blocks))
+    wanted = -residual_of(data, [np.zeros_like(one) for one in drawn(data)])
     return loss_of(data, [np.linalg.lstsq(features, wanted, rcond=None)[0].astype(np.float64)])
+
+
+def centred(columns: FloatArray) -> FloatArray:
+    return np.asarray(columns - columns.mean(axis=0))
+
+
+def with_bias(blocks: Sequence[FloatArray]) -> list[FloatArray]:
+    """The first party's columns have the constant of its bias behind them."""
+    return [np.hstack([blocks[0], np.ones((len(blocks[0]), 1))]), *blocks[1:]]
 
 
 def drawn(data: VerticalData, seed: int = 0) -> list[FloatArray]:
@@ -64,7 +78,7 @@ def without_momentum(data: VerticalData, rate: float, steps: int, l2: float = 0.
     weights, losses = drawn(data), []
     for _ in range(steps):
         losses.append(loss_of(data, weights, l2))
-        residual = scheme.active_share(np.hstack(data.blocks) @ np.vstack(weights), data.labels)
+        residual = residual_of(data, weights)
         weights = [
             own - rate * inverse.times(scheme.gradient_scale(len(rows)) * block.T @ residual + l2 * own, rows)
             for own, inverse, block in zip(weights, moments, data.blocks, strict=True)
@@ -91,7 +105,7 @@ def tables(draw: st.DrawFn) -> VerticalData:
     columns = st.lists(st.sampled_from(sorted(kinds)), min_size=1, max_size=10)
     blocks = [np.stack([kinds[kind]() for kind in draw(columns)], axis=1) for _ in range(parties)]
     classes = draw(st.integers(2, 4))
-    return VerticalData(blocks, generator.integers(0, classes, size=rows), classes)
+    return VerticalData(with_bias(blocks), generator.integers(0, classes, size=rows), classes)
 
 
 @given(data=tables(), l2=st.sampled_from([0.0, 0.1]))
@@ -108,7 +122,7 @@ def test_with_momentum_the_loss_falls_as_fast_as_promised(data: VerticalData) ->
     scheme, start = ResidualScheme(data.classes), drawn(data)
     damped = [
         np.diag(np.where(np.diag(block) > 0, DAMPING * np.diag(block), 1.0)) + block
-        for block in (scheme.gradient_scale(len(rows)) * block.T @ block for block in data.blocks)
+        for block in (scheme.gradient_scale(len(rows)) * own.T @ own for own in map(centred, data.blocks))
     ]
     size = sum(len(block) for block in damped)
     metric, end = np.zeros((size, size)), 0
@@ -117,8 +131,8 @@ def test_with_momentum_the_loss_falls_as_fast_as_promised(data: VerticalData) ->
         end += len(block)
     root = np.linalg.cholesky(metric)
     # In coordinates where the norm is the ordinary one.
-    turned = np.linalg.solve(root, np.hstack(data.blocks).T).T
-    wanted = -scheme.active_share(np.hstack(data.blocks) @ np.vstack(start), data.labels)
+    turned = np.linalg.solve(root, centred(np.hstack(data.blocks)).T).T
+    wanted = -residual_of(data, start)
     distance = float((np.linalg.lstsq(turned, wanted, rcond=1e-12)[0] ** 2).sum())
     least = optimum_of(data)
     for step, weights in enumerate(train_by_epoch(data, start, full_batches(len(rows), 12, 1 / parties)), start=1):
@@ -129,7 +143,7 @@ def test_with_momentum_the_loss_falls_as_fast_as_promised(data: VerticalData) ->
 def test_parties_that_hold_the_same_columns_converge_below_2_by_their_number_and_diverge_above(parties: int) -> None:
     generator = np.random.default_rng(0)
     block = generator.normal(size=(40, 3))
-    data = VerticalData([block] * parties, generator.integers(0, 2, size=40))
+    data = VerticalData(with_bias([block] * parties), generator.integers(0, 2, size=40))
     least = optimum_of(data)
     # Damping moves the bound up by as much as it is.
     below, above = 1.99 / parties, 2.0 * (1 + 4 * DAMPING) / parties
@@ -145,8 +159,9 @@ def test_steps_end_at_the_weights_of_least_squares(classes: int, parties: int) -
     generator = np.random.default_rng(1)
     # Columns of scales that plain steps of any one rate don't get through.
     scales = np.resize([1.0, 1e3, 1e-3], 3 * parties)
-    features = generator.normal(size=(60, 3 * parties)) * scales
-    data = VerticalData(np.split(features, parties, axis=1), np.arange(60) % classes, classes)
+    # Their means are many times what they vary by, and labels aren't as frequent as one another.
+    blocks = with_bias(np.split((generator.normal(size=(60, 3 * parties)) + 50) * scales, parties, axis=1))
+    data, features = VerticalData(blocks, np.arange(60) ** 2 % classes, classes), np.hstack(blocks)
     weights = train_centrally(data, drawn(data), full_batches(60, 400, 1 / parties))
     scheme = ResidualScheme(classes)
     wanted = -scheme.active_share(np.zeros((60, scheme.columns)), data.labels)
@@ -171,7 +186,7 @@ def test_no_step_on_a_batch_grows_the_loss_of_the_batch(data: VerticalData, batc
         for batch in schedule.epoch(epoch):
             cut = VerticalData([block[batch] for block in data.blocks], data.labels[batch], data.classes)
             before = loss_of(cut, weights)
-            residual = scheme.active_share(np.hstack(cut.blocks) @ np.vstack(weights), cut.labels)
+            residual = residual_of(cut, weights)
             weights = [
                 own - inverse.times(scheme.gradient_scale(len(batch)) * block.T @ residual, batch) / len(data.blocks)
                 for own, inverse, block in zip(weights, moments, cut.blocks, strict=True)
@@ -199,8 +214,7 @@ def test_noise_moves_scores_no_further_where_columns_are_nearly_the_same() -> No
 def shared_out(features: FloatArray, labels: IntArray, parties: int) -> VerticalData:
     spread = np.ptp(features, axis=0)
     blocks = np.array_split((features - features.min(axis=0)) / np.where(spread > 0, spread, 1), parties, axis=1)
-    blocks[0] = np.hstack([blocks[0], np.ones((len(labels), 1))])
-    return VerticalData(blocks, labels, int(labels.max()) + 1)
+    return VerticalData(with_bias(blocks), labels, int(labels.max()) + 1)
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
@@ -224,6 +238,12 @@ def test_eight_full_batch_steps_learn_what_sixty_epochs_of_plain_ones_do(load: C
                 else float((scores.argmax(axis=1) == labels[test]).mean())
             )
     assert np.mean(quality[True]) >= np.mean(quality[False]) - 0.005
+
+
+def test_the_label_partys_bias_is_where_the_intercept_goes() -> None:
+    data = VerticalData([np.arange(4.0)[:, None]] * 2, np.array([0, 1, 0, 1]))
+    with pytest.raises(ValueError, match="make its last column 1 throughout"):
+        train_centrally(data, drawn(data), full_batches(4, 1, 0.5))
 
 
 def test_sums_are_of_plain_steps() -> None:

@@ -15,7 +15,7 @@ from services.party.consent import warnings_of
 from services.party.features import load_party_data
 from services.party.guard import channels_of, guard
 from services.protocol1.channels import Exposure, exposure
-from services.protocol1.default_batch import with_batch_size
+from services.protocol1.default_plan import with_open_terms
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import agreed
 from vfl.arrays import FloatArray, IntArray
@@ -42,6 +42,7 @@ class Split(NamedTuple):
         aligned: records that both parties have, 2 % missing at each.
         features: of the active party with its bias, and of the passive one, by their widths.
         classes: of the labels.
+        epochs: by default.
         batch_size: by default.
         layout: rows per ciphertext and columns per answer.
     """
@@ -49,6 +50,7 @@ class Split(NamedTuple):
     aligned: int
     features: tuple[ColumnWidths, ColumnWidths]
     classes: int
+    epochs: int
     batch_size: int
     layout: tuple[int, int]
 
@@ -56,11 +58,11 @@ class Split(NamedTuple):
 # Issue 11 names these: a change that makes the guard warn of any of them by default is a defect, and so is one that
 # makes the guard count less.
 SPLITS = {
-    "breast_cancer": Split(547, (ColumnWidths(1, 0, 15), ColumnWidths(0, 0, 15)), 2, 128, (1, 16)),
-    "credit": Split(28_806, (ColumnWidths(2, 9, 2), ColumnWidths(0, 0, 11)), 2, 316, (3, 6)),
-    "bank": Split(39_556, (ColumnWidths(2, 1, 8), ColumnWidths(0, 4, 5)), 2, 433, (4, 6)),
-    "adult": Split(46_912, (ColumnWidths(1, 6, 1), ColumnWidths(1, 4, 2)), 2, 514, (6, 4)),
-    "satellite": Split(6_179, (ColumnWidths(1, 18, 0), ColumnWidths(0, 18, 0)), 6, 865, (1, 5)),
+    "breast_cancer": Split(547, (ColumnWidths(1, 0, 15), ColumnWidths(0, 0, 15)), 2, 7, 383, (1, 16)),
+    "credit": Split(28_806, (ColumnWidths(2, 9, 2), ColumnWidths(0, 0, 11)), 2, 2, 5041, (14, 1)),
+    "bank": Split(39_556, (ColumnWidths(2, 1, 8), ColumnWidths(0, 4, 5)), 2, 2, 6923, (14, 1)),
+    "adult": Split(46_912, (ColumnWidths(1, 6, 1), ColumnWidths(1, 4, 2)), 2, 2, 8210, (14, 1)),
+    "satellite": Split(6_179, (ColumnWidths(1, 18, 0), ColumnWidths(0, 18, 0)), 6, 8, 4325, (1, 5)),
 }
 
 
@@ -76,8 +78,8 @@ def described(split: Split) -> tuple[PartyDescription, ...]:
 @pytest.mark.parametrize("name", SPLITS)
 def test_the_default_plan_is_silent_on_the_table_at_both_parties(name: str) -> None:
     split = SPLITS[name]
-    agreement = with_batch_size(Agreement("5e55104e" * 4, settings_of({}).plan(), split.classes, described(split)))
-    assert agreement.plan.batch_size == split.batch_size
+    agreement = with_open_terms(Agreement("5e55104e" * 4, settings_of({}).plan(), split.classes, described(split)))
+    assert (agreement.plan.epochs, agreement.plan.batch_size) == (split.epochs, split.batch_size)
     assert warnings_of(agreement, insecure_transport=False) == []
     for party in ("active", "passive"):
         channels = channels_of(agreement, party)
@@ -126,7 +128,7 @@ def loaded(name: str) -> Session:
     parts = tuple(
         one.describe(role, truncates_answers=True) for one, role in zip(aligned, ("active", "passive"), strict=True)
     )
-    agreement = with_batch_size(Agreement(name, TrainingPlan(), len(classes), parts))
+    agreement = with_open_terms(Agreement(name, TrainingPlan(), len(classes), parts))
     return Session((active.features, passive.features), labels[active.rows], agreement)
 
 
@@ -166,13 +168,60 @@ def test_the_model_of_the_demo_learns_as_well_as_in_batches_of_64() -> None:
     assert right[128] > 0.93
 
 
-# -- the rule ----------------------------------------------------------------------------------------------------------
+# -- the rule for a learner that says how few steps train it ----------------------------------------------------------
+
+
+def of_few_steps(rows: int, features: tuple[int, ...] = (16, 15), **terms: Any) -> Agreement:
+    """A session of the settings' own plan, with so many training records."""
+    plan = settings_of(terms).plan().changed(validation_fraction=0.0, test_fraction=0.0)
+    names = ("active", *(f"passive-{number}" for number in range(1, len(features))))
+    return with_open_terms(agreed(plan, rows=rows, features=features, truncating=names))
+
+
+@pytest.mark.parametrize(("parties", "whole", "parted"), [(2, 8, 2), (3, 12, 4), (4, 16, 6)])
+def test_small_tables_train_in_whole_batches_and_large_ones_in_four(parties: int, whole: int, parted: int) -> None:
+    features = (16, *[15] * (parties - 1))
+    small, large = of_few_steps(4_095, features), of_few_steps(4_096, features)
+    assert (small.plan.epochs, small.plan.batch_size) == (whole, 4_095)
+    assert (large.plan.epochs, large.plan.batch_size) == (parted, 1_024)
+
+
+@given(st.integers(2, 30_000), st.lists(st.integers(1, 40), min_size=2, max_size=4))
+def test_of_whole_batches_there_are_no_more_than_the_guard_is_silent_about_and_five_at_least(
+    rows: int, features: list[int]
+) -> None:
+    found = of_few_steps(rows, tuple(features))
+    exposed = exposure(found, CipherFormats(found).layout)
+    if found.plan.batch_size < rows:
+        assert rows >= 4 * 64 * max(features)
+        return
+    assert 5 <= found.plan.epochs <= 4 * len(features)
+    assert not exposed.settled or found.plan.epochs == 5 or exposed.telling
+    if found.plan.epochs < 4 * len(features):
+        longer = replace(found, plan=replace(found.plan, epochs=found.plan.epochs + 1))
+        assert exposure(longer, CipherFormats(longer).layout).settled
+
+
+def test_what_is_given_stays_and_the_rest_follows() -> None:
+    assert of_few_steps(400, epochs=3).plan.batch_size == 400
+    assert of_few_steps(400, epochs=3).plan.epochs == 3
+    assert [of_few_steps(400, batch_size=size).plan.epochs for size in (400, 200, 100, 20)] == [7, 4, 2, 2]
+
+
+def test_plain_steps_and_networks_have_sixty_epochs_and_no_plan_is_left_open() -> None:
+    assert of_few_steps(400, steps="plain").plan.epochs == 60
+    assert of_few_steps(400, learner="network").plan.epochs == 60
+    assert of_few_steps(400, defences="dp_noise").plan.epochs == 60
+    assert of_few_steps(400, defences="dp_noise").plan.learner_options["steps"] == "plain"
+
+
+# -- the rule for all others -------------------------------------------------------------------------------------------
 
 
 def sized(rows: int, **agreement: Any) -> Agreement:
     """A session with so many aligned records, all of them for training, whose plan leaves the batch size open."""
     plan = TrainingPlan(validation_fraction=0.0, test_fraction=0.0)
-    return with_batch_size(agreed(plan, rows=rows, **{"truncating": ("active", "passive"), **agreement}))
+    return with_open_terms(agreed(plan, rows=rows, **{"truncating": ("active", "passive"), **agreement}))
 
 
 def steps_of(agreement: Agreement) -> int:
@@ -181,7 +230,7 @@ def steps_of(agreement: Agreement) -> int:
 
 def test_a_batch_size_that_was_given_stays_as_it_was_given() -> None:
     agreement = agreed(TrainingPlan(batch_size=7))
-    assert with_batch_size(agreement) is agreement
+    assert with_open_terms(agreement) is agreement
 
 
 def test_an_epoch_has_at_most_64_steps_of_about_64_records_or_more_or_one() -> None:
@@ -218,7 +267,7 @@ def test_no_other_number_of_steps_exposes_less_and_no_larger_one_as_little(
 def test_the_cipher_changes_no_batch_since_both_train_the_same_model() -> None:
     plan = TrainingPlan()
     batches = {
-        with_batch_size(agreed(replace(plan, cipher=cipher), truncating=("active", "passive"))).plan.batch_size
+        with_open_terms(agreed(replace(plan, cipher=cipher), truncating=("active", "passive"))).plan.batch_size
         for cipher in ("plain", "paillier")
     }
     assert batches == {140}
@@ -228,7 +277,7 @@ def test_neither_what_the_session_is_called_nor_the_order_of_passive_parties_cha
     agreement = agreed(TrainingPlan(), features=(16, 9, 30), truncating=("active", "passive-1", "passive-2"))
     active, first, second = agreement.parties
     others = replace(agreement, session_id="another", parties=(active, second, first))
-    assert with_batch_size(others).plan == with_batch_size(agreement).plan
+    assert with_open_terms(others).plan == with_open_terms(agreement).plan
 
 
 def test_where_packing_is_impossible_there_is_a_batch_all_the_same() -> None:
