@@ -26,7 +26,14 @@ from services.common.meters import TrafficMeter
 from services.network.transport import Transport, is_serving
 
 _SECONDS, _PAUSE = 120.0, 0.02
-_TERMS = {"epochs": 500, "batch_size": 64, "resume_within": _SECONDS, "step_timeout": 30, "log_level": "WARNING"}
+_TERMS = {
+    "steps": "plain",
+    "epochs": 500,
+    "batch_size": 64,
+    "resume_within": _SECONDS,
+    "step_timeout": 30,
+    "log_level": "WARNING",
+}
 
 
 def _until(federation: Federation, holds: Callable[[FederationStatus], bool]) -> float:

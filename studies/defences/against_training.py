@@ -167,7 +167,9 @@ def _request(setting: Setting, trial: LiveTrial, folder: Path) -> AuditRequest:
         settings["residual_integer_bits"] = residual_integer_bits(
             {}, epochs=epochs, steps=steps, rows=batch, learning_rate=_LEARNING_RATE
         )
-    return AuditRequest.of(**common, settings={**settings, "defence_options": dict(trial.options)})
+    # What the literature trains, and attacks.
+    plan = {"steps": "plain", "calibrated": False, **settings}
+    return AuditRequest.of(**common, settings={**plan, "defence_options": dict(trial.options)})
 
 
 def _write_tables(folder: Path) -> None:

@@ -31,7 +31,7 @@ from vfl.data import fit_encoder, load_dataset
 
 DATASET = "breast_cancer"
 UNDEFENDED, WIDE = "none", "none, noise's fixed point"
-_PLAN = {"epochs": 3, "batch_size": 64}
+_PLAN: Mapping[str, Any] = {"steps": "plain", "calibrated": False, "epochs": 3, "batch_size": 64}
 # The services' defaults, which the time of a whole training is computed for.
 _DEFAULT_EPOCHS, _LEARNING_RATE = 60, 0.5
 _ROUNDS = 3
@@ -118,7 +118,7 @@ def _noise_bits(epochs: int) -> int:
 
 def _steps_per_epoch() -> int:
     # 70 % of the rows train; each of the two parties lacks 2 % of them.
-    return -(-round(0.7 * 0.98**2 * len(load_dataset(DATASET, None).labels)) // _PLAN["batch_size"])
+    return -(-round(0.7 * 0.98**2 * len(load_dataset(DATASET, None).labels)) // int(_PLAN["batch_size"]))
 
 
 # --- federations --------------------------------------------------------------------------------------------------

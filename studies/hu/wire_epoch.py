@@ -208,6 +208,8 @@ def _request(epoch: _Epoch, plan: AuxiliaryPlan | None, folder: Path) -> AuditRe
         "batch_size": terms.batch_size,
         "learning_rate": terms.expansion.unit * terms.learning_rate,
         "l2": 0.0,
+        "steps": "plain",
+        "calibrated": False,
         "initialisation": terms.initialisation,
         "seed": terms.seed,
         "test_fraction": epoch.test_fraction,

@@ -190,6 +190,7 @@ def _training(asked: StepsAsked, shape: TableShape, variant: Mapping[str, object
         "allow_insecure_keys": asked.key_bits < 2048,
         "batch_size": asked.batch,
         "epochs": asked.epochs,
+        "steps": "plain",
         **variant,
         "validation_fraction": 0.0,
         "test_fraction": 0.0,
