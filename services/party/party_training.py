@@ -36,6 +36,7 @@ from services.shared_weights.opening import stays_shared
 from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.shared_serving import SharedPart, check_is_served_shared
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
+from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.data import GriddedFeatures
@@ -229,7 +230,7 @@ class PartyTraining:
             means.timeout,
             means.executor,
             means.ledger,
-            means.others(self.agreement, self.name, self._features),
+            partial(means.others, self.agreement, self.name),
             means.observer,
             complete=self._complete_shared,
         )
@@ -256,6 +257,11 @@ class PartyTraining:
         if self._forwarding is not None:
             key = replace(key, mask_key=self._forwarding.mask_key)
         self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key))
+
+    @property
+    def turn(self) -> Turn | None:
+        """How this party's columns are turned before they are shared; None where no linear model's weights are."""
+        return self._shared.turn if isinstance(self._shared, SharedSteps) else None
 
     @property
     def _trained(self) -> bool:

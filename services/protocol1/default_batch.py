@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from services.common.agreement import Agreement
+from services.common.learner_calls import LearnerCalls
 from services.protocol1.channels import Exposure, exposure
 from services.protocol1.formats import CipherFormats
 from vfl.crypto import PackingImpossible
@@ -21,13 +22,15 @@ def with_batch_size(agreement: Agreement) -> Agreement:
     about 64 records or more: as many as leave the guard silent about every channel. Where no number of steps does, it
     is one that leaves as few channels as possible that can be solved, then as few as possible that tell labels.
     The cipher doesn't count: a session without encryption trains with the same batches. On shared weights nothing is
-    answered that a size would bound: it has the most steps. So has a learner that forwards a layer, of whose backward
-    signal no size hides labels.
+    answered that a size would bound: it has the most steps, or one where the learner turns columns, whose steps are on
+    all records. The most has a learner that forwards a layer, too, of whose backward signal no size hides labels.
     """
     if agreement.plan.batch_size:
         return agreement
-    if agreement.plan.shares_weights or agreement.plan.family.spec.forwards:
-        return next(_by_size(agreement))
+    plan, rows = agreement.plan, agreement.training_rows
+    if plan.shares_weights or plan.family.spec.forwards:
+        is_turned = plan.shares_weights and LearnerCalls(plan.family).turned_norm(agreement.classes, rows) is not None
+        return replace(agreement, plan=plan.of_size(max(1, rows))) if is_turned else next(_by_size(agreement))
     best, least = None, None
     for sized in _by_size(agreement):
         exposed = _exposure(sized)

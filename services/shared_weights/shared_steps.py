@@ -22,6 +22,7 @@ from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_half import begin_half
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine, PackingImpossible, PrivateKey, keygen
 from vfl.crypto.keys import MINIMUM_SECURE_BITS
@@ -47,7 +48,7 @@ class SharedMeans:
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
         ledger: counts what others are opened about this party's records, over all sessions, and keeps it.
-        others: what the party encrypts in place of its features, an adversary's; None for an honest one.
+        others: makes what an adversary encrypts in place of its features, as they would be; None for an honest one.
         observer: is told what this party decrypts; None where nobody looks.
         chosen: what it adds to its shares of others' weights where a first layer is shared, as others.
         complete: keeps the party's shares after a step, before the next one begins. May raise StateNotKept.
@@ -58,7 +59,7 @@ class SharedMeans:
     timeout: float
     executor: Executor
     ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
-    others: OtherFeatures | None = None
+    others: Callable[[FloatArray], OtherFeatures | None] = lambda _: None
     observer: SharedObserver | None = None
     chosen: ChosenShares | None = None
     complete: Callable[[int, Shares], None] = lambda *_: None
@@ -71,14 +72,24 @@ class SharedSteps:
         schedule: the public batches of blocks.
         exchange: the party's messages.
         half: the party's half of the learner; its weights are shares of its own and of others'.
+        turn: how its columns are turned before they are shared.
     """
 
-    def __init__(self, terms: SharedTerms, name: str, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
-        """Take a party's exchange and half of a session."""
+    def __init__(
+        self,
+        terms: SharedTerms,
+        name: str,
+        exchange: ShareExchange,
+        half: Half,
+        means: SharedMeans,
+        columns: tuple[Turn, OtherFeatures | None],
+    ) -> None:
+        """Take a party's exchange and half of a session, and what it has encrypted: its own columns, or others."""
+        turn, others = columns
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
         self._terms, self._name = terms, name
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
-        self._others = means.others
+        self.turn, self._others = turn, others
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
         self._observer, self._own = means.observer, terms.places(name)[name]
         self._complete, self._has_shown = means.complete, False
@@ -98,7 +109,7 @@ class SharedSteps:
         Args:
             agreement: the session's public terms.
             name: the party's.
-            features: (aligned rows, d) in the session's fixed point.
+            features: (aligned rows, d) in the session's fixed point, as the party has them.
             own: what the learner's half is begun with.
             means: what the party trains with.
             first_step: the first that is taken. Those before were taken under other keys, and weights are to be set.
@@ -108,12 +119,15 @@ class SharedSteps:
             LearnerFailed: when the learner can't work with this data.
         """
         terms = SharedTerms(agreement)
+        terms.check()
         hides = agreement.validates_on_shares and name != agreement.active.name
         try:
             key = made_key(agreement.plan.key_bits)
             engine = PooledEngine.of(means.engine)
-            if (others := means.others) is None:
-                holder = ShareHolder(terms, name, features, key, engine)
+            turn = Turn.made(terms, own, LearnerCalls(agreement.plan.family, means.timeout))
+            cells = turn.cells(features)
+            if (others := means.others(cells)) is None:
+                holder = ShareHolder(terms, name, cells, key, engine)
             else:
                 holder = ShareHolder(terms, name, others.forward, key, engine, backward=others.backward)
             exchange = ShareExchange(
@@ -128,7 +142,8 @@ class SharedSteps:
             exchange.begin_at(first_step)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
+        half = begin_half(agreement.plan.family, terms, name, own, turn)
+        return cls(terms, name, exchange, half, means, (turn, others))
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
@@ -239,7 +254,7 @@ class SharedSteps:
         sending = self._sending(self.exchange.open(weights))
         own = self.exchange.opened(weights)
         _all_done(sending)
-        return own if self._others is None else self._others.read(own)
+        return self.turn.weights(own if self._others is None else self._others.read(own))
 
     def freeze(self) -> SharedPart:
         """Have weights served as they are shared: this party's part of the model. No step is taken after it.
@@ -256,7 +271,7 @@ class SharedSteps:
             )
             sending = self._sending(self.exchange.freeze(weights, key))
         share = self._terms.scores.weights(weights[self._terms.places(self._name)[self._name]])
-        part = SharedPart.made(share, *self.exchange.frozen(), key)
+        part = SharedPart.made(share, *self.exchange.frozen(), key, self.turn.matrix)
         _all_done(sending)
         self._calls.set_weights(self.half, np.zeros(weights.shape))
         return part

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +29,6 @@ from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
-from vfl.learning import OwnData
 
 Exchanges = Mapping[str, ShareExchange]
 MakePeer = Callable[[str, str, Exchanges], SharePeer]
@@ -84,15 +85,13 @@ def wired_shares(
     exchanges: dict[str, ShareExchange] = {}
     parties: dict[str, SharedSteps] = {}
     with ExitStack() as stack:
-        for number, (name, block) in enumerate(problem.blocks.items(), 1):
-            labels = problem.labels if name == "active" else None
-            generator = np.random.default_rng(number)
-            own = OwnData(block.shape[1], labels, problem.classes, agreement.total_features, generator)
+        for name, block in problem.blocks.items():
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
-            encrypted = others[name](agreement, name, block) if name in others else None
-            means = SharedMeans(peers, WatchedEngine(), timeout, executor, others=encrypted)
-            parties[name] = SharedSteps.begin(agreement, name, block, own, means)
+            means = SharedMeans(peers, WatchedEngine(), timeout, executor)
+            if name in others:
+                means = replace(means, others=partial(others[name], agreement, name))
+            parties[name] = SharedSteps.begin(agreement, name, block, problem.own(name, plan), means)
             exchanges[name] = parties[name].exchange
         yield parties
 

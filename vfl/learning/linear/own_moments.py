@@ -20,6 +20,10 @@ larger, to as much. The bound on the rate then holds for every batch and its own
 *Damping* is a hundredth of each column's own moment, so that it doesn't depend on scales either. What columns have in
 common up to that is learned by slower steps, and weights stay small.
 
+*Turned columns.* With R R^T = D^-1 a plain step on weights v of the columns X R is this step on w = R v: v moves by
+r R^T X^T f, and so w by r D^-1 X^T f. Whoever knows nothing of X can take it, such as the holder of a share of v. There
+the row of a trained record has a norm of (n / c)^(1/2) at most: D >= c x x^T / n gives x^T D^-1 x <= n / c.
+
 *Noise* that a party adds to what it sends, of standard deviation s for each record, moves scores of training records in
 a step by r s sqrt(d / n) at most, in the root mean square, however small eigenvalues are: the inverse takes from scores
 what it gives to weights. Only weights grow in directions that records hardly tell of, to the root of 1 / damping. Still
@@ -28,6 +32,7 @@ many.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,6 +70,12 @@ class OwnMoments:
         self._damping = np.diag(np.where(moments > 0, DAMPING * moments, 1.0))
         self._root: FloatArray = cholesky(block + self._damping, lower=True)
 
+    @cached_property
+    def turn(self) -> FloatArray:
+        """(d, d) R, upper triangular, with R R^T the inverse of the damped block."""
+        turn: FloatArray = solve_triangular(self._root, np.eye(len(self._root)), lower=True, trans="T")
+        return turn
+
     def is_whole(self, batch: IntArray) -> bool:
         """Tell whether a batch is all training records."""
         return len(batch) == self._records
@@ -87,6 +98,22 @@ class OwnMoments:
         records = self._table[rows]
         block: FloatArray = self._curvature / len(rows) * (records.T @ records) + np.diag(self._penalty)
         return block
+
+
+class TurnedMoments:
+    """What takes the place of moments where the party's columns are turned: nothing is left to multiply by."""
+
+    def __init__(self, trained: IntArray) -> None:
+        """Take the records that are trained on, (n,)."""
+        self._trained = np.sort(trained)
+
+    def is_whole(self, batch: IntArray) -> bool:
+        """Tell whether a batch is all training records; validation records may be as many."""
+        return np.array_equal(np.sort(batch), self._trained)
+
+    def times(self, gradient: FloatArray, batch: IntArray) -> FloatArray:
+        """Give the gradient of a batch's loss, (d, columns): every step is on all training records."""
+        return gradient
 
 
 class PlainDescent:
@@ -126,8 +153,8 @@ class OwnMomentsDescent:
         array([[0.625]])
     """
 
-    def __init__(self, moments: OwnMoments, rate: float) -> None:
-        """Take the party's moments, and a rate up to 1 / parties."""
+    def __init__(self, moments: OwnMoments | TurnedMoments, rate: float) -> None:
+        """Take the party's moments, and a rate up to 1 / parties. With turned ones, weights may be shares."""
         self._moments, self._rate = moments, rate
         self.state: Mapping[str, Any] = {}
 

@@ -218,7 +218,7 @@ def test_options_that_no_party_announces_are_refused_on_arrival(text: str) -> No
         ({"learner_options": '{"l3": 0.1}'}, "linear can't take l3"),
         ({"learner_options": "l2=1"}, "PLUMBLINE_LEARNER_OPTIONS: .*JSON"),
         ({"steps": "own_moments", "learning_rate": 2.0}, "learning_rate up to 0.5.*choose 0.5, or steps=plain"),
-        ({"steps": "own_moments", "protocol": "shared"}, "trains under protocol=hu with these options"),
+        ({"steps": "own_moments", "l2": 0.1, "protocol": "shared"}, "trains under protocol=hu with these options"),
     ],
 )
 def test_settings_of_a_learner_that_contradict_each_other_stop_the_start(settings: dict[str, Any], words: str) -> None:
