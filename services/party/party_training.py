@@ -235,6 +235,8 @@ class PartyTraining:
             complete=self._complete_shared,
         )
         if self._learner.spec.forwards:
+            # No features are encrypted; an adversary begins a session all the same when it is asked for others.
+            means.others(self.agreement, self.name, self._features)
             shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
             return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer, first_step)
         return SharedSteps.begin(self.agreement, self.name, self._features, own, shared, first_step)

@@ -22,9 +22,10 @@ from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.turned_columns import Turn
 from tests.harness.parties import ACTIVE, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, largest_error
-from tests.harness.shared_wiring import joined_weights
+from tests.harness.shared_wiring import as_session, joined_weights, wired_shares
 from tests.unit.services.shared_weights.test_shared_parties import trained_weights
 from tests.unit.services.shared_weights.test_shared_serving import models_of
+from tests.unit.services.shared_weights.test_validation import last_bit, loss_of, train
 from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, GradientDescent, OwnData, ResidualScheme, VerticalData, train_by_epoch
 from vfl.learning.confidence import confidence_scores
@@ -104,6 +105,21 @@ def test_on_the_same_cells_shares_are_exact() -> None:
     expected = trained_on_cells(replace(problem, blocks=cells), session.joined(), PLAN.epochs)
     session.train()
     assert largest_error(session, expected) < 1e-8
+
+
+def test_a_validation_is_of_the_weights_and_not_of_where_momentum_carries_them() -> None:
+    """Of as many validation records as are trained on, which a count doesn't tell apart."""
+    problem = SharedProblem.random(rows=40, columns=(3, 2))
+    plan = PLAN.changed(epochs=6, batch_size=20, validation_fraction=0.5, patience=5)
+    terms = problem.terms(plan)
+    assert len(np.concatenate(terms.schedule.blocks)) == 20
+    with wired_shares(problem, plan) as parties:
+        losses = train(parties, terms)
+        weights = as_session(problem, plan, parties).joined()
+        validated = np.concatenate([terms.blocks[number] for number in terms.validation])
+        cells = [one.turn.cells(problem.blocks[name][validated]) for name, one in parties.items()]
+    z = np.hstack(cells) @ np.vstack(list(weights.values()))
+    assert abs(losses[-1] - loss_of(z, problem.labels[validated], 2)) <= 1.01 * last_bit(terms, 2)
 
 
 @pytest.mark.slow("379 records are encrypted, and each of 16 steps is on all of them")
@@ -251,6 +267,18 @@ def test_cells_tell_nobody_their_range() -> None:
     assert formats[0] == formats[1]
     # (64 x 4)^(1/2)
     assert formats[0].feature_integer_bits == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [({"steps": "plain"}, (15, 17)), ({}, (15, 16)), ({"feature_fraction_bits": 8}, (17, 17))],
+    ids=["as they are", "turned", "turned, 8 bits"],
+)
+def test_turned_cells_take_the_room_of_others_but_for_a_slot(options: dict[str, Any], counts: tuple[int, int]) -> None:
+    """Of 1,000 records of one-hot bank: rows, and columns, in a ciphertext (docs/decisions/0026)."""
+    problem = SharedProblem.random(rows=1000, columns=(34, 28), signed=False)
+    formats = problem.terms(PLAN.changed(key_bits=2048, batch_size=1000, epochs=16, **options)).formats
+    assert (formats.forward.count, formats.backward.count) == counts
 
 
 # --- bad input ---
