@@ -36,6 +36,7 @@ from services.shared_weights.opening import stays_shared
 from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.shared_serving import SharedPart, check_is_served_shared
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
+from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
@@ -74,6 +75,7 @@ class PartyTraining:
         half: the party's half of the learner that the plan names.
         exchange: the party's messages, under the plan's protocol.
         most_interruptions: after which it goes on.
+        turn: how its columns are turned before they are shared.
         shared_loss: of the epoch that was validated last, at the label party, where weights are shared; NaN for none.
     """
 
@@ -130,6 +132,7 @@ class PartyTraining:
             parties=len(agreement.parties),
             trained=TrainingColumns(features, self.rows.train),
         )
+        self.turn = Turn()
         self._sharing_from = partial(self._sharing, own, means)
         self._shared = self._sharing_from(0) if plan.shares_weights else None
         batches = plan.schedule(self.rows.train)
@@ -224,22 +227,23 @@ class PartyTraining:
             )
         if stays_shared(self.agreement):
             check_is_served_shared(self._learner)
+        self.turn = Turn.made(SharedTerms(self.agreement), own, self._calls)
+        cells = self.turn.cells(self._features)
         shared = SharedMeans(
             means.share_peers,
             means.engine,
             means.timeout,
             means.executor,
             means.ledger,
-            partial(means.others, self.agreement, self.name),
+            means.others(self.agreement, self.name, cells),
             means.observer,
+            turn=self.turn,
             complete=self._complete_shared,
         )
         if self._learner.spec.forwards:
-            # No features are encrypted; an adversary begins a session all the same when it is asked for others.
-            means.others(self.agreement, self.name, self._features)
             shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
             return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer, first_step)
-        return SharedSteps.begin(self.agreement, self.name, self._features, own, shared, first_step)
+        return SharedSteps.begin(self.agreement, self.name, cells, own, shared, first_step)
 
     def _tell(self, peer: str, kind: str, count: int) -> None:
         self._tally.answered(peer, kind, count, self.agreement.session_id)
@@ -259,11 +263,6 @@ class PartyTraining:
         if self._forwarding is not None:
             key = replace(key, mask_key=self._forwarding.mask_key)
         self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key))
-
-    @property
-    def turn(self) -> Turn | None:
-        """How this party's columns are turned before they are shared; None where no linear model's weights are."""
-        return self._shared.turn if isinstance(self._shared, SharedSteps) else None
 
     @property
     def _trained(self) -> bool:

@@ -48,10 +48,11 @@ class SharedMeans:
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
         ledger: counts what others are opened about this party's records, over all sessions, and keeps it.
-        others: makes what an adversary encrypts in place of its features, as they would be; None for an honest one.
+        others: what the party encrypts in place of its features, an adversary's; None for an honest one.
         observer: is told what this party decrypts; None where nobody looks.
         chosen: what it adds to its shares of others' weights where a first layer is shared, as others.
         complete: keeps the party's shares after a step, before the next one begins. May raise StateNotKept.
+        turn: how the party's columns are turned before they are shared.
     """
 
     peers: Mapping[str, SharePeer]
@@ -59,10 +60,11 @@ class SharedMeans:
     timeout: float
     executor: Executor
     ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
-    others: Callable[[FloatArray], OtherFeatures | None] = lambda _: None
+    others: OtherFeatures | None = None
     observer: SharedObserver | None = None
     chosen: ChosenShares | None = None
     complete: Callable[[int, Shares], None] = lambda *_: None
+    turn: Turn = Turn()  # noqa: RUF009 - immutable
 
 
 class SharedSteps:
@@ -72,24 +74,14 @@ class SharedSteps:
         schedule: the public batches of blocks.
         exchange: the party's messages.
         half: the party's half of the learner; its weights are shares of its own and of others'.
-        turn: how its columns are turned before they are shared.
     """
 
-    def __init__(
-        self,
-        terms: SharedTerms,
-        name: str,
-        exchange: ShareExchange,
-        half: Half,
-        means: SharedMeans,
-        columns: tuple[Turn, OtherFeatures | None],
-    ) -> None:
-        """Take a party's exchange and half of a session, and what it has encrypted: its own columns, or others."""
-        turn, others = columns
+    def __init__(self, terms: SharedTerms, name: str, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
+        """Take a party's exchange and half of a session."""
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
         self._terms, self._name = terms, name
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
-        self.turn, self._others = turn, others
+        self._others, self._turn = means.others, means.turn
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
         self._observer, self._own = means.observer, terms.places(name)[name]
         self._complete, self._has_shown = means.complete, False
@@ -109,7 +101,7 @@ class SharedSteps:
         Args:
             agreement: the session's public terms.
             name: the party's.
-            features: (aligned rows, d) in the session's fixed point, as the party has them.
+            features: (aligned rows, d) as they are shared, in the session's fixed point.
             own: what the learner's half is begun with.
             means: what the party trains with.
             first_step: the first that is taken. Those before were taken under other keys, and weights are to be set.
@@ -124,10 +116,8 @@ class SharedSteps:
         try:
             key = made_key(agreement.plan.key_bits)
             engine = PooledEngine.of(means.engine)
-            turn = Turn.made(terms, own, LearnerCalls(agreement.plan.family, means.timeout))
-            cells = turn.cells(features)
-            if (others := means.others(cells)) is None:
-                holder = ShareHolder(terms, name, cells, key, engine)
+            if (others := means.others) is None:
+                holder = ShareHolder(terms, name, features, key, engine)
             else:
                 holder = ShareHolder(terms, name, others.forward, key, engine, backward=others.backward)
             exchange = ShareExchange(
@@ -142,8 +132,7 @@ class SharedSteps:
             exchange.begin_at(first_step)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        half = begin_half(agreement.plan.family, terms, name, own, turn)
-        return cls(terms, name, exchange, half, means, (turn, others))
+        return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own, means.turn), means)
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
@@ -254,7 +243,7 @@ class SharedSteps:
         sending = self._sending(self.exchange.open(weights))
         own = self.exchange.opened(weights)
         _all_done(sending)
-        return self.turn.weights(own if self._others is None else self._others.read(own))
+        return self._turn.weights(own if self._others is None else self._others.read(own))
 
     def freeze(self) -> SharedPart:
         """Have weights served as they are shared: this party's part of the model. No step is taken after it.
@@ -271,7 +260,7 @@ class SharedSteps:
             )
             sending = self._sending(self.exchange.freeze(weights, key))
         share = self._terms.scores.weights(weights[self._terms.places(self._name)[self._name]])
-        part = SharedPart.made(share, *self.exchange.frozen(), key, self.turn.matrix)
+        part = SharedPart.made(share, *self.exchange.frozen(), key, self._turn.matrix)
         _all_done(sending)
         self._calls.set_weights(self.half, np.zeros(weights.shape))
         return part

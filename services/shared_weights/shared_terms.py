@@ -46,7 +46,7 @@ class SharedTerms:
             lifts=plan.epochs * agreement.training_rows * outputs * (pairs + agreement.total_features)
             + plan.epochs * self._validation_rows * outputs,
             feature_fraction_bits=plan.feature_fraction_bits,
-            feature_integer_bits=self._cell_bits,
+            feature_integer_bits=self.cell_bits,
             features_signed=self.turned_norm is not None or any(party.features_signed for party in parties),
             fraction_bits=plan.residual_fraction_bits,
             integer_bits=plan.residual_integer_bits,
@@ -59,8 +59,8 @@ class SharedTerms:
         return LearnerCalls(agreement.plan.family).turned_norm(agreement.classes, agreement.training_rows)
 
     @property
-    def _cell_bits(self) -> int:
-        """Of what is encrypted of a record, before the point. Turned columns tell nobody their range."""
+    def cell_bits(self) -> int:
+        """Bits before the point of what is encrypted of a record. Turned columns tell nobody their range."""
         if self.turned_norm is not None:
             return max(0, math.ceil(math.log2(self.turned_norm)))
         return max(party.feature_integer_bits for party in self.agreement.parties)

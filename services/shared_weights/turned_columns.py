@@ -4,6 +4,7 @@ What is shared, trained and served are weights V of X R. W = R V, of the columns
 """
 
 import logging
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,15 +29,14 @@ class Turn:
         fraction_bits: cells are whole multiples of 2 to minus this.
     """
 
-    matrix: FloatArray | None = field(repr=False)
-    norm: float
-    fraction_bits: int
+    matrix: FloatArray | None = field(repr=False, default=None)
+    norm: float = math.inf
+    fraction_bits: int = 0
 
     @classmethod
     def of(cls, terms: SharedTerms, matrix: FloatArray | None) -> "Turn":
         """Take the matrix of a session."""
-        formats = terms.formats
-        return cls(matrix, 2.0**formats.feature_integer_bits, formats.feature_fraction_bits)
+        return cls(matrix, 2.0**terms.cell_bits, terms.agreement.plan.feature_fraction_bits)
 
     @classmethod
     def made(cls, terms: SharedTerms, own: OwnData, calls: LearnerCalls) -> "Turn":

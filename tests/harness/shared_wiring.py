@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 
 from protos.v1 import shared_weights_pb2_grpc
 from services.common.agreement import TrainingPlan
+from services.common.learner_calls import LearnerCalls
 from services.party.party_model import PartyModel
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights import servicer as shared_servicer
@@ -25,6 +24,7 @@ from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from vfl.arrays import FloatArray
@@ -88,10 +88,12 @@ def wired_shares(
         for name, block in problem.blocks.items():
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
-            means = SharedMeans(peers, WatchedEngine(), timeout, executor)
-            if name in others:
-                means = replace(means, others=partial(others[name], agreement, name))
-            parties[name] = SharedSteps.begin(agreement, name, block, problem.own(name, plan), means)
+            own = problem.own(name, plan)
+            turn = Turn.made(problem.terms(plan), own, LearnerCalls(plan.family))
+            cells = turn.cells(block)
+            encrypted = others[name](agreement, name, cells) if name in others else None
+            means = SharedMeans(peers, WatchedEngine(), timeout, executor, others=encrypted, turn=turn)
+            parties[name] = SharedSteps.begin(agreement, name, cells, own, means)
             exchanges[name] = parties[name].exchange
         yield parties
 

@@ -117,7 +117,7 @@ def test_a_validation_is_of_the_weights_and_not_of_where_momentum_carries_them()
         losses = train(parties, terms)
         weights = as_session(problem, plan, parties).joined()
         validated = np.concatenate([terms.blocks[number] for number in terms.validation])
-        cells = [one.turn.cells(problem.blocks[name][validated]) for name, one in parties.items()]
+        cells = [one._turn.cells(problem.blocks[name][validated]) for name, one in parties.items()]
     z = np.hstack(cells) @ np.vstack(list(weights.values()))
     assert abs(losses[-1] - loss_of(z, problem.labels[validated], 2)) <= 1.01 * last_bit(terms, 2)
 
@@ -323,6 +323,8 @@ def test_whatever_columns_hold_the_result_is_that_of_float64(kind: str, of_one_c
         assert np.abs(cells[name]).max() <= 2**terms.formats.feature_integer_bits
         np.testing.assert_allclose(turn.weights(turned[name]), first[name], rtol=0, atol=1e-8)
     last = trained_on_cells(replace(problem, blocks=cells), turned, 8)
+    # What an opened word holds.
+    assert max(np.abs(weights).max() for weights in last.values()) < 2**7
     expected = trained_plainly(problem, first, 8)
     found, wanted = (
         np.sum([block @ weights[name] for name, block in blocks.items()], axis=0)
