@@ -32,7 +32,6 @@ many.
 """
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,12 +69,6 @@ class OwnMoments:
         self._damping = np.diag(np.where(moments > 0, DAMPING * moments, 1.0))
         self._root: FloatArray = cholesky(block + self._damping, lower=True)
 
-    @cached_property
-    def turn(self) -> FloatArray:
-        """(d, d) R, upper triangular, with R R^T the inverse of the damped block."""
-        turn: FloatArray = solve_triangular(self._root, np.eye(len(self._root)), lower=True, trans="T")
-        return turn
-
     def is_whole(self, batch: IntArray) -> bool:
         """Tell whether a batch is all training records."""
         return len(batch) == self._records
@@ -98,6 +91,20 @@ class OwnMoments:
         records = self._table[rows]
         block: FloatArray = self._curvature / len(rows) * (records.T @ records) + np.diag(self._penalty)
         return block
+
+
+def turn_of(records: FloatArray, curvature: float) -> FloatArray:
+    """Make the (d, d) R, upper triangular, of (n, d) training records: R R^T is the inverse of their damped block.
+
+    Examples:
+        >>> turn_of(np.array([[1.0], [3.0]]), curvature=0.25).round(4)
+        array([[0.89]])
+    """
+    block = curvature / len(records) * (records.T @ records)
+    moments = np.diag(block)
+    root = cholesky(block + np.diag(np.where(moments > 0, DAMPING * moments, 1.0)), lower=True)
+    turn: FloatArray = solve_triangular(root, np.eye(len(root)), lower=True, trans="T")
+    return turn
 
 
 class TurnedMoments:

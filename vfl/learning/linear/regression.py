@@ -23,7 +23,7 @@ from vfl.learning.learner import (
     TrainingColumns,
 )
 from vfl.learning.linear.initialisation import Initialisation, initial_weights
-from vfl.learning.linear.own_moments import OwnMoments, OwnMomentsDescent, PlainDescent, TurnedMoments
+from vfl.learning.linear.own_moments import OwnMoments, OwnMomentsDescent, PlainDescent, TurnedMoments, turn_of
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 from vfl.learning.networks import product_by_record
 
@@ -147,7 +147,9 @@ class LinearRegression(Learner):
             return PlainDescent(self.rate(parties))
         if columns is None:
             raise LearnerError("steps=own_moments needs the party's own training columns: give them, or steps=plain.")
-        moments = TurnedMoments(columns.rows) if turned else _moments(columns, penalty, classes)
+        if turned:
+            return OwnMomentsDescent(TurnedMoments(columns.rows), self.rate(parties))
+        moments = OwnMoments(columns.table, columns.rows, ResidualScheme(classes).gradient_scale(1), penalty)
         return OwnMomentsDescent(moments, self.rate(parties))
 
     def turned_norm(self, classes: int, records: int) -> float | None:
@@ -158,7 +160,7 @@ class LinearRegression(Learner):
         """Make the (d, d) R with which plain steps are those by own moments."""
         if own.trained is None:
             raise LearnerError("steps=own_moments turns the party's own training columns: give them, or steps=plain.")
-        return _moments(own.trained, np.zeros((own.features, 1)), own.classes).turn
+        return turn_of(own.trained.table[own.trained.rows], ResidualScheme(own.classes).gradient_scale(1))
 
     def columns(self, classes: int) -> int:
         """Count one for two classes, else one per class."""
@@ -252,7 +254,3 @@ class LinearHalf:
         if self._labels is None:
             return self._scheme.passive_share(products)
         return self._scheme.active_share(products, self._labels[batch])
-
-
-def _moments(columns: TrainingColumns, penalty: FloatArray, classes: int) -> OwnMoments:
-    return OwnMoments(columns.table, columns.rows, ResidualScheme(classes).gradient_scale(1), penalty)

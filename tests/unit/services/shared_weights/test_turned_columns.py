@@ -22,13 +22,14 @@ from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.turned_columns import Turn
 from tests.harness.parties import ACTIVE, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, largest_error
-from tests.harness.shared_wiring import as_session, joined_weights, wired_shares
+from tests.harness.shared_wiring import as_session, joined_weights, open_all, run_all, wired_shares
 from tests.unit.services.shared_weights.test_shared_parties import trained_weights
 from tests.unit.services.shared_weights.test_shared_serving import models_of
 from tests.unit.services.shared_weights.test_validation import last_bit, loss_of, train
 from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, GradientDescent, OwnData, ResidualScheme, VerticalData, train_by_epoch
 from vfl.learning.confidence import confidence_scores
+from vfl.learning.linear.own_moments import DAMPING
 from vfl.learning.linear.regression import LinearRegression
 
 PLAN = SHARED_PLAN.changed(protocol="shared", steps="own_moments", epochs=8, batch_size=37)
@@ -45,12 +46,23 @@ def turns_of(session: SharedSession) -> dict[str, Turn]:
 def trained_plainly(
     problem: SharedProblem, first: Mapping[str, FloatArray], epochs: int, *, own_moments: bool = True
 ) -> dict[str, FloatArray]:
-    """Full batches in one place and in float64, from these weights, without any turn of columns."""
-    rows, rate = np.arange(len(problem.labels)), 1 / len(problem.blocks)
-    data = VerticalData(list(problem.blocks.values()), problem.labels, problem.classes)
-    descent = GradientDescent(BatchSchedule(rows, len(rows), seed=0), epochs, rate, own_moments)
-    *_, trained = train_by_epoch(data, list(first.values()), descent)
-    return dict(zip(problem.blocks, trained, strict=True))
+    """Steps with momentum in one place and in float64, from these weights, without any turn of columns."""
+    scheme, joined = ResidualScheme(problem.classes), np.hstack(list(problem.blocks.values()))
+    curvature, rate = scheme.gradient_scale(1), 1 / len(problem.blocks)
+    weights = before = dict(first)
+    for taken in range(epochs):
+        ahead = {name: now + taken / (taken + 3) * (now - before[name]) for name, now in weights.items()}
+        residual = scheme.active_share(joined @ np.vstack(list(ahead.values())), problem.labels)
+        moved = {}
+        for name, block in problem.blocks.items():
+            moments = curvature / len(block) * block.T @ block
+            damping = np.diag(np.where(np.diag(moments) > 0, DAMPING * np.diag(moments), 1.0))
+            gradient = scheme.gradient_scale(len(block)) * block.T @ residual
+            moved[name] = ahead[name] - rate * (
+                np.linalg.solve(moments + damping, gradient) if own_moments else gradient
+            )
+        weights, before = moved, weights
+    return weights
 
 
 def trained_on_cells(problem: SharedProblem, first: Mapping[str, FloatArray], epochs: int) -> dict[str, FloatArray]:
@@ -163,27 +175,36 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def test_opened_weights_are_those_of_the_columns_and_of_protocol_1(tmp_path: Path) -> None:
-    """They are recorded, kept, counted and disclosed as any others: nothing of a turn is left."""
-    rows, found = range(60), {}
-    for protocol in ("hu", "shared"):
-        settings = small_settings(**{**WHOLE, "protocol": protocol, "batch_size": 42}, opening="always", disclose=True)
-        passive = [party_data(rows=rows, seed=1)]
-        with house(tmp_path / protocol, active=active_data(rows=rows), passive=passive, settings=settings) as one:
-            one.train()
-            found[protocol] = trained_weights(one)
-            assert one.record()["agreement"]["plan"]["batch_size"] == 42
-            if protocol == "shared":
-                party = one.passive["passive"]
-                kept = party._models.served
-                assert kept is not None
-                again = unpacked(packed(kept, party._data), party._data).model
-                disclosed = party.disclose_parameters(ACTIVE, one.active.session_id)
-    # An opened word misses by 2^-17 as well.
-    for hu, shared in zip(found["hu"], found["shared"], strict=True):
-        np.testing.assert_allclose(shared, hu, rtol=0, atol=2 * OF_WEIGHTS)
-    (weights,) = (part["weights"] for part in [again.part.arrays()])
-    assert weights.tobytes() == found["shared"][1].tobytes() == disclosed.arrays()["weights"].tobytes()
+def test_opened_weights_are_those_of_the_columns() -> None:
+    """An opened word misses by 2^-17 as well."""
+    problem = SharedProblem.random(columns=(3, 2))
+    with wired_shares(problem, PLAN) as parties:
+        run_all(parties, problem.terms(PLAN))
+        joined = as_session(problem, PLAN, parties).joined()
+        for name, weights in open_all(parties).items():
+            np.testing.assert_allclose(weights, parties[name]._turn.weights(joined[name]), rtol=0, atol=OF_WEIGHTS)
+            assert np.abs(weights - joined[name]).max() > 0.1
+
+
+def test_opened_weights_are_recorded_kept_disclosed_and_scored_as_any_others(tmp_path: Path) -> None:
+    """Nothing of a turn is left."""
+    rows, settings = range(60), small_settings(**WHOLE, opening="always", disclose=True)
+    passive = [party_data(rows=rows, seed=1)]
+    with house(tmp_path, active=active_data(rows=rows), passive=passive, settings=settings) as one:
+        one.train()
+        newest, party = one.active._serving.newest, one.passive["passive"]
+        assert newest is not None
+        assert one.record()["agreement"]["plan"]["batch_size"] == 42
+        kept = party._models.served
+        assert kept is not None
+        again = unpacked(packed(kept, party._data), party._data).model
+        disclosed = party.disclose_parameters(ACTIVE, one.active.session_id)
+        scores = one.active.predict(["id-3"]).scores
+        at = [newest.row_of_id["id-3"]]
+        logits = sum(model.partial_scores(at) for model in (newest.model, kept.model))
+        weights = trained_weights(one)[1]
+    assert weights.tobytes() == again.part.arrays()["weights"].tobytes() == disclosed.arrays()["weights"].tobytes()
+    np.testing.assert_array_equal(scores, confidence_scores(np.asarray(logits)))
 
 
 @pytest.mark.parametrize("parties", [2, 3])
