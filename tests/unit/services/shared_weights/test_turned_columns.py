@@ -270,8 +270,8 @@ def test_a_batch_size_that_is_left_open_is_all_training_records() -> None:
     problem = SharedProblem.random(rows=1000)
     plan = PLAN.changed(batch_size=0, validation_fraction=0.1, test_fraction=0.2)
     assert with_batch_size(problem.agreement(plan)).plan.batch_size == 700
-    # Steps on weights that aren't shared have the batches that the guard chooses.
-    assert with_batch_size(problem.agreement(plan.changed(protocol="hu"))).plan.batch_size < 700
+    # Plain steps have smaller ones.
+    assert with_batch_size(problem.agreement(plan.changed(steps="plain"))).plan.batch_size < 700
 
 
 def test_a_penalty_takes_the_protocol_in_which_nobody_else_steps() -> None:
