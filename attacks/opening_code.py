@@ -6,7 +6,8 @@ products with residuals. What its weight then is, is a sum of the residuals of i
 
     W_j = -c sum_i B_ij f_i,        f_i = b - a [y_i = its class] + z_i
 
-with public b and a (``ResidualScheme``), and c the learning rate times the scale of the gradient. Opened are w bits.
+with public b and a (``ResidualScheme``), and c the learning rate times the scale of the gradient. Opened are w bits. Of
+steps by own moments columns are turned before they are shared: a code stands in place of a turned one.
 
 *From zero weights*, where no record of the first batch comes back, its z is 0. With c a B_ij = 2, 4, 8, ... units of
 the word each bit of it is one label, but for the lowest: both halves of a word are rounded, which makes one unit. Of d
@@ -26,6 +27,7 @@ from attacks.base import AttackSpec, Json, Scenario
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training import SharingTerms
 from vfl.arrays import FloatArray, IntArray
+from vfl.learning import TrainingColumns
 from vfl.learning.linear.regression import LinearRegression
 from vfl.learning.linear.scheme import ResidualScheme
 
@@ -101,6 +103,15 @@ def _obstacle(scenario: Scenario) -> str:
     return "" if scenario.protocol == "shared" else "reads what protocol=shared opens"
 
 
+def _moved(learner: LinearRegression, parties: int, steps: int) -> float:
+    """Tell how far so many steps against a gradient of 1 move a weight."""
+    record, weight = TrainingColumns(np.ones((1, 1)), np.arange(1)), np.zeros((1, 1))
+    descent = learner.descent(record, np.zeros((1, 1)), classes=2, parties=parties, turned=True)
+    for _ in range(steps):
+        weight = descent.moved(weight, descent.ahead(weight, record.rows), np.ones((1, 1)), record.rows)
+    return -weight.item()
+
+
 class CodedColumns:
     """One session's columns.
 
@@ -119,7 +130,7 @@ class CodedColumns:
         self._terms, self._columns = terms, np.arange(d - used, d)
         first, visits = terms.batches[0], np.bincount(np.concatenate(terms.batches), minlength=n)
         self._seen = np.flatnonzero(visits)
-        rate = learner.learning_rate * ResidualScheme(terms.classes).gradient_scale(len(first))
+        scale, parties = ResidualScheme(terms.classes).gradient_scale(len(first)), 1 + len(terms.peers)
         self._base, self._amplitude = (2.0, 4.0) if terms.outputs == 1 else (1.0, float(terms.classes))
         self._from_zero = learner.initialisation == "zero" and bool((visits[first] == 1).all())
         self._unit = 2.0**-terms.opening_fraction_bits
@@ -127,11 +138,12 @@ class CodedColumns:
         self._asked = first[: used * self._digits]
         self._column, self._digit = np.arange(len(self._asked)) % used, np.arange(len(self._asked)) // used
         if self._from_zero:
-            self._rate = rate * (1 - learner.learning_rate * learner.l2) ** (len(terms.batches) - 1)
+            shrunk = (1 - learner.learning_rate * learner.l2) ** (len(terms.batches) - 1)
+            self._rate = scale * learner.rate(parties) * shrunk
             steps = self._unit * 2.0 ** (self._digit + 1)
         else:
             # Half the word's range, were the residual in every epoch as large as it may be at the start.
-            self._rate = rate * float(visits[first].max())
+            self._rate = scale * _moved(learner, parties, int(visits[first].max()))
             steps = np.full(len(self._asked), 2.0 ** (terms.opening_bits - terms.opening_fraction_bits - 2))
         entries = np.zeros((n, used))
         entries[self._asked, self._column] = steps / (self._rate * self._amplitude)

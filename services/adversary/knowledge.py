@@ -16,6 +16,8 @@ from services.common.errors import InvalidMessage, one_line
 from services.common.learner_calls import LearnerCalls
 from services.party.party_model import PartyModel
 from services.shared_weights.shared_serving import SharedPart
+from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel
 from vfl.data import Table
@@ -178,18 +180,18 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
         (k, d + 1), the first row 0, the bias last; None where they are known, as with every learner that forwards,
         scores are defended, or one is 0.
     """
-    agreement = model.agreement
-    if not model.stays_shared or agreement.score_defences or agreement.plan.family.spec.forwards:
+    agreement, part = model.agreement, model.part
+    if not isinstance(part, SharedPart) or agreement.score_defences or agreement.plan.family.spec.forwards:
         return None
-    columns = model.features.shape[1]
-    chosen = np.vstack([np.zeros(columns), np.eye(columns)])
+    turn, columns = Turn.of(SharedTerms(agreement), part.turn), model.features.shape[1]
+    # What is served of them, turned, is nothing or one column alone.
+    chosen = np.vstack([np.zeros(columns), turn.sums(np.eye(columns)).T])
     asked = [replace(model, features=np.broadcast_to(row, model.features.shape)) for row in chosen]
     scores = np.vstack([score(one, [0]) for one in asked])
     if not scores.all():
         return None
     logits = np.log(scores / scores[:, :1])
-    rows: FloatArray = (logits[1:] - logits[0]).T
-    return rows
+    return turn.weights(logits[1:] - logits[0]).T
 
 
 def disclosed_parts(

@@ -110,6 +110,17 @@ class LearnerCalls:
             raise self.refused("gives terms of a plan that aren't words by name")
         return dict(terms)
 
+    def turned_norm(self, classes: int, records: int) -> float | None:
+        """Bound a trained record's norm in columns that the learner turns; None where it turns none."""
+        norm = self(lambda: self.learner.turned_norm(classes, records))
+        if norm is not None and not (isinstance(norm, Real) and 0 < norm < math.inf):
+            raise self.refused("bounds the norm of a record by no positive number")
+        return None if norm is None else float(norm)
+
+    def turn(self, own: OwnData) -> FloatArray:
+        """Make the (d, d) matrix by which a party's columns are turned."""
+        return self.checked(self(lambda: self.learner.turn(own)), (own.features, own.features), "a turn of columns")
+
     def calibrates(self) -> bool:
         """Say whether scores are calibrated after training."""
         if not isinstance(calibrates := self(self.learner.calibrates), bool):

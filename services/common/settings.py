@@ -162,8 +162,8 @@ class Settings(BaseSettings):
     initialisation: Initialisation = _option("initialisation")
     steps: Steps | None = Field(
         None,
-        description=f"{_LINEAR['steps'].meaning} Default: own_moments; plain with protocol=shared or dp_noise, whose "
-        "proofs are of these.",
+        description=f"{_LINEAR['steps'].meaning} Default: own_moments; plain with dp_noise, whose proof is of "
+        "these, and with protocol=shared where batch_size or l2 is given.",
     )
     calibrated: bool = _option("calibrated")
     validation_fraction: float = _term("validation_fraction")
@@ -469,7 +469,8 @@ class Settings(BaseSettings):
         given = _LINEAR.keys() if self._learner == "linear" else self.model_fields_set & self._own_options
         own = {name: getattr(self, name) for name in given} if self._learner != "installed" else {}
         if "steps" in own and own["steps"] is None:
-            own["steps"] = "plain" if self.protocol == "shared" or _OF_PLAIN_STEPS in self.defences else "own_moments"
+            is_cut = self.protocol == "shared" and bool(self.batch_size or self.l2)
+            own["steps"] = "plain" if is_cut or _OF_PLAIN_STEPS in self.defences else "own_moments"
         return own | self.learner_options
 
     @property

@@ -36,6 +36,8 @@ from services.shared_weights.opening import stays_shared
 from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.shared_serving import SharedPart, check_is_served_shared
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
+from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.data import GriddedFeatures
@@ -74,6 +76,7 @@ class PartyTraining:
         half: the party's half of the learner that the plan names.
         exchange: the party's messages, under the plan's protocol.
         most_interruptions: after which it goes on.
+        turn: how its columns are turned before they are shared.
         shared_loss: of the epoch that was validated last, at the label party, where weights are shared; NaN for none.
     """
 
@@ -130,6 +133,7 @@ class PartyTraining:
             parties=len(agreement.parties),
             trained=TrainingColumns(features, self.rows.train),
         )
+        self.turn = Turn()
         self._sharing_from = partial(self._sharing, own, means)
         self._shared = self._sharing_from(0) if plan.shares_weights else None
         batches = plan.schedule(self.rows.train)
@@ -225,20 +229,23 @@ class PartyTraining:
             )
         if stays_shared(self.agreement):
             check_is_served_shared(self._learner)
+        self.turn = Turn.made(SharedTerms(self.agreement), own, self._calls)
+        cells = self.turn.cells(self._features)
         shared = SharedMeans(
             means.share_peers,
             means.engine,
             means.timeout,
             means.executor,
             means.ledger,
-            means.others(self.agreement, self.name, self._features),
+            means.others(self.agreement, self.name, cells),
             means.observer,
+            turn=self.turn,
             complete=self._complete_shared,
         )
         if self._learner.spec.forwards:
             shared = replace(shared, chosen=means.chosen(self.agreement, self._features))
             return LayerSteps.begin(self.agreement, self.name, self._features, own, shared, means.observer, first_step)
-        return SharedSteps.begin(self.agreement, self.name, self._features, own, shared, first_step)
+        return SharedSteps.begin(self.agreement, self.name, cells, own, shared, first_step)
 
     def _tell(self, peer: str, kind: str, count: int) -> None:
         self._tally.answered(peer, kind, count, self.agreement.session_id)

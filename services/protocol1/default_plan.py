@@ -48,7 +48,10 @@ def with_open_terms(agreement: Agreement) -> Agreement:
 def _in_few_steps(agreement: Agreement, few: FewSteps) -> Agreement:
     """Take the batches that a learner says, or more where one would be too large a message, and its epochs."""
     plan, rows = agreement.plan, agreement.training_rows
-    batches = -(-rows // plan.batch_size) if plan.batch_size else 1 if plan.shares_weights else few.batches
+    if plan.shares_weights:
+        # Shared columns aren't centred, and are learned more slowly; each step is on all training records.
+        few = replace(few, batches=1, whole=2 * few.whole)
+    batches = -(-rows // plan.batch_size) if plan.batch_size else few.batches
     sized = _sized(agreement, plan.epochs or few.epochs(batches), batches)
     while not plan.batch_size and sized.plan.batch_size > _FEWEST_ROWS and not _fits(sized):
         batches *= 2

@@ -7,22 +7,29 @@ import numpy as np
 
 from services.common.learner_calls import LearnerCalls
 from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Half, Learner, OwnData
 
 
-def begin_half(learner: Learner, terms: SharedTerms, name: str, own: OwnData) -> Half:
+def begin_half(learner: Learner, terms: SharedTerms, name: str, own: OwnData, turn: Turn) -> Half:
     """Begin a party's half; its weights are all its shares, stacked as ``SharedTerms.places`` says.
 
     First weights are the learner's, drawn by the owner of the features; whoever holds V of them begins with 0, as
-    nothing is seen of the first step. The learner's steps work on shares as on arrays.
+    nothing is seen of the first step. The learner's steps work on shares as on arrays. Where its columns are turned, so
+    are its weights.
     """
     calls, places = LearnerCalls(learner), terms.places(name)
-    stacked = replace(own, features=sum(map(terms.columns, places)), holds_bias=terms.agreement.active.name in places)
+    stacked = replace(
+        own,
+        features=sum(map(terms.columns, places)),
+        holds_bias=terms.agreement.active.name in places,
+        turned=turn.matrix is not None,
+    )
     half = calls.begin(stacked)
     drawn = calls.weights(half, stacked.features)
     first = np.zeros_like(drawn)
-    first[places[name]] = drawn[: own.features]
+    first[places[name]] = turn.weights_of_cells(drawn[: own.features])
     shares: Any = Shares.of(first, terms.formats.product_fraction_bits)
     calls.set_weights(half, shares)
     return half

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.limits import PREDICTION_ROWS
 from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine, InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
 from vfl.crypto.sharing.frozen_weights import Residues, residues_of
@@ -56,6 +57,7 @@ class SharedPart:
         serving_key: p and q of this party's own, under which it has encrypted others' V; empty where it holds none.
         own: the learner's part of weights that this party has whole: of what its learner has above a first layer, too.
             ``holder_key`` and ``frozen`` are empty then; None where its weights are shared.
+        turn: (d, d) R where the columns were turned before they were shared, U and V of X R; None where they weren't.
     """
 
     share: Residues = field(repr=False)
@@ -63,6 +65,7 @@ class SharedPart:
     frozen: NDArray[np.uint8] = field(repr=False)
     serving_key: NDArray[np.uint8] = field(repr=False)
     own: Part | None = field(repr=False, default=None)
+    turn: FloatArray | None = field(repr=False, default=None)
 
     @classmethod
     def of_owner(cls, share: Residues, serving_key: PrivateKey, own: Part) -> "SharedPart":
@@ -72,12 +75,18 @@ class SharedPart:
 
     @classmethod
     def made(
-        cls, share: Residues, holder_key: PublicKey, frozen: tuple[int, ...], serving_key: PrivateKey | None
+        cls,
+        share: Residues,
+        holder_key: PublicKey,
+        frozen: tuple[int, ...],
+        serving_key: PrivateKey | None,
+        turn: FloatArray | None = None,
     ) -> "SharedPart":
         """Make a part of what training has left a party with."""
         width = holder_key.bits // 8
         own = () if serving_key is None else (serving_key.p, serving_key.q)
-        return cls(share, _bytes_of((holder_key.n,), width), _bytes_of(frozen, 2 * width), _bytes_of(own, width // 2))
+        keys = _bytes_of((holder_key.n,), width), _bytes_of(frozen, 2 * width), _bytes_of(own, width // 2)
+        return cls(share, *keys, turn=turn)
 
     def shares(self, features: FloatArray) -> FloatArray:
         """Raise ValueError: scores on shares take two parties (`SharedServer`)."""
@@ -86,7 +95,8 @@ class SharedPart:
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Give all of it: for this party's own state, and nowhere else."""
         own = {} if self.own is None else {f"{_OWN}{name}": array for name, array in self.own.arrays().items()}
-        return {**{name: getattr(self, name) for name in _FIELDS}, **own}
+        turn = {} if self.turn is None else {"turn": self.turn}
+        return {**{name: getattr(self, name) for name in _FIELDS}, **turn, **own}
 
     @classmethod
     def of(
@@ -95,8 +105,11 @@ class SharedPart:
         """Read the part that ``arrays`` wrote, its learner's part as ``read`` reads it; raises ValueError."""
         shared = {name: array for name, array in arrays.items() if not name.startswith(_OWN)}
         own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
-        if shared.keys() != set(_FIELDS) or shared["share"].dtype != np.uint64 or (own and read is None):
+        if shared.keys() - {"turn"} != set(_FIELDS) or shared["share"].dtype != np.uint64 or (own and read is None):
             raise ValueError("a part of shared weights has a share, a frozen one and keys")
+        turn, columns = shared.get("turn"), len(shared["share"])
+        if turn is not None and (turn.dtype != np.float64 or turn.shape != (columns, columns)):
+            raise ValueError("a part of shared weights has a turn of its columns that doesn't fit them")
         return cls(**shared, own=read(own) if own and read is not None else None)
 
     @property
@@ -168,10 +181,11 @@ class SharedServer:
     def ask(self, features: FloatArray) -> Asked:
         """Multiply records, (n, d) in the session's fixed point, under masks that are drawn anew each time.
 
-        Who has its weights whole asks nobody: nothing is masked.
+        Columns that training has turned are turned here. Who has its weights whole asks nobody: nothing is masked.
         """
         scores, part = self.terms.scores, self.part
-        whole = encoded(features, scores.feature_fraction_bits).astype(np.int64)
+        cells = Turn.of(self.terms, part.turn).cells(features)
+        whole = encoded(cells, scores.feature_fraction_bits).astype(np.int64)
         if part.own is not None:
             return Asked(b"", scores.own_products(whole, part.share))
         key = part.key

@@ -22,6 +22,7 @@ from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_half import begin_half
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine, PackingImpossible, PrivateKey, keygen
 from vfl.crypto.keys import MINIMUM_SECURE_BITS
@@ -51,6 +52,7 @@ class SharedMeans:
         observer: is told what this party decrypts; None where nobody looks.
         chosen: what it adds to its shares of others' weights where a first layer is shared, as others.
         complete: keeps the party's shares after a step, before the next one begins. May raise StateNotKept.
+        turn: how the party's columns are turned before they are shared.
     """
 
     peers: Mapping[str, SharePeer]
@@ -62,6 +64,7 @@ class SharedMeans:
     observer: SharedObserver | None = None
     chosen: ChosenShares | None = None
     complete: Callable[[int, Shares], None] = lambda *_: None
+    turn: Turn = Turn()  # noqa: RUF009 - immutable
 
 
 class SharedSteps:
@@ -78,7 +81,7 @@ class SharedSteps:
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
         self._terms, self._name = terms, name
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
-        self._others = means.others
+        self._others, self._turn = means.others, means.turn
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
         self._observer, self._own = means.observer, terms.places(name)[name]
         self._complete, self._has_shown = means.complete, False
@@ -98,7 +101,7 @@ class SharedSteps:
         Args:
             agreement: the session's public terms.
             name: the party's.
-            features: (aligned rows, d) in the session's fixed point.
+            features: (aligned rows, d) as they are shared, in the session's fixed point.
             own: what the learner's half is begun with.
             means: what the party trains with.
             first_step: the first that is taken. Those before were taken under other keys, and weights are to be set.
@@ -108,6 +111,7 @@ class SharedSteps:
             LearnerFailed: when the learner can't work with this data.
         """
         terms = SharedTerms(agreement)
+        terms.check()
         hides = agreement.validates_on_shares and name != agreement.active.name
         try:
             key = made_key(agreement.plan.key_bits)
@@ -128,7 +132,7 @@ class SharedSteps:
             exchange.begin_at(first_step)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own), means)
+        return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own, means.turn), means)
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
@@ -239,7 +243,7 @@ class SharedSteps:
         sending = self._sending(self.exchange.open(weights))
         own = self.exchange.opened(weights)
         _all_done(sending)
-        return own if self._others is None else self._others.read(own)
+        return self._turn.weights(own if self._others is None else self._others.read(own))
 
     def freeze(self) -> SharedPart:
         """Have weights served as they are shared: this party's part of the model. No step is taken after it.
@@ -256,7 +260,7 @@ class SharedSteps:
             )
             sending = self._sending(self.exchange.freeze(weights, key))
         share = self._terms.scores.weights(weights[self._terms.places(self._name)[self._name]])
-        part = SharedPart.made(share, *self.exchange.frozen(), key)
+        part = SharedPart.made(share, *self.exchange.frozen(), key, self._turn.matrix)
         _all_done(sending)
         self._calls.set_weights(self.half, np.zeros(weights.shape))
         return part

@@ -5,12 +5,15 @@ party for every passive party, and for the label party the first passive one. So
 passive party has shares of the z that is theirs. Of a learner that forwards, the label party has its own weights whole.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from services.common.agreement import RESHUFFLED, Agreement
+from services.common.errors import InvalidMessage
+from services.common.learner_calls import LearnerCalls
 from services.shared_weights.opening import fraction_bits
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.frozen_weights import ScoreFormats
@@ -43,11 +46,33 @@ class SharedTerms:
             lifts=plan.epochs * agreement.training_rows * outputs * (pairs + agreement.total_features)
             + plan.epochs * self._validation_rows * outputs,
             feature_fraction_bits=plan.feature_fraction_bits,
-            feature_integer_bits=max(party.feature_integer_bits for party in parties),
-            features_signed=any(party.features_signed for party in parties),
+            feature_integer_bits=self.cell_bits,
+            features_signed=self.turned_norm is not None or any(party.features_signed for party in parties),
             fraction_bits=plan.residual_fraction_bits,
             integer_bits=plan.residual_integer_bits,
         )
+
+    @cached_property
+    def turned_norm(self) -> float | None:
+        """Bound the norm of a trained record in columns that the learner turns; None where features are as they are."""
+        agreement = self.agreement
+        return LearnerCalls(agreement.plan.family).turned_norm(agreement.classes, agreement.training_rows)
+
+    @property
+    def cell_bits(self) -> int:
+        """Bits before the point of what is encrypted of a record. Turned columns tell nobody their range."""
+        if self.turned_norm is not None:
+            return max(0, math.ceil(math.log2(self.turned_norm)))
+        return max(party.feature_integer_bits for party in self.agreement.parties)
+
+    def check(self) -> None:
+        """Raise InvalidMessage for batches on which turned columns can't be trained."""
+        batch, rows = self.agreement.plan.batch_size, self.agreement.training_rows
+        if self.turned_norm is not None and batch < rows:
+            raise InvalidMessage(
+                f"These options of the learner {self.agreement.plan.learner} train shared weights on all records at "
+                f"once, and batches have {batch} of {rows}: set batch_size to 0 or {rows}, or protocol=hu."
+            )
 
     @cached_property
     def scores(self) -> ScoreFormats:
@@ -58,7 +83,7 @@ class SharedTerms:
             columns=self.formats.columns,
             parties=len(agreement.parties),
             weight_fraction_bits=fraction_bits(plan.opening_bits),
-            feature_fraction_bits=plan.feature_fraction_bits,
+            feature_fraction_bits=self.formats.feature_fraction_bits,
             feature_integer_bits=self.formats.feature_integer_bits,
             features_signed=self.formats.features_signed,
         )

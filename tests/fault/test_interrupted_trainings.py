@@ -168,6 +168,23 @@ def test_a_training_on_shared_weights_goes_on_wherever_a_party_is_killed(
         assert not list(tmp_path.rglob("steps.npz"))
 
 
+def test_momentum_with_shares_goes_on(tmp_path: Path) -> None:
+    """Of steps by own moments: columns are turned again, and what is carried are shares."""
+    plan, found = {**SHARED, "steps": "own_moments", "batch_size": 38, "epochs": 6}, {}
+    for name, event in (("undisturbed", None), ("interrupted", SHARED_EVENTS // 2)):
+        with interrupted(tmp_path / name, **plan) as made:
+
+            def strike(town: Interrupted, event: int | None = event) -> None:
+                town.lives["passive"].dies_at = event
+
+            train_through(made, "passive", strike)
+            assert made.training("passive").attempt == (event is not None)
+            found[name] = [made.training(party).half.weights for party in made.data]
+    for before, after in zip(found["undisturbed"], found["interrupted"], strict=True):
+        # An opened word is turned back, by 20 at most of a column whose mean square is 1.
+        np.testing.assert_allclose(after, before, atol=50 * OPENED)
+
+
 def test_shared_weights_that_are_about_to_be_opened_are_opened_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

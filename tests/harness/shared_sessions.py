@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.learner_calls import LearnerCalls
+from services.party.party_model import rows_of_plan
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.shared_half import begin_half
 from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine, PrivateKey, keygen
 from vfl.crypto.kernels import ProductTask
 from vfl.crypto.sharing.shares import Shares
-from vfl.learning import Half, OwnData, ResidualScheme
+from vfl.learning import Half, OwnData, ResidualScheme, TrainingColumns
 
 SESSION = "5e55104e" * 4
 SHARED_PLAN = TrainingPlan(epochs=2, batch_size=8, key_bits=512, validation_fraction=0.0, test_fraction=0.0)
@@ -66,6 +69,19 @@ class SharedProblem:
     def terms(self, plan: TrainingPlan = SHARED_PLAN) -> SharedTerms:
         return SharedTerms(self.agreement(plan))
 
+    def own(self, name: str, plan: TrainingPlan = SHARED_PLAN) -> OwnData:
+        """What a party's half is begun with: its own seed, its own columns."""
+        agreement, block = self.agreement(plan), self.blocks[name]
+        return OwnData(
+            block.shape[1],
+            self.labels if name == "active" else None,
+            self.classes,
+            agreement.total_features,
+            np.random.default_rng(1 + list(self.blocks).index(name)),
+            parties=len(self.blocks),
+            trained=TrainingColumns(block, rows_of_plan(plan, len(block)).train),
+        )
+
 
 @dataclass
 class SharedSession:
@@ -94,15 +110,14 @@ class SharedSession:
     ) -> "SharedSession":
         agreement = problem.agreement(plan)
         terms = SharedTerms(agreement)
-        engines = {name: WatchedEngine() for name in problem.blocks}
+        engines, calls = {name: WatchedEngine() for name in problem.blocks}, LearnerCalls(plan.family)
         holders, halves = {}, {}
         for (name, block), key in zip(problem.blocks.items(), keys_of(len(problem.blocks), plan.key_bits), strict=True):
             draw = (draws or {}).get(name, secrets.randbelow)
-            holders[name] = ShareHolder(terms, name, block, key, engines[name], draw)
-            labels = problem.labels if name == "active" else None
-            generator = np.random.default_rng(len(holders))
-            own = OwnData(block.shape[1], labels, problem.classes, agreement.total_features, generator)
-            halves[name] = begin_half(plan.family, terms, name, own)
+            own = problem.own(name, plan)
+            turn = Turn.made(terms, own, calls)
+            holders[name] = ShareHolder(terms, name, turn.cells(block), key, engines[name], draw)
+            halves[name] = begin_half(plan.family, terms, name, own, turn)
         session = cls(problem, agreement, holders, halves, engines, **tampering)
         session._show_features(keys_of(len(holders), plan.key_bits))
         return session

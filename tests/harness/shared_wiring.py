@@ -12,6 +12,7 @@ import numpy as np
 
 from protos.v1 import shared_weights_pb2_grpc
 from services.common.agreement import TrainingPlan
+from services.common.learner_calls import LearnerCalls
 from services.party.party_model import PartyModel
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights import servicer as shared_servicer
@@ -23,11 +24,11 @@ from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
-from vfl.learning import OwnData
 
 Exchanges = Mapping[str, ShareExchange]
 MakePeer = Callable[[str, str, Exchanges], SharePeer]
@@ -84,15 +85,15 @@ def wired_shares(
     exchanges: dict[str, ShareExchange] = {}
     parties: dict[str, SharedSteps] = {}
     with ExitStack() as stack:
-        for number, (name, block) in enumerate(problem.blocks.items(), 1):
-            labels = problem.labels if name == "active" else None
-            generator = np.random.default_rng(number)
-            own = OwnData(block.shape[1], labels, problem.classes, agreement.total_features, generator)
+        for name, block in problem.blocks.items():
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
-            encrypted = others[name](agreement, name, block) if name in others else None
-            means = SharedMeans(peers, WatchedEngine(), timeout, executor, others=encrypted)
-            parties[name] = SharedSteps.begin(agreement, name, block, own, means)
+            own = problem.own(name, plan)
+            turn = Turn.made(problem.terms(plan), own, LearnerCalls(plan.family))
+            cells = turn.cells(block)
+            encrypted = others[name](agreement, name, cells) if name in others else None
+            means = SharedMeans(peers, WatchedEngine(), timeout, executor, others=encrypted, turn=turn)
+            parties[name] = SharedSteps.begin(agreement, name, cells, own, means)
             exchanges[name] = parties[name].exchange
         yield parties
 

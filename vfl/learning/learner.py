@@ -142,6 +142,7 @@ class OwnData:
         holds_bias: whether the last column is a bias: at the label party, and at who holds a share of its weights.
         parties: how many train together.
         trained: the party's own columns, for a learner that computes something of them; None where nobody gives them.
+        turned: whether weights are of columns that ``Learner.turn`` has turned.
     """
 
     features: int
@@ -153,6 +154,7 @@ class OwnData:
     holds_bias: bool = False
     parties: int = 2
     trained: TrainingColumns | None = None
+    turned: bool = False
 
 
 class Half(Protocol):
@@ -334,6 +336,20 @@ class Learner(Protocol):
     def few_steps(self, table: TableSize) -> FewSteps | None:
         """Say how few steps train it, for a plan that leaves epochs or batches open; None: the plan's sixty epochs."""
         return None
+
+    def turned_norm(self, classes: int, records: int) -> float | None:
+        """Bound a trained record's norm in the columns that ``turn`` turns; None for a learner that turns none.
+
+        It is public, and other records are cut to it. Whoever turns columns takes each step on all training records.
+        """
+        return None
+
+    def turn(self, own: OwnData) -> FloatArray:
+        """Make the (d, d) R of a party whose weights are shared: it shares X R in place of its columns X.
+
+        Steps then move weights V of X R, and W = R V are those of X. Only asked of a learner that bounds their norm.
+        """
+        return np.eye(own.features)
 
     def calibrates(self) -> bool:
         """Whether scores are calibrated after training: only where parts have class rows, and ``link`` is softmax."""

@@ -73,6 +73,19 @@ def test_where_z_is_unknown_a_column_tells_one_record() -> None:
     assert correct >= 11
 
 
+@pytest.mark.parametrize(("epochs", "initialisation", "read"), [(1, "zero", 46), (30, "xavier", 12)])
+def test_steps_by_own_moments_are_read_in_turned_columns(epochs: int, initialisation: str, read: int) -> None:
+    """Momentum moves a word further, and not around its end."""
+    problem = SharedProblem.random(rows=60, columns=(2, 2 if read == 46 else 12))
+    plan = DENSE.changed(steps="own_moments", epochs=epochs, initialisation=initialisation)
+    found, weights = session(problem, plan)
+    correct, resolved = right(found, problem.labels)
+    assert resolved == read
+    assert correct >= read - 1
+    assert not weights["passive-1"].any()
+    assert weights["active"].any()
+
+
 def test_a_single_column_leaves_the_others_to_the_model() -> None:
     problem = SharedProblem.random(rows=60, columns=(2, 3))
     found, weights = session(problem, DENSE, attacks.load("opening_code", columns=1))

@@ -27,6 +27,10 @@ larger, to as much. The bound on the rate then holds for every batch and its own
 *Damping* is a hundredth of each column's own moment, so that it doesn't depend on scales either. What columns have in
 common up to that is learned by slower steps, and weights stay small.
 
+*Turned columns.* With R R^T = D^-1 a plain step on weights v of the columns X R is this step on w = R v: v moves by
+r R^T X^T f, and so w by r D^-1 X^T f. Whoever knows nothing of X can take it, such as the holder of a share of v. There
+the row of a trained record has a norm of (n / c)^(1/2) at most: D >= c x x^T / n gives x^T D^-1 x <= n / c.
+
 *Noise* that a party adds to what it sends, of standard deviation s for each record, moves scores of training records in
 a step by r s sqrt(d / n) at most, in the root mean square, however small eigenvalues are: the inverse takes from scores
 what it gives to weights. Only weights grow in directions that records hardly tell of, to the root of 1 / damping. Still
@@ -49,9 +53,6 @@ DAMPING = 0.01
 class OwnMoments:
     """The inverse of one party's block of the curvature: of all training records, and of batches.
 
-    Attributes:
-        means: (d,) of the columns, over all training records.
-
     Examples:
         >>> moments = OwnMoments(np.array([[1.0], [3.0]]), np.arange(2), curvature=0.25, penalty=np.zeros((1, 1)))
         >>> moments.times(np.array([[0.2525]]), np.arange(2)).round(6)
@@ -68,7 +69,7 @@ class OwnMoments:
             penalty: (d, 1) strength of the penalty on each weight.
         """
         self._table, self._curvature, self._penalty = table, curvature, penalty[:, 0]
-        self._records, self.means = len(trained), table[trained].mean(axis=0)
+        self._records, self._means = len(trained), table[trained].mean(axis=0)
         block = self._block(trained)
         # Of columns of zeros the gradient is 0, whatever it is multiplied by.
         moments = np.diag(block)
@@ -93,10 +94,58 @@ class OwnMoments:
         solved: FloatArray = solve_triangular(self._root, raised, lower=True, trans="T")
         return solved
 
+    def sent(self, share: FloatArray) -> FloatArray:
+        """Centre a share of residuals over its batch, (s, columns)."""
+        centred: FloatArray = share - share.mean(axis=0)
+        return centred
+
+    def constant(self, weights: FloatArray) -> FloatArray | None:
+        """Give what centres the training records' products with weights, (columns,)."""
+        constant: FloatArray = -(self._means @ weights)
+        return constant
+
     def _block(self, rows: IntArray) -> FloatArray:
         records = self._table[rows] - self._table[rows].mean(axis=0)
         block: FloatArray = self._curvature / len(rows) * (records.T @ records) + np.diag(self._penalty)
         return block
+
+
+def turn_of(records: FloatArray, curvature: float) -> FloatArray:
+    """Make the (d, d) R, upper triangular, of (n, d) training records: R R^T is the inverse of their damped block.
+
+    Examples:
+        >>> turn_of(np.array([[1.0], [3.0]]), curvature=0.25).round(4)
+        array([[0.89]])
+    """
+    block = curvature / len(records) * (records.T @ records)
+    moments = np.diag(block)
+    root = cholesky(block + np.diag(np.where(moments > 0, DAMPING * moments, 1.0)), lower=True)
+    turn: FloatArray = solve_triangular(root, np.eye(len(root)), lower=True, trans="T")
+    return turn
+
+
+class TurnedMoments:
+    """What takes the place of moments where the party's columns are turned: nothing is left to multiply by."""
+
+    def __init__(self, trained: IntArray) -> None:
+        """Take the records that are trained on, (n,)."""
+        self._trained = np.sort(trained)
+
+    def is_whole(self, batch: IntArray) -> bool:
+        """Tell whether a batch is all training records; validation records may be as many."""
+        return np.array_equal(np.sort(batch), self._trained)
+
+    def times(self, gradient: FloatArray, batch: IntArray) -> FloatArray:
+        """Give the gradient of a batch's loss, (d, columns): every step is on all training records."""
+        return gradient
+
+    def sent(self, share: FloatArray) -> FloatArray:
+        """Give a share of residuals, (s, columns), as it is: turned columns aren't centred."""
+        return share
+
+    def constant(self, weights: FloatArray) -> FloatArray | None:
+        """Give nothing to add."""
+        return None
 
 
 class PlainDescent:
@@ -144,8 +193,8 @@ class OwnMomentsDescent:
         array([[0.625]])
     """
 
-    def __init__(self, moments: OwnMoments, rate: float) -> None:
-        """Take the party's moments, and a rate up to 1 / parties."""
+    def __init__(self, moments: OwnMoments | TurnedMoments, rate: float) -> None:
+        """Take the party's moments, and a rate up to 1 / parties. With turned ones, weights may be shares."""
         self._moments, self._rate = moments, rate
         self.state: Mapping[str, Any] = {}
 
@@ -158,9 +207,8 @@ class OwnMomentsDescent:
         return carried
 
     def sent(self, share: FloatArray) -> FloatArray:
-        """Give what is sent of a share of a batch's residuals, (s, columns): centred over the batch."""
-        centred: FloatArray = share - share.mean(axis=0)
-        return centred
+        """Give what is sent of a share of a batch's residuals, (s, columns): centred, where columns are."""
+        return self._moments.sent(share)
 
     def moved(self, weights: FloatArray, ahead: FloatArray, gradient: FloatArray, batch: IntArray) -> FloatArray:
         """Move against the gradient of a batch's loss at ``ahead``; all (d, columns)."""
@@ -169,6 +217,5 @@ class OwnMomentsDescent:
         return moved
 
     def constant(self, weights: FloatArray) -> FloatArray | None:
-        """Give what is added to products with these weights until training ends, (columns,): less their mean."""
-        constant: FloatArray = -(self._moments.means @ weights)
-        return constant
+        """Give what is added to products with these weights until training ends, (columns,); None for nothing."""
+        return self._moments.constant(weights)

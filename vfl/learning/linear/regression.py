@@ -25,7 +25,7 @@ from vfl.learning.learner import (
     TrainingColumns,
 )
 from vfl.learning.linear.initialisation import Initialisation, initial_weights
-from vfl.learning.linear.own_moments import OwnMoments, OwnMomentsDescent, PlainDescent
+from vfl.learning.linear.own_moments import OwnMoments, OwnMomentsDescent, PlainDescent, TurnedMoments, turn_of
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 from vfl.learning.networks import product_by_record
 
@@ -146,7 +146,13 @@ class LinearRegression(Learner):
         return self.learning_rate if self.steps == "plain" else 2.0 * self.learning_rate / parties
 
     def descent(
-        self, columns: TrainingColumns | None, penalty: FloatArray, *, classes: int, parties: int
+        self,
+        columns: TrainingColumns | None,
+        penalty: FloatArray,
+        *,
+        classes: int,
+        parties: int,
+        turned: bool = False,
     ) -> PlainDescent | OwnMomentsDescent:
         """Make what moves one party's weights.
 
@@ -155,6 +161,7 @@ class LinearRegression(Learner):
             penalty: (d, 1) strength of the penalty on each weight.
             classes: of the labels.
             parties: how many train together.
+            turned: whether weights are of columns that ``turn`` has turned.
 
         Raises:
             LearnerError: for steps by own moments without columns.
@@ -163,16 +170,31 @@ class LinearRegression(Learner):
             return PlainDescent(self.rate(parties))
         if columns is None:
             raise LearnerError("steps=own_moments needs the party's own training columns: give them, or steps=plain.")
+        if turned:
+            return OwnMomentsDescent(TurnedMoments(columns.rows), self.rate(parties))
         moments = OwnMoments(columns.table, columns.rows, ResidualScheme(classes).gradient_scale(1), penalty)
         return OwnMomentsDescent(moments, self.rate(parties))
+
+    def turned_norm(self, classes: int, records: int) -> float | None:
+        """Bound the norm of a trained record that steps by own moments have turned: (n / c)^(1/2)."""
+        return None if self.steps == "plain" else math.sqrt(records / ResidualScheme(classes).gradient_scale(1))
+
+    def turn(self, own: OwnData) -> FloatArray:
+        """Make the (d, d) R with which plain steps are those by own moments."""
+        if own.trained is None:
+            raise LearnerError("steps=own_moments turns the party's own training columns: give them, or steps=plain.")
+        return turn_of(own.trained.table[own.trained.rows], ResidualScheme(own.classes).gradient_scale(1))
 
     def columns(self, classes: int) -> int:
         """Count one for two classes, else one per class."""
         return residual_columns(classes)
 
     def terms(self) -> Mapping[str, str]:
-        """Ask for the protocol in which each party reads its own gradient, where it multiplies that by its moments."""
-        return {"protocol": "hu"} if self.steps == "own_moments" else {}
+        """Ask for the protocol in which each party reads its own gradient, where own moments hold a penalty as well.
+
+        In columns that are turned the penalty's gradient is R^T R v: whoever holds a share of v would need R^T R.
+        """
+        return {"protocol": "hu"} if self.steps == "own_moments" and self.l2 else {}
 
     def tells(self) -> EquationLeakage:
         """Say that an equation tells several labels near the start; in zero's first step labels alone.
@@ -229,7 +251,9 @@ class LinearHalf:
         self._penalty = np.full((own.features, 1), learner.l2)
         if own.labels is not None or own.holds_bias:
             self._penalty[-1] = 0.0
-        self._descent = learner.descent(own.trained, self._penalty, classes=own.classes, parties=own.parties)
+        self._descent = learner.descent(
+            own.trained, self._penalty, classes=own.classes, parties=own.parties, turned=own.turned
+        )
         self._intercept: FloatArray | None = None
         if own.labels is not None and own.trained is not None:
             self._intercept = self._scheme.intercept(own.labels[own.trained.rows])

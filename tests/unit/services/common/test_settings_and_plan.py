@@ -28,7 +28,7 @@ from tests.harness.parties import party_data, values_of
 
 def test_the_defaults_are_a_plan_that_works_and_is_fully_encrypted() -> None:
     settings = load_settings()
-    assert settings.plan() == TrainingPlan()
+    assert settings.plan() == TrainingPlan(epochs=0).changed(steps="own_moments")
     assert (settings.cipher, settings.key_bits, settings.transport) == ("paillier", 2048, "mtls")
 
 
@@ -218,7 +218,7 @@ def test_options_that_no_party_announces_are_refused_on_arrival(text: str) -> No
         ({"learner_options": '{"l3": 0.1}'}, "linear can't take l3"),
         ({"learner_options": "l2=1"}, "PLUMBLINE_LEARNER_OPTIONS: .*JSON"),
         ({"steps": "own_moments", "learning_rate": 2.0}, "learning_rate up to 0.5.*choose 0.5, or steps=plain"),
-        ({"steps": "own_moments", "protocol": "shared"}, "trains under protocol=hu with these options"),
+        ({"steps": "own_moments", "l2": 0.1, "protocol": "shared"}, "trains under protocol=hu with these options"),
     ],
 )
 def test_settings_of_a_learner_that_contradict_each_other_stop_the_start(settings: dict[str, Any], words: str) -> None:
