@@ -285,6 +285,11 @@ class TableSize:
     Attributes:
         rows: training records.
         features: of each party, the label party's first.
+
+    Examples:
+        >>> from vfl.learning import registry
+        >>> registry.load("linear", steps="own_moments").few_steps(TableSize(rows=400, features=(16, 15)))
+        FewSteps(batches=1, whole=8, least=5, parted=2)
     """
 
     rows: int

@@ -100,8 +100,8 @@ _LARGEST_OF_OWN_MOMENTS = 0.5
 
 # Of steps by own moments: whole batches for each party, the fewest of them, and epochs of batches for each other party.
 _WHOLE, _LEAST_WHOLE, _PARTED = 4, 5, 2
-# Where an epoch's batches have so many records for each sum of a batch, sums of batches tell of none of them.
-_BATCHES, _ROWS_PER_SUM = 4, 64
+# Of tables with so many records, and so many of a batch for each of its sums, batches cost less than they blur.
+_BATCHES, _LARGE, _ROWS_PER_SUM = 4, 1 << 16, 64
 
 Steps = Literal["plain", "own_moments"]
 
@@ -222,7 +222,7 @@ class LinearRegression(Learner):
         if self.steps == "plain":
             return None
         parties = len(table.features)
-        is_large = table.rows >= _BATCHES * _ROWS_PER_SUM * max(table.features)
+        is_large = table.rows >= max(_LARGE, _BATCHES * _ROWS_PER_SUM * max(table.features))
         whole, parted = _WHOLE * parties, _PARTED * (parties - 1)
         return FewSteps(_BATCHES if is_large else 1, whole=whole, least=_LEAST_WHOLE, parted=parted)
 

@@ -111,7 +111,7 @@ def test_wrong_and_contradictory_settings_stop_with_a_sentence(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"epochs": 0},
+        {"epochs": 10_001},
         {"learner_options": {"learning_rate": 0.0}},
         {"learner_options": {"learning_rate": -1.0}},
         {"learner_options": {"learning_rate": float("nan")}},
@@ -228,17 +228,18 @@ def test_settings_of_a_learner_that_contradict_each_other_stop_the_start(setting
 
 def test_a_learners_options_come_from_their_own_settings_or_together() -> None:
     apart, together = load_settings(l2=0.1, epochs=2), load_settings(learner_options={"l2": 0.1}, epochs=2)
-    assert apart.plan() == together.plan() == TrainingPlan(epochs=2, learner_options={"l2": 0.1})
+    assert (
+        apart.plan() == together.plan() == TrainingPlan(epochs=2, learner_options={"l2": 0.1, "steps": "own_moments"})
+    )
     drawn = {"initialisation": "xavier", "l2": 0.1, "learning_rate": 0.5}
-    assert apart.plan().learner_options == {**drawn, "steps": "plain", "calibrated": False}
+    assert apart.plan().learner_options == {**drawn, "steps": "own_moments", "calibrated": True}
     assert load_settings(model="part.npz").plan().learner == "installed"
 
 
 def test_steps_by_own_moments_are_a_setting_an_option_and_a_term_of_the_plan() -> None:
-    apart, together = load_settings(steps="own_moments"), load_settings(learner_options={"steps": "own_moments"})
-    assert apart.plan() == together.plan() == TrainingPlan().changed(steps="own_moments")
-    assert TrainingPlan.from_message(apart.plan().to_message()).terms["steps"] == "own_moments"
-    assert load_settings().plan().terms["steps"] == "plain"
+    apart, together = load_settings(steps="plain"), load_settings(learner_options={"steps": "plain"})
+    assert apart.plan() == together.plan() == TrainingPlan(epochs=0)
+    assert TrainingPlan.from_message(load_settings().plan().to_message()).terms["steps"] == "own_moments"
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,7 @@ def test_plans_and_agreements_survive_the_wire() -> None:
     assert Agreement.from_message(agreement.to_message()) == agreement
     proposed = replace(plan, batch_size=0)
     assert TrainingPlan.from_message(proposed.to_message()) == proposed
-    with pytest.raises(InvalidMessage, match="leaves the batch size open"):
+    with pytest.raises(InvalidMessage, match="leaves epochs or batch size open"):
         Agreement.from_message(replace(agreement, plan=proposed).to_message())
     bits = {name for name in asdict(plan) if name.endswith("fraction_bits") or name.endswith("integer_bits")}
     options = {"packing", "key_bits", "rerandomise", *bits}

@@ -59,9 +59,9 @@ class Split(NamedTuple):
 # makes the guard count less.
 SPLITS = {
     "breast_cancer": Split(547, (ColumnWidths(1, 0, 15), ColumnWidths(0, 0, 15)), 2, 7, 383, (1, 16)),
-    "credit": Split(28_806, (ColumnWidths(2, 9, 2), ColumnWidths(0, 0, 11)), 2, 2, 5041, (14, 1)),
-    "bank": Split(39_556, (ColumnWidths(2, 1, 8), ColumnWidths(0, 4, 5)), 2, 2, 6923, (14, 1)),
-    "adult": Split(46_912, (ColumnWidths(1, 6, 1), ColumnWidths(1, 4, 2)), 2, 2, 8210, (14, 1)),
+    "credit": Split(28_806, (ColumnWidths(2, 9, 2), ColumnWidths(0, 0, 11)), 2, 8, 20_164, (14, 1)),
+    "bank": Split(39_556, (ColumnWidths(2, 1, 8), ColumnWidths(0, 4, 5)), 2, 8, 27_689, (14, 1)),
+    "adult": Split(46_912, (ColumnWidths(1, 6, 1), ColumnWidths(1, 4, 2)), 2, 8, 32_839, (14, 1)),
     "satellite": Split(6_179, (ColumnWidths(1, 18, 0), ColumnWidths(0, 18, 0)), 6, 8, 4325, (1, 5)),
 }
 
@@ -181,9 +181,9 @@ def of_few_steps(rows: int, features: tuple[int, ...] = (16, 15), **terms: Any) 
 @pytest.mark.parametrize(("parties", "whole", "parted"), [(2, 8, 2), (3, 12, 4), (4, 16, 6)])
 def test_small_tables_train_in_whole_batches_and_large_ones_in_four(parties: int, whole: int, parted: int) -> None:
     features = (16, *[15] * (parties - 1))
-    small, large = of_few_steps(4_095, features), of_few_steps(4_096, features)
-    assert (small.plan.epochs, small.plan.batch_size) == (whole, 4_095)
-    assert (large.plan.epochs, large.plan.batch_size) == (parted, 1_024)
+    small, large = of_few_steps(65_535, features), of_few_steps(65_536, features)
+    assert (small.plan.epochs, small.plan.batch_size) == (whole, 65_535)
+    assert (large.plan.epochs, large.plan.batch_size) == (parted, 16_384)
 
 
 @given(st.integers(2, 30_000), st.lists(st.integers(1, 40), min_size=2, max_size=4))
@@ -192,9 +192,7 @@ def test_of_whole_batches_there_are_no_more_than_the_guard_is_silent_about_and_f
 ) -> None:
     found = of_few_steps(rows, tuple(features))
     exposed = exposure(found, CipherFormats(found).layout)
-    if found.plan.batch_size < rows:
-        assert rows >= 4 * 64 * max(features)
-        return
+    assert found.plan.batch_size == rows
     assert 5 <= found.plan.epochs <= 4 * len(features)
     assert not exposed.settled or found.plan.epochs == 5 or exposed.telling
     if found.plan.epochs < 4 * len(features):
@@ -211,8 +209,23 @@ def test_what_is_given_stays_and_the_rest_follows() -> None:
 def test_plain_steps_and_networks_have_sixty_epochs_and_no_plan_is_left_open() -> None:
     assert of_few_steps(400, steps="plain").plan.epochs == 60
     assert of_few_steps(400, learner="network").plan.epochs == 60
-    assert of_few_steps(400, defences="dp_noise").plan.epochs == 60
-    assert of_few_steps(400, defences="dp_noise").plan.learner_options["steps"] == "plain"
+    assert of_few_steps(400, defences=("dp_noise",)).plan.epochs == 60
+    assert of_few_steps(400, defences=("dp_noise",)).plan.learner_options["steps"] == "plain"
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({}, "own_moments"),
+        ({"l2": 0.1, "batch_size": 64}, "own_moments"),
+        ({"defences": ("dp_noise",)}, "plain"),
+        ({"protocol": "shared"}, "own_moments"),
+        ({"protocol": "shared", "batch_size": 64}, "plain"),
+        ({"protocol": "shared", "l2": 0.1}, "plain"),
+    ],
+)
+def test_steps_are_by_own_moments_where_nothing_stands_against_it(settings: dict[str, Any], steps: str) -> None:
+    assert settings_of(settings).plan().terms["steps"] == steps
 
 
 # -- the rule for all others -------------------------------------------------------------------------------------------
