@@ -24,6 +24,7 @@ _OWN = {"peers", "listen", "name", "certs", "run_dir", "attacks", "attack_option
 _OWN |= {"defences", "defence_options", "most_forms"}
 # What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
 _OF_ONE_PARTY = {"peers", "listen", "name", "certs", "data", "share", "label_column", "columns", "drop", "encode"}
+_OF_ONE_PARTY |= {"unlabelled", "ignore_in_labels", "ignore_in_ids"}
 _OF_ONE_PARTY |= {"model", "auxiliary", "known_labels", "prior_knowledge", "private_seed", "state_dir", "allow"}
 # All tables are one person's: what sessions add up to is counted and told, and nothing is refused. Nobody starts a
 # process again: a training waits for none.

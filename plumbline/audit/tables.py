@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from plumbline.terminal import shown_text
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.features import load_party_data
-from services.party.party_model import rows_of_plan
+from services.party.party_model import rows_of_plan, with_unlabelled_tested
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     ColumnPlan,
@@ -33,6 +33,9 @@ from vfl.data import (
 )
 from vfl.data.columns import EncodedColumn
 from vfl.data.faults import Problems, bounded, quoted
+from vfl.data.labels import NO_LABEL
+from vfl.data.reading_rules import ReadingRules
+from vfl.data.record_ids import id_array
 from vfl.data.selection import Selection, looks_like_data, matches
 from vfl.data.table_limits import TableLimits
 from vfl.data.typed_tables import read_selected
@@ -88,7 +91,7 @@ def examine_tables(asked: TableOptions, limits: TableLimits | None = None) -> Ex
     problems, tables = Problems(), {}
     for party, own in settings.items():
         try:
-            tables[party] = read_selected(own["data"], choices.of(party), limits)
+            tables[party] = read_selected(own["data"], choices.of(party), limits, rules_of(own))
         except TableError as error:
             told = {one.partition(": ")[2] for one in problems.found} if asked.splits else set()
             new = [one for one in error.problems if one not in told]
@@ -99,6 +102,11 @@ def examine_tables(asked: TableOptions, limits: TableLimits | None = None) -> Ex
     problems.tell()
     chosen = {party: {**own, **choices.settings(party)} for party, own in settings.items()}
     return ExaminedTables(chosen, tables, len(_shared(tables)))
+
+
+def rules_of(own: Mapping[str, Any]) -> ReadingRules:
+    """Say how a party's table is read, of the settings of its own data."""
+    return ReadingRules(**{one.name: own[one.name] for one in fields(ReadingRules) if one.name in own})
 
 
 @dataclass(frozen=True)
@@ -263,6 +271,8 @@ def print_tables(console: Console, examined: ExaminedTables, encoder: EncoderKin
         grids = {} if encoder is None else grids_by_column(table, encoder)
         digits = {name: digits_words(of_column) for name, of_column in grids.items()}
         console.print(_table_of(party, examined.source(party), table, digits))
+        for note in table.notes:
+            console.print(shown_text(f"{party}: {note}"), style="yellow")
         warned = [plan for plan in table.plans if plan.warning]
         for plan in warned[:_MOST_COLUMNS]:
             console.print(shown_text(f"{bounded(plan.name)}: {plan.warning}"), style="yellow")
@@ -331,8 +341,8 @@ class JoinedTables:
         data: each party's table, with what its columns become.
         aligned: each party's aligned records, as its session encodes them, before any defence.
         ids: of the aligned records, in the common order.
-        split: which of them are trained on, validated with and tested.
-        labels: class indices of the aligned records.
+        split: which of them are trained on, validated with and judged.
+        labels: class indices of the aligned records; -1 where one has no label.
         class_names: by class index.
 
     Raises:
@@ -350,16 +360,18 @@ class JoinedTables:
         }
         _check_roles(self.settings, [plan.name for one in self.data.values() for plan in one.table.plans])
         self.table_sizes = tuple(len(one.ids) for one in self.data.values())
-        self.ids = common_order(set.intersection(*(set(one.ids) for one in self.data.values())))
         labels = self.data[Role.ACTIVE].labels
         if labels is None:
             raise ValueError("The active party holds the labels: name its label column.")
-        plan = self.settings[Role.ACTIVE].plan()
-        self.split = rows_of_plan(plan, len(self.ids))
+        indices, self.class_names = encode_labels(labels)
+        plan, own_ids = self.settings[Role.ACTIVE].plan(), self.data[Role.ACTIVE].ids
+        common = rows_of(own_ids, common_order(set.intersection(*(set(one.ids) for one in self.data.values()))))
+        placed = with_unlabelled_tested(common, indices[common], plan)
+        self.ids, self.labels = list(id_array(own_ids).take(placed)), indices[placed]
+        split = rows_of_plan(plan, len(self.ids))
+        self.split = replace(split, test=split.test[self.labels[split.test] != NO_LABEL])
         own_rows = {name: rows_of(one.ids, self.ids) for name, one in self.data.items()}
         self.aligned = {name: one.aligned(own_rows[name], plan) for name, one in self.data.items()}
-        indices, self.class_names = encode_labels(labels)
-        self.labels = indices[own_rows[Role.ACTIVE]]
 
     def changed(self, asked: Mapping[str, Mapping[str, str]]) -> JoinedTables:
         """Leave columns out or make them coarser, in records and split: what is asked of each, by party.

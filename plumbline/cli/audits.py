@@ -18,6 +18,7 @@ from plumbline.cli.output import ABOVE_THRESHOLD, console_errors, plain_errors, 
 from plumbline.training_terms import SETTINGS_AS_OPTIONS, with_terms
 from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
+from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
 from vfl.data.columns import ENCODINGS
 from vfl.suggestions import did_you_mean
 
@@ -73,6 +74,17 @@ def audit(
         list[str] | None,
         _tables(metavar="COLUMN=KIND", help=f"Make a column {', '.join(ENCODINGS)}; repeat."),
     ] = None,
+    unlabelled: Annotated[
+        str, _tables(metavar="refuse|predict", help="Rows without a label: predict them, and train on the others.")
+    ] = "refuse",
+    ignore_in_labels: Annotated[
+        str,
+        _tables(metavar="NAME,NAME", help=f"Classes that differ by this alone are one: {', '.join(LABEL_FORMS)}."),
+    ] = "",
+    ignore_in_ids: Annotated[
+        str,
+        _tables(metavar="NAME,NAME", help=f"Ids that differ by this alone are one: {', '.join(ID_FORMS)}."),
+    ] = "",
     attacks: Annotated[
         str,
         _plugins(
@@ -252,7 +264,11 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "passive": tuple,
     "passive_columns": tuple,
     **dict.fromkeys(
-        ("columns", "drop", "public", "sensitive", "active_columns", "defences"), lambda text: tuple(listed(text))
+        (
+            *("columns", "drop", "public", "sensitive", "active_columns", "defences"),
+            *("ignore_in_labels", "ignore_in_ids"),
+        ),
+        lambda text: tuple(listed(text)),
     ),
     "encode": _encodings,
     "attacks": lambda text: tuple(listed_labels(text)),

@@ -313,7 +313,7 @@ class ActiveParty:
     def _attack_tests(self, model: TrainedModel, answers: FloatArray | None, tell: TellsAttack) -> None:
         self._attack_host.begin()
         self._attacked_session = model.session_id
-        tests = model.model.rows.test
+        tests = model.model.judged_rows
         chosen = spread(len(tests), self._context.settings.attacked_records or len(tests))
         self._attack(model, tests[chosen].tolist(), None if answers is None else answers[chosen], tell)
 

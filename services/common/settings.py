@@ -28,7 +28,9 @@ from services.common.setting_texts import (
 )
 from services.common.value_faults import fault_words
 from vfl.crypto import ciphers
+from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
 from vfl.data.columns import ENCODINGS, AskedEncoding
+from vfl.data.reading_rules import ReadingRules, Unlabelled
 from vfl.data.table_limits import TableLimits
 from vfl.learning import registry as learners
 from vfl.learning.linear.initialisation import Initialisation
@@ -121,6 +123,16 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
         f"{', '.join(ENCODINGS)}.",
+    )
+    unlabelled: Unlabelled = Field(
+        "refuse",
+        description="Active party: predict, where rows may have no label: predicted, neither trained on nor judged.",
+    )
+    ignore_in_labels: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description=f"Active party: what doesn't make two classes of one: {', '.join(LABEL_FORMS)}."
+    )
+    ignore_in_ids: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description=f"What doesn't make two ids of one, the same at all parties: {', '.join(ID_FORMS)}."
     )
     table_megabytes: int = Field(
         TableLimits.megabytes,
@@ -353,6 +365,17 @@ class Settings(BaseSettings):
             return from_json(value, 'a JSON list such as ["age", "c*"]')
         return listed(value) if isinstance(value, str) else value
 
+    @field_validator("ignore_in_ids", "ignore_in_labels", mode="before")
+    @classmethod
+    def _parse_forms(cls, value: Any, info: ValidationInfo) -> Any:
+        names = listed(value) if isinstance(value, str) else value
+        known = ID_FORMS if info.field_name == "ignore_in_ids" else LABEL_FORMS
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(
+                f"expected some of {', '.join(known)}; got {unknown[0]!r}.{did_you_mean(unknown[0], known)}"
+            )
+        return names
+
     @field_validator("encode", mode="before")
     @classmethod
     def _parse_encode(cls, value: Any) -> Any:
@@ -444,6 +467,11 @@ class Settings(BaseSettings):
     def table_limits(self) -> TableLimits:
         """How large a table of this party's may be."""
         return TableLimits(self.table_megabytes, self.table_columns, self.table_cells)
+
+    @property
+    def reading_rules(self) -> ReadingRules:
+        """How this party's table is read."""
+        return ReadingRules(self.ignore_in_ids, self.ignore_in_labels, self.unlabelled)
 
     def plan(self) -> TrainingPlan:
         """Make the training plan that these settings propose; raises InvalidMessage when it can't work."""

@@ -29,6 +29,7 @@ _KINDS: tuple[tuple[CellKind, _Kinds], ...] = (
     ("date", (datetime.date, np.datetime64)),
 )
 _PART = 4096
+_FLOAT_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +66,15 @@ class Cells:
 
 
 def cells_in_parts(column: pd.Series[Any]) -> Iterator[object]:
-    """A column's cells one by one; only some thousands of them are Python objects at a time."""
+    """A column's cells one by one; only some thousands of them are Python objects at a time.
+
+    Floats of fewer bits keep their type: where their whole numbers end is known by it.
+    """
+    kind: Any = getattr(column.dtype, "numpy_dtype", column.dtype)
+    is_short = isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize < _FLOAT_BYTES
     for start in range(0, len(column), _PART):
-        yield from column.iloc[start : start + _PART].tolist()
+        part = column.iloc[start : start + _PART]
+        yield from part.to_numpy(kind.type, na_value=np.nan) if is_short else part.tolist()
 
 
 def cells_of(column: pd.Series[Any]) -> Cells:

@@ -136,7 +136,7 @@ def typed_columns(
         except (ValueError, ArithmeticError):
             # A moment or a number beyond all that pandas and numpy have.
             cells[name] = Cells("other")
-    typed, plans = {}, []
+    typed, plans, first_row = {}, [], _FirstRow()
     decimals = _decimal_marks(cells, separator)
     for name, column in cells.items():
         with problems.noted():
@@ -144,11 +144,42 @@ def typed_columns(
             is_coarser = asked in COARSENINGS
             reading = _read_safely(name, column, decimals.get(name, (".", "")), "" if is_coarser else asked)
             plan = reading if isinstance(reading, ColumnPlan) else reading.plan(name)
+            first_row.look(column, reading)
             plans.append(coarser_plan(plan, asked) if is_coarser and plan.encoding != "drop" else plan)
             if isinstance(reading, Reading) and plan.encoding != "drop":
                 typed[name] = reading.frame_column()
+    first_row.check(problems)
     # Not copied into one block: a table is large.
     return pd.DataFrame(typed, index=range(len(frame)), copy=False), tuple(plans)
+
+
+@dataclass
+class _FirstRow:
+    """Whether the first row may be a second header: words above numbers, as question texts under their codes.
+
+    Attributes:
+        columns: of numbers and dates in text, that have something in that row.
+        words: of these, those in which this cell alone is none.
+    """
+
+    columns: int = 0
+    words: int = 0
+
+    def look(self, cells: Cells, reading: Reading | ColumnPlan) -> None:
+        """Count a column."""
+        if cells.kind != "text" or isinstance(reading, ColumnPlan) or reading.values is None or cells.codes[0] < 0:
+            return
+        unread = np.isnan(reading.values) & (cells.codes >= 0)
+        self.columns += 1
+        self.words += bool(unread[0] and unread.sum() == 1)
+
+    def check(self, problems: Problems) -> None:
+        """Note a problem where it is so of all of them, and not of one alone."""
+        if self.words == self.columns > 1:
+            problems.add(
+                f"Row 1 looks like a second header: in each of {self.columns:,} columns of numbers or dates it alone "
+                "holds a text. Remove it, or put the names that you want into one line."
+            )
 
 
 def _decimal_marks(cells: Mapping[str, Cells], separator: str) -> dict[str, tuple[DecimalMark, str]]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import prepare
 from plumbline.audit.tables import ExaminedTables, JoinedTables, examine_tables, print_tables
 from services.common.settings import Settings
 from vfl.data import ColumnPlan, TableError, TypedTable
@@ -300,3 +303,42 @@ def test_every_column_says_the_digits_that_it_takes() -> None:
     assert told["minmax"] == {"age": "8", "pay": "full", "job": "1 each", "kids": "8 and 1"}
     assert told["standardise"] == {"age": "full", "pay": "full", "job": "1 each", "kids": "full and 1"}
     assert set(told[None].values()) == {"full"}
+
+
+def test_rows_without_a_label_stand_where_nothing_is_trained(files: Files) -> None:
+    files.bank["default"] = [("yes", "no", "NA")[row % 3] if row < 9 else ("yes", "no")[row % 2] for row in range(30)]
+    assert "--unlabelled predict" in faults(files.request())[0]
+    found = examined(files.request(unlabelled="predict"))
+    assert found.settings["active"]["unlabelled"] == "predict"
+    assert "unlabelled" not in found.settings["passive"]
+    parties = {party: Settings(**own) for party, own in found.settings.items()}
+    joined = JoinedTables(parties, found.tables)
+    assert sorted(joined.ids[row] for row in np.flatnonzero(joined.labels < 0)) == ["002", "005", "008"]
+    assert len(joined.split.test) == 3
+    assert (joined.labels[np.concatenate([joined.split.train, joined.split.validation, joined.split.test])] >= 0).all()
+
+
+def test_every_plan_shows_the_classes_with_their_records(files: Files) -> None:
+    files.bank["default"] = ["[b]rare", *(("yes", "no")[row % 2] for row in range(29))]
+    told = io.StringIO()
+    prepare(files.request(dry_run=True, cipher="plain"), Console(file=told, width=200))
+    assert "Classes of the label, with their records: [b]rare 1, no 14, yes 15." in told.getvalue()
+    assert "Classes of fewer than 5 records: [b]rare (1)." in told.getvalue()
+    told = io.StringIO()
+    prepare(AuditRequest.of(data="wine", dry_run=True, cipher="plain", attacks=()), Console(file=told, width=200))
+    assert "Classes of the label, with their records: class_0 5" in told.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"unlabelled": "keep"}, "--unlabelled is refuse or predict, got 'keep'"),
+        (
+            {"ignore_in_labels": ("cases",)},
+            "--ignore-in-labels is zeros, case or marks, got 'cases'. Did you mean 'case'",
+        ),
+    ],
+)
+def test_words_that_no_rule_has(files: Files, asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        files.request(**asked)
