@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
@@ -33,6 +32,7 @@ from vfl.data import (
 )
 from vfl.data.columns import EncodedColumn
 from vfl.data.faults import Problems, bounded, quoted
+from vfl.data.id_overlap import overlap_words, would_meet
 from vfl.data.labels import NO_LABEL
 from vfl.data.reading_rules import ReadingRules
 from vfl.data.record_ids import id_array
@@ -44,13 +44,6 @@ from vfl.suggestions import did_you_mean
 
 # Rows of a table as it is shown; what is plain is left out first.
 _MOST_COLUMNS = 40
-# What two forms of the same id may differ by, and how the difference goes away.
-_FORMS: Mapping[str, Callable[[str], str]] = {
-    "leading zeros": lambda value: value.lstrip("0"),
-    "capital letters": str.lower,
-    "blanks, points and dashes": lambda value: re.sub(r"[\W_]", "", value),
-    "what isn't a digit": lambda value: re.sub(r"\D", "", value),
-}
 
 
 @dataclass(frozen=True)
@@ -61,11 +54,13 @@ class ExaminedTables:
         settings: of each party's own data, by its name and field name; the active one is first.
         tables: by party; empty for a registered data set.
         shared: number of records that are in all tables.
+        notes: sentences on ids that would meet as well, were they written alike.
     """
 
     settings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, TypedTable] = field(default_factory=dict)
     shared: int = 0
+    notes: tuple[str, ...] = ()
 
     def source(self, party: str) -> str:
         """Name a party's table to a person."""
@@ -98,10 +93,11 @@ def examine_tables(asked: TableOptions, limits: TableLimits | None = None) -> Ex
             problems.found.extend(f"{party} ({short_name(own['data'])}): {one}" for one in new)
     problems.found.extend([*choices.unmatched(), *choices.labels_elsewhere()])
     if not problems.found:
-        problems.found.extend(_no_overlap(tables, settings))
+        problems.found.extend(_no_overlap(tables, settings, asked.ignore_in_ids))
     problems.tell()
     chosen = {party: {**own, **choices.settings(party)} for party, own in settings.items()}
-    return ExaminedTables(chosen, tables, len(_shared(tables)))
+    notes = overlap_words({party: table.ids for party, table in tables.items()}, asked.ignore_in_ids)
+    return ExaminedTables(chosen, tables, len(_shared(tables)), tuple(notes))
 
 
 def rules_of(own: Mapping[str, Any]) -> ReadingRules:
@@ -241,7 +237,9 @@ def _shared(tables: Mapping[str, TypedTable]) -> set[str]:
     return set.intersection(*(set(table.ids) for table in tables.values()))
 
 
-def _no_overlap(tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _no_overlap(
+    tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping[str, Any]], ignored: Sequence[str]
+) -> list[str]:
     """Say that no record is in all tables, and what would make them meet."""
     if _shared(tables):
         return []
@@ -249,13 +247,11 @@ def _no_overlap(tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping
         f"{party} ({short_name(str(settings[party]['data']))}) has {len(table.ids):,}"
         for party, table in tables.items()
     )
-    for what, bare in _FORMS.items():
-        alike = len(set.intersection(*({bare(value) for value in table.ids} - {""} for table in tables.values())))
-        if alike:
-            return [
-                f"No id is in all tables ({rows}), but {alike:,} would be if {what} didn't count: write ids alike in "
-                "all of them."
-            ]
+    for one in would_meet([table.ids for table in tables.values()], ignored):
+        return [
+            f"No id is in all tables ({rows}), but {one.count:,} would be if {one.words} didn't count: write ids alike "
+            f"in all of them, or use --ignore-in-ids {one.option}."
+        ]
     return [f"No id is in all tables ({rows}): check that --id names the same people's ids in each of them."]
 
 
@@ -279,6 +275,8 @@ def print_tables(console: Console, examined: ExaminedTables, encoder: EncoderKin
         if len(warned) > _MOST_COLUMNS:
             console.print(f"And {len(warned) - _MOST_COLUMNS:,} more columns with a warning.", style="yellow")
     console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
+    for note in examined.notes:
+        console.print(note, style="yellow", highlight=False)
 
 
 _DIGITS = {"binary": "1", "byte": "8", "full": "full"}

@@ -47,6 +47,7 @@ from services.party.training_log import OUTCOMES
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import BlindedIds, PsiClient, rows_in_common_order
 from vfl.data.id_array import IdArray
+from vfl.data.id_overlap import forms_of_unmet
 from vfl.data.labels import NO_LABEL
 from vfl.learning import log_loss
 from vfl.learning.calibration import UNCALIBRATED, Calibration, fitted
@@ -367,6 +368,8 @@ class Job:
         rows = with_unlabelled_tested(rows, self._labels.indices[rows], plan)
         common = own.take(rows)
         self._for_all_passive(lambda party: party.fix_order(self.session_id, common))
+        if differing := forms_of_unmet(own, rows):
+            _log.warning("%s", differing)
         self.order = rows
         return self.order
 

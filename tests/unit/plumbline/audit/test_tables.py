@@ -342,3 +342,22 @@ def test_every_plan_shows_the_classes_with_their_records(files: Files) -> None:
 def test_words_that_no_rule_has(files: Files, asked: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
         files.request(**asked)
+
+
+def test_records_that_would_meet_as_well_are_counted(files: Files) -> None:
+    """Zeros in one table, none in the other: a part meets, which is no random one."""
+    files.bank["client"], files.shop["client"] = (
+        [str(row) for row in range(1, 31)],
+        [f"{row:02d}" for row in range(1, 31)],
+    )
+    found = examined(files.request())
+    assert found.shared == 21
+    assert found.notes[0].startswith("21 of 30 records met; 9 more would if leading zeros didn't count")
+    told = io.StringIO()
+    print_tables(Console(file=told, width=200), found, "minmax")
+    assert found.notes[0] in told.getvalue()
+    merged = examined(files.request(ignore_in_ids=("zeros",)))
+    assert (merged.shared, merged.notes) == (30, ())
+    assert {own["ignore_in_ids"] for own in merged.settings.values()} == {("zeros",)}
+    parties = {party: Settings(**own) for party, own in merged.settings.items()}
+    assert len(JoinedTables(parties).ids) == 30

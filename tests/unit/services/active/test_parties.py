@@ -522,3 +522,9 @@ def test_more_records_without_a_label_than_are_tested_are_refused_in_words(tmp_p
         pytest.raises(InvalidMessage, match=r"have no label and can only be tested, as \d+ are: set test_fraction"),
     ):
         home.train()
+
+
+def test_records_are_asked_for_in_any_form_that_their_table_takes_for_one(tmp_path: Path) -> None:
+    with house(tmp_path, settings=small_settings(cipher="plain", ignore_in_ids=("case", "zeros"))) as home:
+        home.train()
+        assert set(home.active.predict(home.active.id_forms(["ID-010", "id-10"]))) == {"id-10"}
