@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.cell_words import days_since_1970, is_missing_word, iso_days
-from vfl.data.record_ids import is_missing
+from vfl.data.record_ids import is_exact, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ class Cells:
         if self.kind == "text":
             return self
         distinct, codes = np.unique(self.values, return_inverse=True)
-        return _texts([_text(value) for value in distinct.tolist()], codes.astype(np.int64))
+        return _texts([text_of(value) for value in distinct.tolist()], codes.astype(np.int64))
 
 
 def cells_in_parts(column: pd.Series[Any]) -> Iterator[object]:
@@ -70,7 +70,8 @@ def cells_in_parts(column: pd.Series[Any]) -> Iterator[object]:
 
     Floats of fewer bits keep their type: where their whole numbers end is known by it.
     """
-    kind: Any = getattr(column.dtype, "numpy_dtype", column.dtype)
+    of_cells = column.cat.categories.dtype if hasattr(column, "cat") else column.dtype
+    kind: Any = getattr(of_cells, "numpy_dtype", of_cells)
     is_short = isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize < _FLOAT_BYTES
     for start in range(0, len(column), _PART):
         part = column.iloc[start : start + _PART]
@@ -83,7 +84,7 @@ def cells_of(column: pd.Series[Any]) -> Cells:
 
     types = pd.api.types
     if isinstance(column.dtype, pd.CategoricalDtype):
-        names = [_text(name) for name in column.cat.categories]
+        names = [text_of(name) for name in column.cat.categories]
         return _texts(names, np.asarray(column.cat.codes, dtype=np.int64))
     if types.is_bool_dtype(column.dtype):
         return Cells("boolean", _floats(column))
@@ -109,7 +110,7 @@ def _of_objects(column: pd.Series[Any]) -> Cells:
         return Cells(kinds.pop(), np.array([np.nan if is_missing(one) else float(one) for one in cells]))
     if kinds == {"date"}:
         return Cells("date", iso_days(["" if is_missing(one) else str(one) for one in cells]))
-    return _of_strings(column.map(_text, na_action="ignore"))
+    return _of_strings(column.map(text_of, na_action="ignore"))
 
 
 def _of_strings(column: pd.Series[Any]) -> Cells:
@@ -131,11 +132,11 @@ def _texts(names: Sequence[str], codes: NDArray[np.int64]) -> Cells:
     return Cells("text", texts=tuple(number_of), codes=numbered[codes])
 
 
-def _text(value: object) -> str:
-    """A cell of any kind as a person would write it: whole numbers by their digits."""
+def text_of(value: object) -> str:
+    """Write a cell of any kind as a person would: whole numbers by their digits, as far as they are exact."""
     if is_missing(value):
         return ""
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, (float, np.floating)) and is_exact(value):
         return str(int(value))
     return value.isoformat() if isinstance(value, datetime.date) else str(value)
 

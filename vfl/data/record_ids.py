@@ -130,14 +130,14 @@ def id_text(value: object, row: int = 1) -> str:
     if isinstance(value, uuid.UUID):
         return str(value)
     is_number = isinstance(value, (numbers.Integral, Decimal, float, np.floating))
-    if is_number and not isinstance(value, (bool, np.bool_)) and _is_exact(value):
+    if is_number and not isinstance(value, (bool, np.bool_)) and is_exact(value):
         return str(int(value))  # type: ignore[call-overload]
     raise TableError(
         f"The id in row {row} is neither text nor an exact whole number: store the ids as text or as integers."
     )
 
 
-def _is_exact(value: Any) -> bool:
+def is_exact(value: Any) -> bool:
     """Tell whether a number is whole and below those that share a float: there two people would become one."""
     kind = np.float64 if isinstance(value, float) else type(value)
     limit = 2.0 ** (np.finfo(kind).nmant + 1) if issubclass(kind, np.floating) else math.inf
