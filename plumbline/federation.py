@@ -135,8 +135,8 @@ class Federation:
             settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
                 of them: they are those of a service that somebody starts from this shell.
             terms: of the training plan, such as ``protocol="shared"`` or ``learner="network"``, which are settings as
-                well, and options of its learner, such as ``hidden=8``. With ``seed`` the run repeats bit for bit:
-                initial weights and noise are drawn from it, too.
+                well, and options of its learner, such as ``hidden=8``. With ``seed``, initial weights and
+                noise are drawn from it as well: under ``protocol="hu"`` the run repeats bit for bit.
         """
         # Only who starts a federation needs what reads tables, and the attacks and defences that a recipe checks.
         from plumbline.own_frames import check_tables, named, write_frames

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 _ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties", "frames"})
 # And those that say nothing here: how one table is split, what only prints, what decides the command's exit code.
 _NOT_HERE = frozenset({"active_columns", "passive_columns", "dry_run", "fail_above"})
-_LISTS = ("attacks", "defences", "columns", "drop", "public", "sensitive", "ignore_in_labels", "ignore_in_ids")
+_LISTS = (
+    *("attacks", "defences", "columns", "drop", "public", "sensitive"),
+    *("ignore_in_labels", "ignore_in_ids", "missing", "encoding", "sheet"),
+)
 
 
 def audit(

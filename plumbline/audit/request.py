@@ -18,6 +18,7 @@ from services.common.settings import Settings, environment_values, settings_of
 from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
+from vfl.data.encodings import is_encoding
 from vfl.data.reading_rules import UNLABELLED
 from vfl.source_words import recorded, without_password
 from vfl.suggestions import did_you_mean
@@ -53,6 +54,9 @@ class TableOptions:
         public: names and patterns of columns whose values are published.
         sensitive: names and patterns of columns to protect first.
         encode: what columns become, by name: one of ``vfl.data.columns.ENCODINGS``.
+        encoding: of text files, as Python calls it: of all, or behind a party's name and a colon of that one's.
+        sheet: of workbooks, likewise.
+        missing: what stands for no value: ``-9999``, or ``age=-1``, likewise.
         unlabelled: ``refuse`` rows without a label, or ``predict`` them.
         ignore_in_labels: differences that don't make two classes, of ``vfl.data.cell_forms.LABEL_FORMS``.
         ignore_in_ids: differences that don't make two ids, of ``vfl.data.cell_forms.ID_FORMS``.
@@ -72,6 +76,9 @@ class TableOptions:
     public: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     encode: dict[str, str] = field(default_factory=dict)
+    encoding: tuple[str, ...] = ()
+    sheet: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     unlabelled: str = "refuse"
     ignore_in_labels: tuple[str, ...] = ()
     ignore_in_ids: tuple[str, ...] = ()
@@ -103,6 +110,11 @@ class TableOptions:
             raise ValueError(
                 "--columns, --drop and --encode are for tables of your own, not for a registered data set."
             )
+        if wrong := [one for one in self.encoding if not is_encoding(one.rpartition(":")[2])]:
+            raise ValueError(f"--encoding is one of text, such as gb18030 or windows-1251, got {wrong[0]!r}.")
+        for name in ("encoding", "sheet", "missing"):
+            if getattr(self, name) and not self.has_tables:
+                raise ValueError(f"--{name} is for tables of your own, not for a registered data set.")
         for name, known in _KNOWN.items():
             asked = getattr(self, name)
             for word in (asked,) if isinstance(asked, str) else asked:
@@ -160,8 +172,18 @@ class TableOptions:
         tables = own_tables(self.files, label=self.label, id_column=self.id_column)
         for party, own in tables.items():
             names = _OF_TABLES if party != Role.ACTIVE else (*_OF_TABLES, *_OF_LABELS)
-            own.update({name: getattr(self, name) for name in names if getattr(self, name) != DEFAULTS[name]})
+            asked: dict[str, Any] = {name: getattr(self, name) for name in names}
+            asked |= {name: "".join(self._meant(name, party)[-1:]) for name in ("encoding", "sheet")}
+            asked["missing"] = self._meant("missing", party)
+            own.update({name: value for name, value in asked.items() if value and value != DEFAULTS[name]})
         return tables
+
+    def _meant(self, name: str, party: str) -> tuple[str, ...]:
+        """List what an option says of one party: of all, then of this one by its name."""
+        parties = party_names(len(self.files))
+        entries = [entry.partition(":") for entry in getattr(self, name)]
+        of_all = ["".join(entry) for entry in entries if not (entry[1] and entry[0] in parties)]
+        return (*of_all, *(entry[2] for entry in entries if entry[1] and entry[0] == party))
 
     def without_passwords(self) -> Self:
         """Take the same as a run records it: with no password in a database's URL."""

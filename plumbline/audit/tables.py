@@ -157,6 +157,7 @@ class _ColumnChoices:
             "--sensitive": asked.sensitive,
             "--encode": tuple(asked.encode),
             "--active-columns": asked.active_columns,
+            "--missing": tuple(one for entry in asked.missing if (one := entry.rpartition("=")[0])),
             "--passive-columns": tuple(name for text in asked.passive_columns for name in _names(text)),
         }
         found = []

@@ -74,6 +74,16 @@ def audit(
         list[str] | None,
         _tables(metavar="COLUMN=KIND", help=f"Make a column {', '.join(ENCODINGS)}; repeat."),
     ] = None,
+    missing: Annotated[
+        str,
+        _tables(metavar="VALUE,VALUE", help="What stands for no value: --missing=-9999, or age=-1 of one column."),
+    ] = "",
+    encoding: Annotated[
+        str, _tables(metavar="NAME", help="Of text files, where it isn't found out; passive:gb18030 of one party's.")
+    ] = "",
+    sheet: Annotated[
+        list[str] | None, _tables(metavar="NAME", help="Of workbooks; passive:NAME of one party's; repeat.")
+    ] = None,
     unlabelled: Annotated[
         str, _tables(metavar="refuse|predict", help="Rows without a label: predict them, and train on the others.")
     ] = "refuse",
@@ -263,10 +273,11 @@ def _pairs(settings: list[str]) -> dict[str, Any]:
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "passive": tuple,
     "passive_columns": tuple,
+    "sheet": tuple,
     **dict.fromkeys(
         (
             *("columns", "drop", "public", "sensitive", "active_columns", "defences"),
-            *("ignore_in_labels", "ignore_in_ids"),
+            *("ignore_in_labels", "ignore_in_ids", "missing", "encoding"),
         ),
         lambda text: tuple(listed(text)),
     ),

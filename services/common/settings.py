@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -30,6 +31,7 @@ from services.common.value_faults import fault_words
 from vfl.crypto import ciphers
 from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
 from vfl.data.columns import ENCODINGS, AskedEncoding
+from vfl.data.encodings import is_encoding
 from vfl.data.reading_rules import ReadingRules, Unlabelled
 from vfl.data.table_limits import TableLimits
 from vfl.learning import registry as learners
@@ -123,6 +125,13 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
         f"{', '.join(ENCODINGS)}.",
+    )
+    encoding: str = Field(
+        "", description="Of this party's text file, as Python calls it: gb18030, windows-1251; default: found out."
+    )
+    sheet: str = Field("", description="Of this party's workbook, by its name; default: the first that isn't hidden.")
+    missing: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="What stands for no value in this party's table: -9999,age=-1, or a JSON list."
     )
     unlabelled: Unlabelled = Field(
         "refuse",
@@ -357,7 +366,14 @@ class Settings(BaseSettings):
     def _parse_names(cls, value: Any) -> Any:
         return listed(value) if isinstance(value, str) else value
 
-    @field_validator("columns", "drop", "public", "sensitive", mode="before")
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, value: str) -> str:
+        if value and not is_encoding(value):
+            raise ValueError(f"expected an encoding of text, such as gb18030 or windows-1251, got {value!r}")
+        return value
+
+    @field_validator("columns", "drop", "public", "sensitive", "missing", mode="before")
     @classmethod
     def _parse_columns(cls, value: Any) -> Any:
         # A name may hold a comma: then the list is JSON.
@@ -471,7 +487,7 @@ class Settings(BaseSettings):
     @property
     def reading_rules(self) -> ReadingRules:
         """How this party's table is read."""
-        return ReadingRules(self.ignore_in_ids, self.ignore_in_labels, self.unlabelled)
+        return ReadingRules(**{one.name: getattr(self, one.name) for one in fields(ReadingRules)})
 
     def plan(self) -> TrainingPlan:
         """Make the training plan that these settings propose; raises InvalidMessage when it can't work."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import numbers
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -56,6 +57,18 @@ class Cells:
     def of_texts(self, values: FloatArray) -> FloatArray:
         """A value for each row (n,), from one for each of the texts; NaN for gaps."""
         return np.append(values, np.nan)[self.codes]
+
+    def without(self, words: Collection[str]) -> Cells:
+        """Take the same cells, of which some stand for a gap: as text, or as the numbers that the words write."""
+        if not words or self.kind not in ("number", "text"):
+            return self
+        numbers = [float(word) for word in words if _is_number(word)]
+        if self.kind == "text":
+            is_gap = [one in words or (_is_number(one) and float(one) in numbers) for one in self.texts]
+            known = ["" if gap else one for one, gap in zip(self.texts, is_gap, strict=True)]
+            # The last is for gaps, whose code is -1.
+            return _texts([*known, ""], self.codes)
+        return replace(self, values=np.where(np.isin(self.values, numbers), np.nan, self.values))
 
     def as_text(self) -> Cells:
         """The same cells as text, numbers by their digits."""
@@ -144,3 +157,9 @@ def text_of(value: object) -> str:
 def _floats(column: pd.Series[Any]) -> FloatArray:
     values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
     return values
+
+
+def _is_number(word: str) -> bool:
+    with suppress(ValueError):
+        return bool(np.isfinite(float(word)))
+    return False

@@ -168,7 +168,7 @@ def _read(
         chosen.append(select(present))
         return chosen[0].read(present, problems)
 
-    raw = read_raw(source, choose, limits)
+    raw = read_raw(source, choose, limits, rules)
     selection = chosen[0]
     problems.found[:0] = raw.faults
     if not len(raw.frame):
@@ -187,7 +187,8 @@ def _read(
                 may_lack=rules.unlabelled == "predict",
             )
     features = raw.frame.drop(columns=selection.exact, errors="ignore")
-    frame, plans = typed_columns(features, selection.encode, problems, separator=raw.separator)
+    missing = rules.missing_of(list(features.columns))
+    frame, plans = typed_columns(features, selection.encode, problems, separator=raw.separator, missing=missing)
     if plans and all(plan.encoding == "drop" for plan in plans):
         problems.add(
             "No column is left to learn from: "
@@ -196,8 +197,8 @@ def _read(
             + ". Name what a column should become with --encode."
         )
     problems.tell()
-    notes = () if labels is None else tuple(label_notes(labels, str(selection.label_column)))
-    return TypedTable(ids, frame, plans, labels, raw.read_as, notes)
+    of_labels = () if labels is None else label_notes(labels, str(selection.label_column))
+    return TypedTable(ids, frame, plans, labels, raw.read_as, tuple(filter(None, [raw.note, *of_labels])))
 
 
 def _exact(frame: pd.DataFrame, name: str) -> Iterator[object]:

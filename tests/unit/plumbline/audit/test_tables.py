@@ -361,3 +361,26 @@ def test_records_that_would_meet_as_well_are_counted(files: Files) -> None:
     assert {own["ignore_in_ids"] for own in merged.settings.values()} == {("zeros",)}
     parties = {party: Settings(**own) for party, own in merged.settings.items()}
     assert len(JoinedTables(parties).ids) == 30
+
+
+def test_how_files_are_read_goes_to_the_party_that_is_meant(files: Files) -> None:
+    request = files.request(
+        encoding=("cp1251", "passive:gb18030"), missing=("-1", "passive:spent=-9", "active:age=99"), sheet=("active:A",)
+    )
+    active, passive = request.tables.party_settings.values()
+    assert (active["encoding"], passive["encoding"]) == ("cp1251", "gb18030")
+    assert (active["missing"], passive["missing"]) == (("-1", "age=99"), ("-1", "spent=-9"))
+    assert (active["sheet"], "sheet" in passive) == ("A", False)
+    files.shop["town"] = ["北京", "上海", "广州"] * 10
+    request = files.request(missing=("spent=0",))
+    (files.folder / "shop.csv").write_bytes((files.folder / "shop.csv").read_text().encode("gb18030"))
+    found = examined(request)
+    assert "a guess by its letters" in found.tables["passive"].notes[0]
+    assert "missing" in found.tables["passive"].plans[0].found
+    assert examined(request.changed(encoding=("passive:gb18030",))).tables["passive"].frame["town"][0] == "北京"
+    assert "'spend=0'" not in faults(request.changed(missing=("spend=0",)))[0]
+    assert "No table has a column 'spend', which --missing names." in faults(request.changed(missing=("spend=0",)))[0]
+    with pytest.raises(
+        ValueError, match="--encoding is one of text, such as gb18030 or windows-1251, got 'passive:gbx'"
+    ):
+        files.request(encoding=("passive:gbx",))

@@ -423,7 +423,7 @@ def test_numbers_of_any_notation_come_back(
 def test_excel_without_a_table(tmp_path: Path) -> None:
     path = tmp_path / "t.xlsx"
     pd.DataFrame().to_excel(path, index=False)
-    with pytest.raises(TableError, match="first sheet of the workbook is empty"):
+    with pytest.raises(TableError, match="The sheet 'Sheet1', is empty"):
         read(str(path))
     path.write_bytes(b"no workbook")
     with pytest.raises(TableError, match="as an Excel workbook"):
@@ -437,4 +437,4 @@ def test_excel_with_rows_around_the_table(tmp_path: Path) -> None:
         pd.DataFrame({"id": [9]}).to_excel(book, index=False, sheet_name="more")
     table = read(str(path))
     assert table.ids == ("a", "b")
-    assert table.read_as == "sheet 'Sheet1', the first of 2"
+    assert table.read_as == "sheet 'Sheet1', one of 2"
