@@ -13,6 +13,7 @@ from attacks import Extent, Level, Scenario, spec_of
 from attacks.base import FEW_SECONDS, AttackSpec
 from attacks.registry import OF_ALL_SESSIONS, REGISTRY
 from plumbline.audit.forecast import Forecast, Span, Workload, forecast, training_seconds, usual_calibration
+from plumbline.audit.forewarnings import forewarnings
 from plumbline.audit.request import AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.audit.variants import Variant
@@ -325,6 +326,7 @@ class AuditPlan:
         limit: after how many sessions the verdict holds; None where no attack reads the scores of predictions.
         classes: the label's classes, and how many aligned records each has.
         unlabelled: aligned records without a label.
+        forewarnings: sentences on what these tables are too small for, and on columns that are the label.
         title: what it differs in from the variants beside it; empty where there is none.
         beside: the plans of these.
     """
@@ -340,6 +342,7 @@ class AuditPlan:
     limit: SessionLimit | None
     classes: Mapping[str, int] = field(default_factory=dict)
     unlabelled: int = 0
+    forewarnings: tuple[str, ...] = ()
     title: str = ""
     beside: "tuple[AuditPlan, ...]" = ()
 
@@ -446,7 +449,8 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     classes = dict(zip(tables.class_names, counts, strict=True))
     unlabelled = len(tables.labels) - sum(counts)
     planned = AuditPlan(
-        decided, final, choice, left_out, unmeasured, records, work, foretold, limit, classes, unlabelled
+        *(decided, final, choice, left_out, unmeasured, records, work, foretold, limit, classes, unlabelled),
+        forewarnings=tuple(forewarnings(tables, decided.adversary)),
     )
     if not (variants := federation.variants):
         return planned
@@ -538,6 +542,7 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
     return {
         "classes": dict(plan.classes),
         "unlabelled": plan.unlabelled,
+        "forewarnings": list(plan.forewarnings),
         "cipher": plan.cipher.cipher,
         "why": plan.cipher.why,
         "attacks": list(plan.request.adversary.attacks),

@@ -250,6 +250,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
     """Say which classes there are, why this cipher, which attacks run and which don't, and what is not measured."""
     adversary = plan.request.adversary
     yield from _class_sentences(plan)
+    yield from map(shown, plan.forewarnings)
     yield f"Cipher {plan.cipher.cipher}: {plan.cipher.why}"
     if adversary.attacks:
         yield f"Attacks: {', '.join(adversary.attacks)}."
