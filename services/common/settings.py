@@ -92,7 +92,8 @@ class Settings(BaseSettings):
 
     data: str = Field(
         "",
-        description="A .csv or .parquet file, a SQLAlchemy URL with ?table=NAME, or a registered data set.",
+        description="A .csv or .parquet file, a folder of such parts, a SQLAlchemy URL with ?table=NAME, or a "
+        "registered data set.",
     )
     data_dir: Path = Field(Path("data"), description="Folder of the registry's raw files.")
     share: str = Field(

@@ -12,11 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+# Marks that nobody sees, copied along from pages and mails: no break, a byte order mark, the direction of writing.
+INVISIBLE = "\u200b\ufeff\u200e\u200f"
 # How programs write whole numbers that they keep as floats: 12.0 and, of R and Python, 1e+05. Without its plus, 1E2 is
 # a code: wing E, bed 2.
 _WHOLE_FLOAT = re.compile(
     r"-?(?:0|[1-9]\d*)\.0*|-?[1-9](?:\.(?P<decimals>\d+))?e\+(?P<exponent>\d{1,2})", re.IGNORECASE
 )
+_INVISIBLE = str.maketrans("", "", INVISIBLE)
 # From there on neighbouring whole numbers share a float of 64 bits.
 _FLOAT_LIMIT = 2**53
 # A number's zeros in front: those of 007 and K007, none of 100 and 1.05.
@@ -52,6 +55,16 @@ LABEL_FORMS: Mapping[str, Form] = {
     "case": _CASE,
     "marks": Form("marks at the end", lambda text: text.rstrip(" .,;:!*") or text),
 }
+
+
+def plain_text(text: str) -> str:
+    """Write a text without blanks around it and without marks that nobody sees, as a text file is read.
+
+    Examples:
+        >>> plain_text(" 8\u200b\u00a0")
+        '8'
+    """
+    return text.strip() if text.isascii() else text.translate(_INVISIBLE).strip()
 
 
 def whole_text(text: str) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vfl.data.cell_forms import INVISIBLE
 from vfl.data.encodings import BYTE_ORDER_MARKS, decoded, recoded
 from vfl.data.faults import TableError, quoted_path, row_list
 from vfl.data.selection import check_header
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _OTHER_FORMATS = {b"PK\x03\x04": ("an Excel workbook or another archive", ".xlsx"), b"PAR1": ("Parquet", ".parquet")}
 _GZIP = b"\x1f\x8b"
-# Marks that nobody sees, copied along from pages and mails: no break, a byte order mark, the direction of writing.
-_INVISIBLE = tuple(mark.encode() for mark in ("\u200b", "\ufeff", "\u200e", "\u200f"))
+# As they stand in UTF-8.
+_INVISIBLE = tuple(mark.encode() for mark in INVISIBLE)
 # Bytes and rows that a separator is guessed from.
 _SAMPLE, _SAMPLE_ROWS = 1_000_000, 100
 # Bytes of a file that are looked at together.

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vfl.arrays import IntArray
-from vfl.data.cell_forms import LABEL_FORMS, bare_text, whole_text
+from vfl.data.cell_forms import LABEL_FORMS, bare_text, plain_text, whole_text
 from vfl.data.cell_words import is_missing_word
 from vfl.data.faults import TableError, counted, quoted, row_list
 from vfl.data.record_ids import is_missing
@@ -188,6 +188,6 @@ def _label_value(label: object) -> str | int:
         return int(label)
     if isinstance(label, (float, np.floating, Decimal)):
         return int(label) if math.isfinite(label) and label == int(label) else str(label)
-    text = whole_text(str(label).strip())
+    text = whole_text(plain_text(str(label)))
     number = _WHOLE_WITH_COMMA.fullmatch(text) or _WITH_PLUS.fullmatch(text)
     return number[1] if number else text

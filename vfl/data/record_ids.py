@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vfl.data.cell_forms import ID_FORMS, bare_text, has_lost_digits, whole_text
+from vfl.data.cell_forms import ID_FORMS, bare_text, has_lost_digits, plain_text, whole_text
 from vfl.data.faults import Problems, TableError, counted, row_list
 from vfl.data.id_array import MOST_ID_BYTES, IdArray
 
@@ -124,7 +124,7 @@ def id_text(value: object, row: int = 1) -> str:
                 f"The id in row {row:,} has more than {MOST_ID_BYTES:,} letters: check the separator and the quotes, "
                 "or choose another id column."
             )
-        return value.strip()
+        return plain_text(value)
     if is_missing(value):
         return ""
     if isinstance(value, uuid.UUID):

@@ -88,7 +88,7 @@ def test_a_party_compares_its_own_ids_alone() -> None:
 
 def test_an_ids_form_follows_from_its_own_cell() -> None:
     """Whatever the other rows: else equal ids of two parties part, and different ones meet."""
-    cells = ["1E2", "1e+05", "12.0", "007", "K-1", "1.5", " 8 ", "1e2", "20.00"]
+    cells = ["1E2", "1e+05", "12.0", "007", "K-1", "1.5", " 8\u200b\u00a0", "1e2", "20.00"]
     alone = [str(record_ids([cell], "id")[0]) for cell in cells]
     assert list(record_ids(cells, "id")) == alone == ["1E2", "100000", "12", "007", "K-1", "1.5", "8", "1e2", "20"]
 
