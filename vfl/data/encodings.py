@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -27,9 +28,13 @@ _RUN = re.compile(rb"[\x80-\xff]+")
 _UTF8_LETTERS = re.compile(
     rb"(?<=[A-Za-z])(?:\xc3[\x80-\xbf])+(?![\x80-\xff])|(?<![\x80-\xff])(?:\xc3[\x80-\xbf])+(?=[A-Za-z])"
 )
-# In Windows-1252: letters of Western Europe, and signs that stand beside a word or a number, or alone.
-_WESTERN = set("àáâãäåæçèéêëìíîïñòóôõöøùúûüÿœšžß" + "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜŒŠŽŸ")
-_SIGNS = set("€‚„…†‡‰‹‘’“”•–—™›¡¢£¤¥¦§¨©ª«¬®¯°±²³µ¶·¸¹º»¼½¾¿×÷\u00a0\u00ad")
+# In Windows-1252: letters of Western Europe, and signs.
+_WESTERN = set("àáâãäåæçèéêëìíîïñòóôõöøùúûüÿœšžßÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜŒŠŽŸ")
+_SIGNS = set("€‚„…†‡‰‹‘’“”•–—™›¡¢£¤¥¦§¨©ª«¬®¯°±²³´µ¶·¸¹º»¼½¾¿×÷\u00a0\u00ad")
+# Signs that all of Windows' encodings write alike, those that stand beside a letter, and those within a word.
+_ALIKE = set("€‚„…†‡‰‹‘’“”•–—™›¤¦§©«¬®°±µ¶·»\u00a0\u00ad")
+_BESIDE = set("‚„…‹‘’“”•–—™›¡§©ª«®°²³µ·º»¿\u00a0\u00ad")
+_INSIDE = set("’‘–—·…\u00a0\u00ad")
 _CONTROLS = re.compile("[\x80-\x9f]")
 # Signs that a word may have inside.
 _INSIDE = set("’‘–—·…\u00a0\u00ad")
@@ -40,8 +45,7 @@ _GUESSED = frozenset(
     {
         *("GB18030", "Big5", "CP932", "SHIFT_JIS", "EUC-JP", "CP949", "EUC-KR", "KOI8-R", "KOI8-U", "CP874", "TIS-620"),
         *(f"Windows-{number}" for number in range(1250, 1259)),
-        *(f"ISO-8859-{number}" for number in (2, 5, 7, 8, 9, 13, 15)),
-        *("cp437", "cp850", "cp852", "IBM866"),
+        *("ISO-8859-2", "ISO-8859-7", "ISO-8859-9", "ISO-8859-15"),
     }
 )
 # A guess counts from this confidence on, where no other reading has nearly as much; against Windows-1252, which fits
@@ -108,7 +112,7 @@ def _guessed(content: bytes) -> str:
     import chardet
 
     is_western = _is_western(content)
-    if is_western and _has_signs_alone(content):
+    if _has_signs_alone(content):
         return "cp1252"
     lines = islice(re.finditer(rb"[^\r\n]*[\x80-\xff][^\r\n]*", content), _LINES)
     sample = b"\n".join(line[0][:_SAMPLE] for line in lines)
@@ -134,29 +138,30 @@ def _read(sample: bytes, codec: str) -> str | None:
 
 def _is_western(content: bytes) -> bool:
     """Tell whether text looks written in Windows-1252: accents within words, signs beside them."""
-    words = islice(re.finditer(rb"[A-Za-z]?[\x80-\xff]+[A-Za-z]?", content), _LINES)
-    try:
-        texts = [word[0].decode("cp1252") for word in words]
-    except UnicodeDecodeError:
-        return False
-    return all(map(_is_western_word, texts))
+    with suppress(UnicodeDecodeError):
+        return all(_is_western_run(letters, before, behind) for letters, before, behind in _runs(content))
+    return False
 
 
-def _is_western_word(text: str) -> bool:
-    letters, signs = ([one for one in text if one in some] for some in (_WESTERN, _SIGNS))
-    ends = [text[0].isascii(), text[-1].isascii()]
-    if len(letters) + len(signs) + sum(ends) < len(text) or (letters and signs):
-        return False
-    if letters:
-        return len(letters) <= 1 + sum(ends)
-    return not all(ends) or set(signs) <= _INSIDE
+def _runs(content: bytes) -> Iterator[tuple[str, bool, bool]]:
+    """List what isn't ASCII, as Windows-1252 has it, and whether a plain letter stands before and behind it."""
+    for run in islice(_RUN.finditer(content), _LINES):
+        before, behind = content[run.start() - 1 : run.start()], content[run.end() : run.end() + 1]
+        yield run[0].decode("cp1252"), before.isalpha(), behind.isalpha()
+
+
+def _is_western_run(text: str, before: bool, behind: bool) -> bool:
+    if set(text) <= _WESTERN:
+        return len(text) <= 1 + before + behind
+    natural = _INSIDE if before and behind else _BESIDE if before or behind else _SIGNS
+    return set(text) <= natural
 
 
 def _has_signs_alone(content: bytes) -> bool:
-    """Tell whether no byte beyond ASCII is a letter, which all of Windows' encodings have elsewhere."""
-    return all(
-        set(run[0].decode("cp1252", errors="replace")) <= _SIGNS for run in islice(_RUN.finditer(content), _LINES)
-    )
+    """Tell whether no byte beyond ASCII is a letter in any of Windows' encodings, so that there is nothing to guess."""
+    with suppress(UnicodeDecodeError):
+        return all(set(letters) <= _ALIKE for letters, *_ in _runs(content)) and _is_western(content)
+    return False
 
 
 def _check_one_encoding(content: bytes, path: Path) -> None:
