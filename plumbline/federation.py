@@ -127,7 +127,7 @@ class Federation:
                 a party by its table's ``attrs["name"]``, where it has one.
             passive: each passive party's table, keyed by the same column.
             label: column of the labels in ``active``.
-            id: column of the record ids in every table.
+            id: column of the record ids in every table; also its index, where that is called so.
             attacks: labels of attacks to mount, such as ``gia(init=half)``, each by the parties that can, the active
                 one where both can. Passive parties then disclose their parameters, and ``findings`` compares what was
                 found with the truth.
@@ -135,7 +135,8 @@ class Federation:
             settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
                 of them: they are those of a service that somebody starts from this shell.
             terms: of the training plan, such as ``protocol="shared"`` or ``learner="network"``, which are settings as
-                well, and options of its learner, such as ``hidden=8``.
+                well, and options of its learner, such as ``hidden=8``. With ``seed``, initial weights and
+                noise are drawn from it as well: under ``protocol="hu"`` the run repeats bit for bit.
         """
         # Only who starts a federation needs what reads tables, and the attacks and defences that a recipe checks.
         from plumbline.own_frames import check_tables, named, write_frames
@@ -155,11 +156,12 @@ class Federation:
                 attacks=tuple(attacks),
                 defences=tuple(defences),
                 disclose=bool(attacks),
+                is_repeatable="seed" in given,
                 settings=given,
             )
             run_dir = Path(given.get("run_dir") or root / "parties")
             parties = recipe.checked().settings(run_dir)
-            write_frames(tables, files)
+            write_frames(tables, files, id)
             check_tables({name: parties[name] for name in party_names(len(tables))})
             federation = cls.start(LocalProcesses(root, parties))
         except BaseException:

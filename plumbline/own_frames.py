@@ -1,39 +1,74 @@
 """A person's data frames as files, which is how parties read their tables."""
 
-import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from __future__ import annotations
 
+import datetime
+import numbers
+import re
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from services.common.settings import Settings
 from services.party.features import own_table
 from vfl.data import TableError
-from vfl.data.faults import Problems
+from vfl.data.cells import text_of
+from vfl.data.faults import Problems, name_list, quoted
+from vfl.data.record_ids import is_missing
 
 _MOST_LETTERS = 60
+# What a cell may be that is written as text beside others.
+_PLAIN = (
+    *(str, bool, numbers.Real, Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.UUID),
+    *(np.bool_, np.datetime64, np.timedelta64, pd.Interval, pd.Period),
+)
+# What other libraries' tables, and what is none, become by their own means.
+_WAYS = {
+    "LazyFrame": "collect() it first",
+    "Series": "make a data frame of it with its ids, such as series.reset_index()",
+    "ndarray": "name its columns: pd.DataFrame(array, columns=[...])",
+    "list": "make a data frame of it: pd.DataFrame(records)",
+    "dict": "make a data frame of it: pd.DataFrame(columns)",
+}
 
 
-def named(frame: pd.DataFrame) -> str:
+def named(frame: object) -> str:
     """Name a frame as a person does, fit for a file's name: ``frame.attrs["name"]``; empty where it has none."""
-    return re.sub(r"[^\w -]", "_", str(frame.attrs.get("name", "")))[:_MOST_LETTERS]
+    return re.sub(r"[^\w -]", "_", str(getattr(frame, "attrs", {}).get("name", "")))[:_MOST_LETTERS]
 
 
-def write_frames(frames: Sequence[pd.DataFrame], files: Sequence[Path]) -> None:
-    """Write each frame into its file, without its index.
+def is_source(table: object) -> bool:
+    """Tell whether this names a file or a database, rather than being a table."""
+    return isinstance(table, (str, PathLike))
+
+
+def write_frames(frames: Sequence[object], files: Sequence[Path], id_column: str = "") -> None:
+    """Write each frame into its file: its columns, and of its index the level that is called as the id column.
+
+    What no feature is made of (complex numbers, bytes, lists, objects) becomes a column of empty lists, so that whoever
+    reads it says so by its name, or leaves it out as asked.
+
+    Args:
+        frames: of pandas, or of any library whose tables Arrow reads, such as polars.
+        files: where to, for each of them; a file is called as its party is.
+        id_column: holds the ids.
 
     Raises:
-        TableError: for a frame that no file can hold: which, and what to do.
+        TableError: for what is no data frame, or has a column that no file can hold: which, and what to do.
     """
     for frame, file in zip(frames, files, strict=True):
-        try:
-            _storable(frame).to_parquet(file, index=False)
-        except (ValueError, TypeError, OverflowError) as error:
-            # pandas and pyarrow quote cells.
-            raise TableError(
-                f"The data frame of {file.stem} can't be written ({type(error).__name__}): give each column a name of "
-                "its own, and numbers, text, dates or booleans."
-            ) from None
+        owner = f"The table of {file.stem}"
+        pq.write_table(_arrow_table(frame, owner, id_column), file)
 
 
 def check_tables(settings: Mapping[str, Settings]) -> None:
@@ -51,14 +86,75 @@ def check_tables(settings: Mapping[str, Settings]) -> None:
     problems.tell()
 
 
-def _storable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Write a frame's columns of objects of several types as text: a file has one type per column."""
-    mixed = [
-        name
-        for name in frame.columns
-        if frame.columns.is_unique
-        and frame[name].dtype == object
-        and pd.api.types.infer_dtype(frame[name], skipna=True).startswith("mixed")
-    ]
-    texts = {name: frame[name].map(str, na_action="ignore") for name in mixed}
-    return frame.assign(**texts).rename(columns=str) if texts else frame.rename(columns=str)
+def _arrow_table(frame: object, owner: str, id_column: str) -> pa.Table:
+    if isinstance(frame, np.ndarray) and frame.dtype.names:
+        frame = pd.DataFrame.from_records(frame)
+    if not isinstance(frame, pd.DataFrame):
+        if not hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "to_frame"):
+            kind = type(frame).__name__
+            advice = _WAYS.get(kind, "give a data frame, the path of a file or a database's URL")
+            raise TableError(f"{owner} is no data frame but of the type {type(frame).__module__}.{kind}: {advice}.")
+        try:
+            table = pa.table(frame)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            kind = type(error).__name__
+            raise TableError(f"{owner} can't be read by Arrow ({kind}): make a data frame of pandas of it.") from None
+        _check_names(table.column_names, owner)
+        return table
+    if frame.columns.nlevels > 1:
+        raise TableError(f"{owner} has column names of {frame.columns.nlevels} levels: give each column one name.")
+    columns = [(_name_of(name, at), frame.iloc[:, at]) for at, name in enumerate(frame.columns)]
+    if id_column in frame.index.names and id_column not in [name for name, _ in columns]:
+        columns.insert(0, (id_column, frame.index.get_level_values(id_column).to_series()))
+    _check_names([name for name, _ in columns], owner)
+    return pa.table({name: _arrow_column(column, name, owner) for name, column in columns})
+
+
+def _name_of(name: object, at: int) -> str:
+    """Write a column's name as text; one without is called as in a file without."""
+    is_nameless = is_missing(name) or not str(name).strip()
+    return f"Unnamed: {at}" if is_nameless else str(name)
+
+
+def _check_names(names: Sequence[str], owner: str) -> None:
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
+        raise TableError(f"{owner} has two columns with the same name ({name_list(twice)}): rename one of them.")
+
+
+def _arrow_column(column: pd.Series[Any], name: str, owner: str) -> pa.Array:
+    """Bring a column to a type that files have; raises TableError where its text is none."""
+    cells = _dense(column)
+    if pd.api.types.is_complex_dtype(cells.dtype):
+        return _nothing(len(cells))
+    with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
+        array = pa.Array.from_pandas(cells)
+        # Of another library, or Arrow's own of a UUID, which no reader knows.
+        if not isinstance(array.type, pa.BaseExtensionType):
+            return array
+    values = cells.tolist()
+    if any(not _is_plain(value) for value in values):
+        return _nothing(len(cells))
+    try:
+        return pa.array([None if is_missing(value) else text_of(value) for value in values], pa.string())
+    except ValueError:  # quotes the cell
+        raise TableError(f"{owner} has text in column {quoted(name)} that is no valid Unicode: mend it.") from None
+
+
+def _dense(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Give the same cells without what pandas alone has: sparse ones, periods, intervals, categories of any."""
+    kind: Any = column.dtype
+    of_cells = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
+    if isinstance(kind, pd.SparseDtype):
+        return column.astype(kind.subtype)
+    if isinstance(of_cells, pd.PeriodDtype):
+        return pd.Series(pd.PeriodIndex(column).to_timestamp())
+    is_pandas_alone = isinstance(of_cells, pd.IntervalDtype) or (of_cells is not kind and of_cells.kind == "O")
+    return column.astype(object) if is_pandas_alone else column
+
+
+def _is_plain(value: object) -> bool:
+    return is_missing(value) or isinstance(value, _PLAIN)
+
+
+def _nothing(rows: int) -> pa.Array:
+    return pa.array([[]] * rows, pa.list_(pa.bool_()))

@@ -17,6 +17,7 @@ from services.common.state_folder import StateError, StateFolder, StateInUse
 from services.network.bootstrap import make_transport
 from services.network.credentials import read_credentials
 from services.network.examination import PeerFacts, examine
+from services.network.proxies import proxy_of
 from services.network.transport import Transport, check_listen, is_serving
 from services.network.versions import WIRE_VERSION, check_wire_version
 
@@ -128,10 +129,13 @@ def _own_address(settings: Settings, transport: Transport) -> Finding:
 
 
 def _peer(peer: str, address: str, facts: PeerFacts) -> Iterator[Finding]:
+    proxy = proxy_of(address)
     if facts.trouble:
-        yield Finding("peer", peer, "wrong", f"{shown(facts.trouble)} It was called at {address}.")
+        told = "" if proxy is None or proxy.variable in facts.trouble else f" {proxy.words(peer)}"
+        yield Finding("peer", peer, "wrong", f"{shown(facts.trouble)} It was called at {address}.{told}")
         return
-    yield Finding("peer", peer, "ok", f"{peer} answers at {address}.")
+    by = "" if proxy is None else f", by the proxy {proxy.address} that {proxy.variable} names"
+    yield Finding("peer", peer, "ok", f"{peer} answers at {address}{by}.")
     try:
         check_wire_version(peer, facts.wire)
     except OutOfOrder as error:

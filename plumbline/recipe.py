@@ -1,7 +1,7 @@
 """One way from a request to the settings of every process of a federation on this machine."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ from services.common.learner_calls import LearnerCalls, LearnerFailed
 from services.common.settings import AttackOptions, Settings, environment_values, settings_of
 from services.party.party_defences import check_defences
 from services.roles import check_role
+from vfl.data.reading_rules import ReadingRules
 
 # What the recipe says of each process by itself, whatever is asked of all.
 _OWN = {"peers", "listen", "name", "certs", "run_dir", "attacks", "attack_options"}
 _OWN |= {"defences", "defence_options", "most_forms"}
 # What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
 _OF_ONE_PARTY = {"peers", "listen", "name", "certs", "data", "share", "label_column", "columns", "drop", "encode"}
+_OF_ONE_PARTY |= {one.name for one in fields(ReadingRules)}
 _OF_ONE_PARTY |= {"model", "auxiliary", "known_labels", "prior_knowledge", "private_seed", "state_dir", "allow"}
 # All tables are one person's: what sessions add up to is counted and told, and nothing is refused. Nobody starts a
 # process again: a training waits for none.

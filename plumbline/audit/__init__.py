@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 _ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties", "frames"})
 # And those that say nothing here: how one table is split, what only prints, what decides the command's exit code.
 _NOT_HERE = frozenset({"active_columns", "passive_columns", "dry_run", "fail_above"})
-_LISTS = ("attacks", "defences", "columns", "drop", "public", "sensitive")
+_LISTS = (
+    *("attacks", "defences", "columns", "drop", "public", "sensitive"),
+    *("ignore_in_labels", "ignore_in_ids", "missing", "encoding", "sheet"),
+)
 
 
 def audit(
@@ -28,11 +31,12 @@ def audit(
     It is what ``plumbline audit`` does, and leaves the same folder behind. `plumbline` starts with an example.
 
     Args:
-        active: the table of the party with the labels: a data frame, a file or a database URL. A file's name, or a
-            frame's ``attrs["name"]``, is what its party is called.
+        active: the table of the party with the labels: a data frame (of pandas, or of a library that Arrow reads, such
+            as polars), a file or a database URL. A file's name, or a frame's ``attrs["name"]``, is what its party is
+            called.
         passive: each passive party's, one or more.
         label: column of the labels in ``active``.
-        id: column of the record ids in every table.
+        id: column of the record ids in every table; of a frame also its index, where that is called so.
         options: the command's, with ``_`` for ``-``, such as ``attacks="half_star,posterior"`` (else all that can
             apply), ``epochs=3``, ``drop=["phone"]``, ``encode={"zip": "onehot"}`` or ``runs="runs"``; others are
             settings of every process in ``settings``.
@@ -52,7 +56,7 @@ def audit(
 
     asked = _fields(options)
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-        files, frames = _files([active, *passive], Path(scratch))
+        files, frames = _files([active, *passive], Path(scratch), id)
         request = AuditRequest.of(
             active=files[0], passive=tuple(files[1:]), label=label, id_column=id, frames=frames, **asked
         )
@@ -84,17 +88,17 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     return made | {"attacks": attacks_to_mount(made.get("attacks"))}
 
 
-def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> tuple[list[str], tuple[str, ...]]:
+def _files(
+    tables: Sequence[pd.DataFrame | str | Path], folder: Path, id_column: str = "id"
+) -> tuple[list[str], tuple[str, ...]]:
     """Find where each party reads its table, and whose are frames, which are written into ``folder``."""
-    import pandas as pd
-
-    from plumbline.own_frames import named, write_frames
+    from plumbline.own_frames import is_source, named, write_frames
     from plumbline.recipe import party_names
 
     of_parties = dict(zip(party_names(len(tables)), tables, strict=True))
-    frames = {party: table for party, table in of_parties.items() if isinstance(table, pd.DataFrame)}
+    frames = {party: table for party, table in of_parties.items() if not is_source(table)}
     paths = {party: folder / party / f"{named(frame) or party}.parquet" for party, frame in frames.items()}
     for path in paths.values():
         path.parent.mkdir()
-    write_frames(list(frames.values()), list(paths.values()))
+    write_frames(list(frames.values()), list(paths.values()), id_column)
     return [str(paths.get(party, table)) for party, table in of_parties.items()], tuple(frames)

@@ -91,6 +91,8 @@ def print_verdict(console: Console, findings: Findings) -> None:
     answer = findings.answer
     for sentence in answer.sentences:
         console.print(shown_text(sentence, "bold"), highlight=False)
+    for note in findings.summary.quality_notes:
+        console.print(shown_text(note, "yellow"), highlight=False)
     if words := then_how(findings.variants):
         console.print(shown_text(words, "bold"), highlight=False)
     for party in answer.parties:
@@ -254,7 +256,7 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
         told = (channel_words(channel, summary.agreement) for channel in summary.channels)
         table.add_row("answers of a step", shown_text("; ".join(told)))
     table.add_row("test accuracy", f"{summary.accuracy:.4f} (largest class: {summary.majority:.4f})")
-    table.add_row("test AUC", f"{summary.auc:.4f}")
+    table.add_row("test AUC", summary.area_words)
     if calibrated := calibration_words(summary):
         table.add_row("calibration", shown_text(calibrated))
     table.add_row("on the wire", f"{summary.total_bytes / 1e6:.1f} MB in all")

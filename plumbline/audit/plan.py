@@ -3,14 +3,17 @@
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 import attacks
 from attacks import Extent, Level, Scenario, spec_of
 from attacks.base import FEW_SECONDS, AttackSpec
 from attacks.registry import OF_ALL_SESSIONS, REGISTRY
 from plumbline.audit.forecast import Forecast, Span, Workload, forecast, training_seconds, usual_calibration
+from plumbline.audit.forewarnings import forewarnings
 from plumbline.audit.request import AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.audit.variants import Variant
@@ -25,6 +28,7 @@ from services.protocol1.default_plan import with_open_terms
 from services.shared_weights.opening import stays_shared
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
+from vfl.data.labels import NO_LABEL
 from vfl.installed_plugins import error_line
 from vfl.learning import LinearPart
 from vfl.learning.forms import most_forms
@@ -320,6 +324,9 @@ class AuditPlan:
         workload: how much there is to do.
         forecast: how long it will take.
         limit: after how many sessions the verdict holds; None where no attack reads the scores of predictions.
+        classes: the label's classes, and how many aligned records each has.
+        unlabelled: aligned records without a label.
+        forewarnings: sentences on what these tables are too small for, and on columns that are the label.
         title: what it differs in from the variants beside it; empty where there is none.
         beside: the plans of these.
     """
@@ -333,6 +340,9 @@ class AuditPlan:
     workload: Workload
     forecast: Forecast
     limit: SessionLimit | None
+    classes: Mapping[str, int] = field(default_factory=dict)
+    unlabelled: int = 0
+    forewarnings: tuple[str, ...] = ()
     title: str = ""
     beside: "tuple[AuditPlan, ...]" = ()
 
@@ -343,8 +353,8 @@ class AuditPlan:
 
     @property
     def test_records(self) -> int:
-        """Records of the test."""
-        return self.workload.agreement.row_counts.test
+        """Records of the test that can be judged: those with a label."""
+        return self.workload.agreement.row_counts.test - self.unlabelled
 
 
 @dataclass(frozen=True)
@@ -415,11 +425,11 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     chosen, left_out = applicable(scenario) if adversary.mounts_all else (adversary.attacks, ())
     attacked = recipe.parties[Role.ACTIVE].attacked_records
     if not attacked and adversary.mounts_all:
-        attacked = few_enough(agreement.row_counts.test, scenario.passive_features)
+        attacked = few_enough(len(tables.split.test), scenario.passive_features)
     settings = {**federation.settings, "attacked_records": attacked} if attacked else federation.settings
     decided = request.changed(attacks=chosen, cipher=choice.cipher, settings=settings)
     final = decided.recipe(recipe.tables).checked()
-    records = attacked or agreement.row_counts.test
+    records = attacked or len(tables.split.test)
     limit = limit_of(decided, final, agreement)
     together = labels_of(chosen, adversary.levels, limit)
     extent = Extent(records, scenario.passive_features, work.steps, work.batches)
@@ -435,7 +445,13 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, chosen)))
     unmeasured = not_measured(scenario, left_out or unapplied)
     foretold = forecast(work, calibration, choice.cipher)
-    planned = AuditPlan(decided, final, choice, left_out, unmeasured, records, work, foretold, limit)
+    counts = np.bincount(tables.labels[tables.labels != NO_LABEL], minlength=len(tables.class_names)).tolist()
+    classes = dict(zip(tables.class_names, counts, strict=True))
+    unlabelled = len(tables.labels) - sum(counts)
+    planned = AuditPlan(
+        *(decided, final, choice, left_out, unmeasured, records, work, foretold, limit, classes, unlabelled),
+        forewarnings=tuple(forewarnings(tables, decided.adversary)),
+    )
     if not (variants := federation.variants):
         return planned
     cipher = federation.cipher if variants[0].sets_cipher else choice.cipher
@@ -524,6 +540,9 @@ def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, f
 def plan_facts(plan: AuditPlan) -> dict[str, Any]:
     """List what a run's folder keeps of its plan."""
     return {
+        "classes": dict(plan.classes),
+        "unlabelled": plan.unlabelled,
+        "forewarnings": list(plan.forewarnings),
         "cipher": plan.cipher.cipher,
         "why": plan.cipher.why,
         "attacks": list(plan.request.adversary.attacks),

@@ -1,7 +1,7 @@
 """What an audit is asked, option by option: of its tables, its federation, its adversary and its output."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_type_hints
@@ -17,12 +17,26 @@ from services.common.setting_texts import attacks_labelled
 from services.common.settings import Settings, environment_values, settings_of
 from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
+from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
+from vfl.data.encodings import is_encoding
+from vfl.data.reading_rules import UNLABELLED
 from vfl.source_words import recorded, without_password
+from vfl.suggestions import did_you_mean
 
 # In place of names: every attack that can apply, which is what an audit mounts unless told otherwise, or none.
 ALL, NO_ATTACKS = "all", "none"
 # How much the terminal is told: the verdict alone, its tables as well, or what it cost on the wire besides.
 Verbosity = Literal["quiet", "normal", "verbose"]
+
+
+# How tables are read: settings of every party, and of the one with the labels.
+_OF_TABLES, _OF_LABELS = ("ignore_in_ids",), ("unlabelled", "ignore_in_labels")
+# What may be asked of them.
+_KNOWN: Mapping[str, Collection[str]] = {
+    "unlabelled": UNLABELLED,
+    "ignore_in_labels": LABEL_FORMS,
+    "ignore_in_ids": ID_FORMS,
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,12 @@ class TableOptions:
         public: names and patterns of columns whose values are published.
         sensitive: names and patterns of columns to protect first.
         encode: what columns become, by name: one of ``vfl.data.columns.ENCODINGS``.
+        encoding: of text files, as Python calls it: of all, or behind a party's name and a colon of that one's.
+        sheet: of workbooks, likewise.
+        missing: what stands for no value: ``-9999``, or ``age=-1``, likewise.
+        unlabelled: ``refuse`` rows without a label, or ``predict`` them.
+        ignore_in_labels: differences that don't make two classes, of ``vfl.data.cell_forms.LABEL_FORMS``.
+        ignore_in_ids: differences that don't make two ids, of ``vfl.data.cell_forms.ID_FORMS``.
         active_columns: names and patterns of the active party's columns in ``data``; the rest is the passive party's.
         passive_columns: where there are several passive parties, a text for each: ``age,c*``.
         frames: names of the parties whose table is a data frame, in a file that goes when the run is over.
@@ -56,6 +76,12 @@ class TableOptions:
     public: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     encode: dict[str, str] = field(default_factory=dict)
+    encoding: tuple[str, ...] = ()
+    sheet: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    unlabelled: str = "refuse"
+    ignore_in_labels: tuple[str, ...] = ()
+    ignore_in_ids: tuple[str, ...] = ()
     active_columns: tuple[str, ...] = ()
     passive_columns: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
@@ -84,6 +110,21 @@ class TableOptions:
             raise ValueError(
                 "--columns, --drop and --encode are for tables of your own, not for a registered data set."
             )
+        if wrong := [one for one in self.encoding if not is_encoding(one.rpartition(":")[2])]:
+            raise ValueError(f"--encoding is one of text, such as gb18030 or windows-1251, got {wrong[0]!r}.")
+        for name in ("encoding", "sheet", "missing"):
+            if getattr(self, name) and not self.has_tables:
+                raise ValueError(f"--{name} is for tables of your own, not for a registered data set.")
+        for name, known in _KNOWN.items():
+            asked = getattr(self, name)
+            for word in (asked,) if isinstance(asked, str) else asked:
+                if word not in known:
+                    option = f"--{name.replace('_', '-')}"
+                    raise ValueError(f"{option} is {_or(known)}, got {word!r}.{did_you_mean(word, known)}")
+            if asked != DEFAULTS[name] and not self.has_tables:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} is for tables of your own, not for a registered data set."
+                )
         if not self.has_tables:
             column_blocks(dataset(self.data).features, self.parties)
 
@@ -128,7 +169,21 @@ class TableOptions:
             roles = {"public": self.public, "sensitive": self.sensitive}
             said = {role: names for role, names in roles.items() if names}
             return {party: {**own, **said} for party, own in shares_of(self.data, self.parties).items()}
-        return own_tables(self.files, label=self.label, id_column=self.id_column)
+        tables = own_tables(self.files, label=self.label, id_column=self.id_column)
+        for party, own in tables.items():
+            names = _OF_TABLES if party != Role.ACTIVE else (*_OF_TABLES, *_OF_LABELS)
+            asked: dict[str, Any] = {name: getattr(self, name) for name in names}
+            asked |= {name: "".join(self._meant(name, party)[-1:]) for name in ("encoding", "sheet")}
+            asked["missing"] = self._meant("missing", party)
+            own.update({name: value for name, value in asked.items() if value and value != DEFAULTS[name]})
+        return tables
+
+    def _meant(self, name: str, party: str) -> tuple[str, ...]:
+        """List what an option says of one party: of all, then of this one by its name."""
+        parties = party_names(len(self.files))
+        entries = [entry.partition(":") for entry in getattr(self, name)]
+        of_all = ["".join(entry) for entry in entries if not (entry[1] and entry[0] in parties)]
+        return (*of_all, *(entry[2] for entry in entries if entry[1] and entry[0] == party))
 
     def without_passwords(self) -> Self:
         """Take the same as a run records it: with no password in a database's URL."""
@@ -366,6 +421,11 @@ _PARTS = (TableOptions, FederationOptions, AdversaryOptions, OutputOptions)
 OPTIONS: Mapping[str, Any] = {name: kind for part in _PARTS for name, kind in get_type_hints(part).items()}
 # Its default, where it has one that isn't made anew.
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for part in _PARTS for one in fields(part)}
+
+
+def _or(words: Collection[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}"
 
 
 def attacks_to_mount(asked: Sequence[str] | None) -> tuple[str, ...]:

@@ -47,12 +47,17 @@ from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
 from plumbline.job_progress import RunProgress, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
+from plumbline.terminal import shown
 from services.common.durable import make_folder, write_durably
 from services.common.settings import settings_of
+from vfl.data.faults import bounded, counted
+from vfl.data.labels import FEW_RECORDS
 from vfl.data.psi import rows_of
 
 # A run that takes longer begins when its owner says so.
 LONG_SECONDS = 600.0
+# Classes that a plan names.
+_MOST_CLASSES = 20
 
 
 class NotBegun(ValueError):
@@ -242,8 +247,10 @@ def print_plan(console: Console, plan: AuditPlan) -> None:
 
 
 def plan_sentences(plan: AuditPlan) -> Iterator[str]:
-    """Say why this cipher, which attacks run and which don't, and what is not measured."""
+    """Say which classes there are, why this cipher, which attacks run and which don't, and what is not measured."""
     adversary = plan.request.adversary
+    yield from _class_sentences(plan)
+    yield from map(shown, plan.forewarnings)
     yield f"Cipher {plan.cipher.cipher}: {plan.cipher.why}"
     if adversary.attacks:
         yield f"Attacks: {', '.join(adversary.attacks)}."
@@ -287,6 +294,18 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
                 f"{Span.about(plan.forecast.seconds)} each."
             )
     yield from plan.not_measured
+
+
+def _class_sentences(plan: AuditPlan) -> Iterator[str]:
+    named = [f"{shown(bounded(name))} {count:,}" for name, count in plan.classes.items()]
+    more = f" and {len(named) - _MOST_CLASSES:,} more" if len(named) > _MOST_CLASSES else ""
+    lacking = f"; {counted(plan.unlabelled, 'more record')} without a label, predicted only" if plan.unlabelled else ""
+    yield f"Classes of the label, with their records: {', '.join(named[:_MOST_CLASSES])}{more}{lacking}."
+    if few := [f"{shown(bounded(name))} ({count})" for name, count in plan.classes.items() if count < FEW_RECORDS]:
+        yield (
+            f"Classes of fewer than {FEW_RECORDS} records: {', '.join(few[:_MOST_CLASSES])}. Hardly anything is "
+            "learned of so few: check how they are written, or merge them."
+        )
 
 
 def is_agreed(console: Console, plan: AuditPlan) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from plumbline.terminal import shown_text
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.features import load_party_data
-from services.party.party_model import rows_of_plan
+from services.party.party_model import rows_of_plan, with_unlabelled_tested
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     ColumnPlan,
@@ -33,6 +32,10 @@ from vfl.data import (
 )
 from vfl.data.columns import EncodedColumn
 from vfl.data.faults import Problems, bounded, quoted
+from vfl.data.id_overlap import overlap_words, would_meet
+from vfl.data.labels import NO_LABEL
+from vfl.data.reading_rules import ReadingRules
+from vfl.data.record_ids import id_array
 from vfl.data.selection import Selection, looks_like_data, matches
 from vfl.data.table_limits import TableLimits
 from vfl.data.typed_tables import read_selected
@@ -41,13 +44,6 @@ from vfl.suggestions import did_you_mean
 
 # Rows of a table as it is shown; what is plain is left out first.
 _MOST_COLUMNS = 40
-# What two forms of the same id may differ by, and how the difference goes away.
-_FORMS: Mapping[str, Callable[[str], str]] = {
-    "leading zeros": lambda value: value.lstrip("0"),
-    "capital letters": str.lower,
-    "blanks, points and dashes": lambda value: re.sub(r"[\W_]", "", value),
-    "what isn't a digit": lambda value: re.sub(r"\D", "", value),
-}
 
 
 @dataclass(frozen=True)
@@ -58,11 +54,13 @@ class ExaminedTables:
         settings: of each party's own data, by its name and field name; the active one is first.
         tables: by party; empty for a registered data set.
         shared: number of records that are in all tables.
+        notes: sentences on ids that would meet as well, were they written alike.
     """
 
     settings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, TypedTable] = field(default_factory=dict)
     shared: int = 0
+    notes: tuple[str, ...] = ()
 
     def source(self, party: str) -> str:
         """Name a party's table to a person."""
@@ -88,17 +86,23 @@ def examine_tables(asked: TableOptions, limits: TableLimits | None = None) -> Ex
     problems, tables = Problems(), {}
     for party, own in settings.items():
         try:
-            tables[party] = read_selected(own["data"], choices.of(party), limits)
+            tables[party] = read_selected(own["data"], choices.of(party), limits, rules_of(own))
         except TableError as error:
             told = {one.partition(": ")[2] for one in problems.found} if asked.splits else set()
             new = [one for one in error.problems if one not in told]
             problems.found.extend(f"{party} ({short_name(own['data'])}): {one}" for one in new)
     problems.found.extend([*choices.unmatched(), *choices.labels_elsewhere()])
     if not problems.found:
-        problems.found.extend(_no_overlap(tables, settings))
+        problems.found.extend(_no_overlap(tables, settings, asked.ignore_in_ids))
     problems.tell()
     chosen = {party: {**own, **choices.settings(party)} for party, own in settings.items()}
-    return ExaminedTables(chosen, tables, len(_shared(tables)))
+    notes = overlap_words({party: table.ids for party, table in tables.items()}, asked.ignore_in_ids)
+    return ExaminedTables(chosen, tables, len(_shared(tables)), tuple(notes))
+
+
+def rules_of(own: Mapping[str, Any]) -> ReadingRules:
+    """Say how a party's table is read, of the settings of its own data."""
+    return ReadingRules(**{one.name: own[one.name] for one in fields(ReadingRules) if one.name in own})
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ class _ColumnChoices:
             "--sensitive": asked.sensitive,
             "--encode": tuple(asked.encode),
             "--active-columns": asked.active_columns,
+            "--missing": tuple(one for entry in asked.missing if (one := entry.rpartition("=")[0])),
             "--passive-columns": tuple(name for text in asked.passive_columns for name in _names(text)),
         }
         found = []
@@ -233,7 +238,9 @@ def _shared(tables: Mapping[str, TypedTable]) -> set[str]:
     return set.intersection(*(set(table.ids) for table in tables.values()))
 
 
-def _no_overlap(tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _no_overlap(
+    tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping[str, Any]], ignored: Sequence[str]
+) -> list[str]:
     """Say that no record is in all tables, and what would make them meet."""
     if _shared(tables):
         return []
@@ -241,13 +248,11 @@ def _no_overlap(tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping
         f"{party} ({short_name(str(settings[party]['data']))}) has {len(table.ids):,}"
         for party, table in tables.items()
     )
-    for what, bare in _FORMS.items():
-        alike = len(set.intersection(*({bare(value) for value in table.ids} - {""} for table in tables.values())))
-        if alike:
-            return [
-                f"No id is in all tables ({rows}), but {alike:,} would be if {what} didn't count: write ids alike in "
-                "all of them."
-            ]
+    for one in would_meet([table.ids for table in tables.values()], ignored):
+        return [
+            f"No id is in all tables ({rows}), but {one.count:,} would be if {one.words} didn't count: write ids alike "
+            f"in all of them, or use --ignore-in-ids {one.option}."
+        ]
     return [f"No id is in all tables ({rows}): check that --id names the same people's ids in each of them."]
 
 
@@ -263,12 +268,16 @@ def print_tables(console: Console, examined: ExaminedTables, encoder: EncoderKin
         grids = {} if encoder is None else grids_by_column(table, encoder)
         digits = {name: digits_words(of_column) for name, of_column in grids.items()}
         console.print(_table_of(party, examined.source(party), table, digits))
+        for note in table.notes:
+            console.print(shown_text(f"{party}: {note}"), style="yellow")
         warned = [plan for plan in table.plans if plan.warning]
         for plan in warned[:_MOST_COLUMNS]:
             console.print(shown_text(f"{bounded(plan.name)}: {plan.warning}"), style="yellow")
         if len(warned) > _MOST_COLUMNS:
             console.print(f"And {len(warned) - _MOST_COLUMNS:,} more columns with a warning.", style="yellow")
     console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
+    for note in examined.notes:
+        console.print(note, style="yellow", highlight=False)
 
 
 _DIGITS = {"binary": "1", "byte": "8", "full": "full"}
@@ -331,8 +340,8 @@ class JoinedTables:
         data: each party's table, with what its columns become.
         aligned: each party's aligned records, as its session encodes them, before any defence.
         ids: of the aligned records, in the common order.
-        split: which of them are trained on, validated with and tested.
-        labels: class indices of the aligned records.
+        split: which of them are trained on, validated with and judged.
+        labels: class indices of the aligned records; -1 where one has no label.
         class_names: by class index.
 
     Raises:
@@ -350,16 +359,18 @@ class JoinedTables:
         }
         _check_roles(self.settings, [plan.name for one in self.data.values() for plan in one.table.plans])
         self.table_sizes = tuple(len(one.ids) for one in self.data.values())
-        self.ids = common_order(set.intersection(*(set(one.ids) for one in self.data.values())))
         labels = self.data[Role.ACTIVE].labels
         if labels is None:
             raise ValueError("The active party holds the labels: name its label column.")
-        plan = self.settings[Role.ACTIVE].plan()
-        self.split = rows_of_plan(plan, len(self.ids))
+        indices, self.class_names = encode_labels(labels)
+        plan, own_ids = self.settings[Role.ACTIVE].plan(), self.data[Role.ACTIVE].ids
+        common = rows_of(own_ids, common_order(set.intersection(*(set(one.ids) for one in self.data.values()))))
+        placed = with_unlabelled_tested(common, indices[common], plan)
+        self.ids, self.labels = list(id_array(own_ids).take(placed)), indices[placed]
+        split = rows_of_plan(plan, len(self.ids))
+        self.split = replace(split, test=split.test[self.labels[split.test] != NO_LABEL])
         own_rows = {name: rows_of(one.ids, self.ids) for name, one in self.data.items()}
         self.aligned = {name: one.aligned(own_rows[name], plan) for name, one in self.data.items()}
-        indices, self.class_names = encode_labels(labels)
-        self.labels = indices[own_rows[Role.ACTIVE]]
 
     def changed(self, asked: Mapping[str, Mapping[str, str]]) -> JoinedTables:
         """Leave columns out or make them coarser, in records and split: what is asked of each, by party.

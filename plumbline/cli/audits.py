@@ -18,6 +18,7 @@ from plumbline.cli.output import ABOVE_THRESHOLD, console_errors, plain_errors, 
 from plumbline.training_terms import SETTINGS_AS_OPTIONS, with_terms
 from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
+from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
 from vfl.data.columns import ENCODINGS
 from vfl.suggestions import did_you_mean
 
@@ -73,6 +74,27 @@ def audit(
         list[str] | None,
         _tables(metavar="COLUMN=KIND", help=f"Make a column {', '.join(ENCODINGS)}; repeat."),
     ] = None,
+    missing: Annotated[
+        str,
+        _tables(metavar="VALUE,VALUE", help="What stands for no value: --missing=-9999, or age=-1 of one column."),
+    ] = "",
+    encoding: Annotated[
+        str, _tables(metavar="NAME", help="Of text files, where it isn't found out; passive:gb18030 of one party's.")
+    ] = "",
+    sheet: Annotated[
+        list[str] | None, _tables(metavar="NAME", help="Of workbooks; passive:NAME of one party's; repeat.")
+    ] = None,
+    unlabelled: Annotated[
+        str, _tables(metavar="refuse|predict", help="Rows without a label: predict them, and train on the others.")
+    ] = "refuse",
+    ignore_in_labels: Annotated[
+        str,
+        _tables(metavar="NAME,NAME", help=f"Classes that differ by this alone are one: {', '.join(LABEL_FORMS)}."),
+    ] = "",
+    ignore_in_ids: Annotated[
+        str,
+        _tables(metavar="NAME,NAME", help=f"Ids that differ by this alone are one: {', '.join(ID_FORMS)}."),
+    ] = "",
     attacks: Annotated[
         str,
         _plugins(
@@ -251,8 +273,13 @@ def _pairs(settings: list[str]) -> dict[str, Any]:
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "passive": tuple,
     "passive_columns": tuple,
+    "sheet": tuple,
     **dict.fromkeys(
-        ("columns", "drop", "public", "sensitive", "active_columns", "defences"), lambda text: tuple(listed(text))
+        (
+            *("columns", "drop", "public", "sensitive", "active_columns", "defences"),
+            *("ignore_in_labels", "ignore_in_ids", "missing", "encoding"),
+        ),
+        lambda text: tuple(listed(text)),
     ),
     "encode": _encodings,
     "attacks": lambda text: tuple(listed_labels(text)),

@@ -163,10 +163,12 @@ def preflight(
     Example: plumbline preflight laboratory.csv --classes 2 --id patient
     """
     from services.common.settings import load_settings
-    from vfl.data import read_table
+    from vfl.data.selection import Selection
+    from vfl.data.typed_tables import read_selected
 
     with plain_errors():
-        typed = read_table(table, id_column=id_column, label_column=None, limits=load_settings().table_limits)
+        own, selection = load_settings(), Selection(id_column, None)
+        typed = read_selected(table, lambda _: selection, own.table_limits, own.reading_rules)
         found = _examined(typed, classes)
     if as_json:
         print_json(_facts(found))

@@ -138,6 +138,7 @@ class Findings(Sequence[Finding]):
             **asdict(self.summary),
             "agreement": content_of(self.summary.agreement),
             "predictions": content_of(self.summary.predictions),
+            "quality_notes": list(self.summary.quality_notes),
             **asdict(self.predictions),
             "training_attacks": [asdict(finding) for finding in self.training],
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},

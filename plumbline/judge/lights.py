@@ -30,6 +30,8 @@ RED_PART = 0.5
 AMBER_SHARE = 0.05
 # Fewer records than this are too few to say anything.
 LEAST_RECORDS = 50
+# From fewer complete records an adversary learns too little for its failure to mean something.
+LEAST_KNOWN = 20
 # Levels beyond the headline's.
 KNOWING_MORE = LEVELS[LEVELS.index(HEADLINE) + 1 :]
 _WORST: tuple[Light, ...] = ("red", "amber", "grey", "green")

@@ -25,6 +25,7 @@ from services.common.run_records import CalibrationRecord
 from services.party.party_model import rows_of_plan
 from services.shared_weights.opening import stays_shared
 from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.data.labels import NO_LABEL
 from vfl.learning import (
     GradientDescent,
     ResidualScheme,
@@ -167,7 +168,7 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     penalty[bias] = 0.0  # spares the bias
     split = rows_of_plan(plan, len(features))
     # Validation records may have chosen the epoch: they are neither trained on nor quite new to the model.
-    rows = np.concatenate([split.train, split.test])
+    rows = np.concatenate([split.train, split.test[labels[split.test] != NO_LABEL]])
     data = VerticalData([features[rows]], labels[rows], agreement.classes)
 
     def log_odds(weights: FloatArray) -> FloatArray:

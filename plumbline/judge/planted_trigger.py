@@ -14,6 +14,7 @@ from services.common.run_folder import RunFolder
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray
 from vfl.data.grids import WIDTHS
+from vfl.data.labels import NO_LABEL
 from vfl.learning import VerticalData
 from vfl.learning.network import Network, train_network
 from vfl.learning.network.part import NetworkPart
@@ -35,7 +36,7 @@ def judged_trigger(folder: RunFolder, party: str, attack: str) -> dict[str, Any]
     names, labels = [one.name for one in agreement.parties], folder.labels()
     chosen, split = int(np.bincount(labels[found.rows]).argmax()), rows_of_plan(agreement.plan, len(labels))
     rows = split.test if len(split.test) else np.setdiff1d(np.arange(len(labels)), found.rows)
-    rows = rows[labels[rows] != chosen]
+    rows = rows[(labels[rows] != chosen) & (labels[rows] != NO_LABEL)]
     if not len(rows):
         raise ValueError("no record of another class is left to judge")
     tables, own = [folder.features(name) for name in names], folder.features(party)

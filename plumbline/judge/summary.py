@@ -20,7 +20,10 @@ from services.common.run_records import (
     StepRecord,
 )
 from vfl.data.faults import counted
-from vfl.learning.score_quality import accuracy, area_under_curve
+from vfl.learning.score_quality import FEW_POSITIVES, accuracy, area_under_curve, area_words
+
+# Of an area under the ROC curve, what scores at random have.
+_BY_CHANCE = 0.5
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class RunSummary:
         channels: every decryption channel of a step.
         predictions: what theory expects of defences, by party.
         calibration: what became of the scores' calibration; None where the plan doesn't ask for one.
+        tested_by_class: test records of each class.
     """
 
     name: str
@@ -92,6 +96,33 @@ class RunSummary:
     channels: tuple[ChannelRecord, ...]
     predictions: dict[str, tuple[DefencePrediction, ...]]
     calibration: CalibrationRecord | None = None
+    tested_by_class: tuple[int, ...] = ()
+
+    @property
+    def area_words(self) -> str:
+        """The area under the ROC curve, with its interval and the records that carry it."""
+        return area_words(self.auc, self.tested_by_class)
+
+    @property
+    def quality_notes(self) -> tuple[str, ...]:
+        """Sentences on a model that is of no use, and on figures that a few records carry."""
+        fewest = min(self.tested_by_class, default=0)
+        notes = []
+        if self.test_rows and not fewest:
+            notes.append("The test records are of one class, or lack one: no AUC was measured. Test more of them.")
+        elif self.test_rows and fewest < FEW_POSITIVES:
+            notes.append(f"Test AUC {self.area_words}: so few carry it that it says little. Test more of them.")
+        if self.test_rows and self.accuracy < self.majority:
+            notes.append(
+                f"The model labels {self.accuracy:.1%} of the test records right, and who always says the largest "
+                f"class {self.majority:.1%}: as it stands, it is of no use for labels."
+            )
+        if fewest and self.auc < _BY_CHANCE:
+            notes.append(
+                f"The test AUC is {self.auc:.2f}, below 1/2: scores order the classes the wrong way round. Train "
+                "longer, or check the label."
+            )
+        return tuple(notes)
 
     @property
     def parties(self) -> tuple[PartyDescription, ...]:
@@ -151,6 +182,7 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
         predictions={name: record.predictions for name, record in records.items() if record.predictions},
         channels=tuple(channel for record in records.values() for channel in record.channels or ()),
         calibration=active.calibration,
+        tested_by_class=tuple(np.bincount(labels, minlength=active.agreement.classes).tolist()),
     )
 
 

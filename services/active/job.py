@@ -38,6 +38,7 @@ from services.party.calibrating import calibrates, calibration_record
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
+from services.party.party_model import with_unlabelled_tested
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
 from services.party.resumption import Place, check_interruptions, resumptions
@@ -46,6 +47,8 @@ from services.party.training_log import OUTCOMES
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import BlindedIds, PsiClient, rows_in_common_order
 from vfl.data.id_array import IdArray
+from vfl.data.id_overlap import forms_of_unmet
+from vfl.data.labels import NO_LABEL
 from vfl.learning import log_loss
 from vfl.learning.calibration import UNCALIBRATED, Calibration, fitted
 from vfl.learning.score_quality import ScoreQuality
@@ -209,7 +212,7 @@ class Job:
         terms = ProposedTerms(self.session_id, self._context.name, passive, plan, classes)
         self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
         self.observer.stage("aligning")
-        rows = self._align()
+        rows = self._align(plan)
         self.observer.stage("agreeing")
         training = self._agree(terms, rows)
         if not plan.family.spec.trains:
@@ -354,7 +357,7 @@ class Job:
         """Wait until the job is over and the others have been told, but no longer than this; returns whether it is."""
         return self._finished.wait(seconds)
 
-    def _align(self) -> IntArray:
+    def _align(self, plan: TrainingPlan) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
         own = IdArray.of(self._data.ids)
         rows = np.arange(len(own))
@@ -362,8 +365,11 @@ class Job:
         with alignment_refusals():
             for name in self._passive_parties:
                 rows = rows_in_common_order(own, rows[self._common_with(name, own.take(rows), progress)])
+        rows = with_unlabelled_tested(rows, self._labels.indices[rows], plan)
         common = own.take(rows)
         self._for_all_passive(lambda party: party.fix_order(self.session_id, common))
+        if differing := forms_of_unmet(own, rows):
+            _log.warning("%s", differing)
         self.order = rows
         return self.order
 
@@ -386,7 +392,7 @@ class Job:
 
     def _agree(self, terms: ProposedTerms, rows: IntArray) -> PartyTraining:
         labels = self._labels.indices[rows]
-        if len(np.unique(labels)) < 2:
+        if len(np.unique(labels[labels != NO_LABEL])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
 
         others = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
@@ -520,7 +526,7 @@ class Job:
 
     def _test(self, training: PartyTraining) -> None:
         """Score the test rows over the session and write them, with the labels, to this party's own folder."""
-        rows = training.rows.test
+        rows = training.model.judged_rows
         self.test_answers, scores = self._asked(training, rows)
         labels = training.model.labels_of(rows)
         self._ending.check()

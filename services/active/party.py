@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -40,6 +40,7 @@ from services.shared_weights.opening_ledger import begin_ledger
 from services.shared_weights.share_mailbox import ShareMailbox
 from vfl.arrays import FloatArray
 from vfl.data import Table, encode_labels
+from vfl.data.record_ids import bare_id
 from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
@@ -313,7 +314,7 @@ class ActiveParty:
     def _attack_tests(self, model: TrainedModel, answers: FloatArray | None, tell: TellsAttack) -> None:
         self._attack_host.begin()
         self._attacked_session = model.session_id
-        tests = model.model.rows.test
+        tests = model.model.judged_rows
         chosen = spread(len(tests), self._context.settings.attacked_records or len(tests))
         self._attack(model, tests[chosen].tolist(), None if answers is None else answers[chosen], tell)
 
@@ -334,7 +335,7 @@ class ActiveParty:
 
     def _with_auxiliary(self, model: TrainedModel, known: Knowledge, records: Table) -> Knowledge:
         """Ask for the scores of the auxiliary records, as an active party may for any aligned one."""
-        rows = model.row_of_id.rows(records.ids)
+        rows = model.row_of_id.rows(self.id_forms(records.ids))
         aligned = rows >= 0
         indices = rows[aligned]
         if not len(indices):
@@ -424,8 +425,12 @@ class ActiveParty:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
         return session.training
 
+    def id_forms(self, ids: Iterable[str]) -> list[str]:
+        """Write ids in the form that this party's table has them in, as its settings ask for."""
+        return [bare_id(one, self._context.settings.ignore_in_ids) for one in ids]
+
     def predict(self, ids: Sequence[str]) -> Predictions:
-        """Score those ids that are among the aligned records; raises FederationError."""
+        """Score those ids that are among the aligned records, as ``id_forms`` writes them; raises FederationError."""
         model = self._serving.current()
         if model is None:
             raise self._serving.refusal(self.stage)

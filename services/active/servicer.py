@@ -110,19 +110,21 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
                 raise InvalidMessage(f"Expected at most {PREDICTION_ROWS} ids per message, got {len(request.ids)}.")
             ids = list(request.ids)
             _check_lengths(ids)
-            found = self._party.predict(ids)
+            forms = self._party.id_forms(ids)
+            found = self._party.predict(forms)
             self._party.tally.answered(require_caller(context).name, "scores", len(ids))
             if request.as_block:
-                yield active_pb2.PredictReply(block=_block(found, ids))
+                yield active_pb2.PredictReply(block=_block(found, forms))
             else:
-                yield active_pb2.PredictReply(records=_records(found, ids))
+                yield active_pb2.PredictReply(records=_records(found, ids, forms))
 
     def PredictOne(
         self, request: active_pb2.PredictOneRequest, context: grpc.ServicerContext
     ) -> active_pb2.RecordPrediction:
         """Answer with one record's confidence scores."""
         _check_lengths([request.id])
-        scores = self._party.predict_one(request.id, context.add_callback)
+        (form,) = self._party.id_forms([request.id])
+        scores = self._party.predict_one(form, context.add_callback)
         self._party.tally.answered(require_caller(context).name, "scores", 1)
         return active_pb2.RecordPrediction(id=request.id, scores=scores)
 
@@ -139,8 +141,8 @@ def _block(found: Predictions, ids: Sequence[str]) -> active_pb2.ScoreBlock:
     )
 
 
-def _records(found: Predictions, ids: Sequence[str]) -> Iterator[active_pb2.RecordPrediction]:
-    for record, place in zip(ids, found.places(ids).tolist(), strict=True):
+def _records(found: Predictions, ids: Sequence[str], forms: Sequence[str]) -> Iterator[active_pb2.RecordPrediction]:
+    for record, place in zip(ids, found.places(forms).tolist(), strict=True):
         if place < 0:
             yield active_pb2.RecordPrediction(id=record, error=UNKNOWN_RECORD)
         else:

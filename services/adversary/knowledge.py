@@ -21,6 +21,7 @@ from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel
 from vfl.data import Table
+from vfl.data.labels import NO_LABEL
 from vfl.learning import LinearPart, Part
 from vfl.learning.confidence import unit_rows, unit_scores
 from vfl.learning.network.part import NetworkPart
@@ -114,6 +115,7 @@ class Knowledge:
                 f"{passive}: give those of this session."
             )
         forwards = self.model.agreement.plan.family.spec.forwards
+        labels = self.model.labels_of(rows)
         return attacks.PredictionView(
             features_active=self.own_features(rows),
             scores=unit_scores(scores) if forwards else scores,
@@ -122,7 +124,7 @@ class Knowledge:
             features_train=None if forwards else self.own_features(train_rows),
             passive_features=passive,
             moments=self.moments,
-            record_labels=self.model.labels_of(rows),
+            record_labels=None if (labels == NO_LABEL).any() else labels,
             channel=self.channel,
             disclosure=self.disclosure,
             **self._parameters(),

@@ -300,7 +300,7 @@ class PartyFeatures:
     Attributes:
         features: (n, d) float64.
         names: (d,) names of the features.
-        labels: (n,) classes as indices; the active party's.
+        labels: (n,) classes as indices, -1 of a record without a label; the active party's.
         sources: (d,) the column of the party's own table that each feature is of; absent from older runs.
         kinds: (d,) what each tells of it, see ``vfl.data.columns.FeatureKind``; likewise.
         offsets: (d,) float64: the source's value is ``offsets + scales * features``; likewise.
@@ -313,7 +313,7 @@ class PartyFeatures:
 
     features: Annotated[FloatArray, ArraySpec("n d", most=2.0**limits.FEATURE_INTEGER_BITS)]
     names: Annotated[NDArray[np.str_], _NAMES]
-    labels: Annotated[IntArray, ArraySpec("n", "iu", 0, limits.CLASSES)] | None = None
+    labels: Annotated[IntArray, ArraySpec("n", "iu", -1, limits.CLASSES)] | None = None
     sources: Annotated[NDArray[np.str_], _NAMES] | None = None
     kinds: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=get_args(FeatureKind))] | None = None
     offsets: Annotated[FloatArray, ArraySpec("d")] | None = None

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -28,7 +29,10 @@ from services.common.setting_texts import (
 )
 from services.common.value_faults import fault_words
 from vfl.crypto import ciphers
+from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
 from vfl.data.columns import ENCODINGS, AskedEncoding
+from vfl.data.encodings import is_encoding
+from vfl.data.reading_rules import ReadingRules, Unlabelled
 from vfl.data.table_limits import TableLimits
 from vfl.learning import registry as learners
 from vfl.learning.linear.initialisation import Initialisation
@@ -91,7 +95,8 @@ class Settings(BaseSettings):
 
     data: str = Field(
         "",
-        description="A .csv or .parquet file, a SQLAlchemy URL with ?table=NAME, or a registered data set.",
+        description="A .csv or .parquet file, a folder of such parts, a SQLAlchemy URL with ?table=NAME, or a "
+        "registered data set.",
     )
     data_dir: Path = Field(Path("data"), description="Folder of the registry's raw files.")
     share: str = Field(
@@ -124,6 +129,23 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
         f"{', '.join(ENCODINGS)}.",
+    )
+    encoding: str = Field(
+        "", description="Of this party's text file, as Python calls it: gb18030, windows-1251; default: found out."
+    )
+    sheet: str = Field("", description="Of this party's workbook, by its name; default: the first that isn't hidden.")
+    missing: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="What stands for no value in this party's table: -9999,age=-1, or a JSON list."
+    )
+    unlabelled: Unlabelled = Field(
+        "refuse",
+        description="Active party: predict, where rows may have no label: predicted, neither trained on nor judged.",
+    )
+    ignore_in_labels: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description=f"Active party: what doesn't make two classes of one: {', '.join(LABEL_FORMS)}."
+    )
+    ignore_in_ids: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description=f"What doesn't make two ids of one, the same at all parties: {', '.join(ID_FORMS)}."
     )
     table_megabytes: int = Field(
         TableLimits.megabytes,
@@ -352,13 +374,31 @@ class Settings(BaseSettings):
     def _parse_names(cls, value: Any) -> Any:
         return listed(value) if isinstance(value, str) else value
 
-    @field_validator("columns", "drop", "public", "sensitive", mode="before")
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, value: str) -> str:
+        if value and not is_encoding(value):
+            raise ValueError(f"expected an encoding of text, such as gb18030 or windows-1251, got {value!r}")
+        return value
+
+    @field_validator("columns", "drop", "public", "sensitive", "missing", mode="before")
     @classmethod
     def _parse_columns(cls, value: Any) -> Any:
         # A name may hold a comma: then the list is JSON.
         if isinstance(value, str) and value.lstrip().startswith("["):
             return from_json(value, 'a JSON list such as ["age", "c*"]')
         return listed(value) if isinstance(value, str) else value
+
+    @field_validator("ignore_in_ids", "ignore_in_labels", mode="before")
+    @classmethod
+    def _parse_forms(cls, value: Any, info: ValidationInfo) -> Any:
+        names = listed(value) if isinstance(value, str) else value
+        known = ID_FORMS if info.field_name == "ignore_in_ids" else LABEL_FORMS
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(
+                f"expected some of {', '.join(known)}; got {unknown[0]!r}.{did_you_mean(unknown[0], known)}"
+            )
+        return names
 
     @field_validator("encode", mode="before")
     @classmethod
@@ -451,6 +491,11 @@ class Settings(BaseSettings):
     def table_limits(self) -> TableLimits:
         """How large a table of this party's may be."""
         return TableLimits(self.table_megabytes, self.table_columns, self.table_cells)
+
+    @property
+    def reading_rules(self) -> ReadingRules:
+        """How this party's table is read."""
+        return ReadingRules(**{one.name: getattr(self, one.name) for one in fields(ReadingRules)})
 
     def plan(self) -> TrainingPlan:
         """Make the training plan that these settings propose; raises InvalidMessage when it can't work."""

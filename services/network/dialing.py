@@ -15,6 +15,7 @@ from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, sh
 from services.common.meters import PeerMeter
 from services.network.credentials import Credentials
 from services.network.deadlines import inner_timeout
+from services.network.proxies import is_loopback
 from services.network.revocation import CallNotMade, PeerLook
 
 # Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85). The end of a session
@@ -65,8 +66,13 @@ def dial(address: str, host_name: str, credentials: Credentials) -> grpc.Channel
     return grpc.secure_channel(
         address,
         grpc.ssl_channel_credentials(credentials.authority, credentials.key, credentials.certificate),
-        [*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", host_name)],
+        [*channel_options(address), ("grpc.ssl_target_name_override", host_name)],
     )
+
+
+def channel_options(address: str) -> list[tuple[str, Any]]:
+    """List the options of a channel to HOST:PORT. On this machine no proxy is on the way, whatever variables say."""
+    return [*CHANNEL_OPTIONS, *([("grpc.enable_http_proxy", 0)] if is_loopback(address) else [])]
 
 
 def intercepted(

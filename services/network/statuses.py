@@ -25,6 +25,7 @@ from services.common.errors import (
     one_line,
     told,
 )
+from services.network.proxies import proxy_in
 from services.network.unanswered import is_cut, why_unreachable
 
 _log = logging.getLogger(__name__)
@@ -63,7 +64,8 @@ def error_of(party: str, call: grpc.Call) -> FederationError:
     """Make the error that a failed call to ``party`` is to its caller."""
     status, details = call.code(), call.details() or ""
     if silence := _silence(status, details):
-        return PeerVanished(f"{party} does not answer: {silence}")
+        proxy = proxy_in(details)
+        return PeerVanished(f"{party} does not answer: {silence}" + (f" {proxy.words(party)}" if proxy else ""))
     words = details or "It gives no reason, and its log may have one."
     return PeerRefused(party, words, _KINDS.get(status, FederationError))
 

@@ -21,7 +21,7 @@ from services.network.call_limits import CALLS_PER_CALLER
 from services.network.call_meter import CallMeterInterceptor
 from services.network.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.network.credentials import Credentials, RenewedCredentials
-from services.network.dialing import CHANNEL_OPTIONS, KEEPALIVE, RenewingChannel, dial, intercepted
+from services.network.dialing import KEEPALIVE, RenewingChannel, channel_options, dial, intercepted
 from services.network.gate import Permissions, gatekeeper
 from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
@@ -185,7 +185,8 @@ class Transport:
         It refuses who can't show that party's certificate.
         """
         if self._credentials is None or self.certificates is None:
-            return intercepted(grpc.insecure_channel(address, CHANNEL_OPTIONS), self._said(), self.meter.of_peer(peer))
+            channel = grpc.insecure_channel(address, channel_options(address))
+            return intercepted(channel, self._said(), self.meter.of_peer(peer))
         host_name = Identity(role_of(peer), peer).host_name
         look = PeerLook(address, host_name, self.certificates, self._credentials.present)
         channel = RenewingChannel(look.credentials, lambda present: dial(address, host_name, present))

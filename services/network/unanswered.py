@@ -29,6 +29,7 @@ _MEANINGS = (
     ("unknown_ca", "it refuses this party's certificate. Check that both are of the same authority."),
     ("wrong_version_number", "what listens there doesn't speak TLS. Check the address and PLUMBLINE_TRANSPORT."),
     ("ssl_error", "what listens there doesn't speak TLS as it should. Check the address and the certificates."),
+    ("http proxy returned", "the proxy on the way lets nobody through to it."),
     ("failed parsing http", "what listens there is no service of Plumbline. Check the address."),
     ("errors resolving", "its address can't be found. Check the address."),
     ("network is unreachable", "there is no way to its address. Check the address and the network."),

@@ -33,12 +33,13 @@ from vfl.data import (
     magnitude_bits,
     party_share,
     put_on_grids,
-    read_table,
     typed_table_of,
 )
 from vfl.data.coarsening import coarsened
 from vfl.data.columns import EncodedColumn
 from vfl.data.faults import bounded, counted
+from vfl.data.selection import Selection
+from vfl.data.typed_tables import read_selected
 
 _log = logging.getLogger(__name__)
 
@@ -152,6 +153,8 @@ class PartyData:
 
     def log_columns(self) -> None:
         """Log what each column becomes, by its name alone, as a party does that starts to serve; of many the first."""
+        for note in self.table.notes:
+            _log.warning("%s", note)
         plans = self.table.plans
         for plan in plans[:_MOST_LOGGED]:
             _log.info("Column %s: %s.", bounded(plan.name), plan.becomes)
@@ -291,15 +294,10 @@ def _load(settings: Settings, table: TypedTable | None) -> tuple[TypedTable, tup
 
 def own_table(settings: Settings) -> TypedTable:
     """Read a party's own table as its settings say; raises TableError for one that can't be used."""
-    return read_table(
-        settings.data,
-        id_column=settings.id_column,
-        label_column=settings.label_column or None,
-        columns=settings.columns or None,
-        drop=settings.drop,
-        encode=settings.encode,
-        limits=settings.table_limits,
+    selection = Selection(
+        settings.id_column, settings.label_column or None, settings.columns or None, settings.drop, settings.encode
     )
+    return read_selected(settings.data, lambda _: selection, settings.table_limits, settings.reading_rules)
 
 
 def _check_registered(settings: Settings) -> None:

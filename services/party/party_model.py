@@ -1,6 +1,7 @@
 """One party's share of a model, as it predicts: a training and a state file both give one. Knows no network."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,7 @@ from services.shared_weights.shared_serving import Asked, SharedPart, SharedServ
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine
+from vfl.data.labels import NO_LABEL
 from vfl.learning import Part, RowSplit, split_rows
 
 
@@ -32,7 +34,7 @@ class PartyModel:
         part: the party's part, as its learner has made it.
         epochs: after how many epochs of training; 0 where nothing is trained.
         token_key: keys the pseudonyms of records.
-        labels: class indices, (aligned rows,); the active party's only.
+        labels: class indices, (aligned rows,), -1 where a record has no label; the active party's only.
         trained: the part before its scores were calibrated; None where they weren't.
     """
 
@@ -77,6 +79,12 @@ class PartyModel:
     def rows(self) -> RowSplit:
         """Training, validation and test rows of the common order."""
         return rows_of_plan(self.agreement.plan, len(self.features))
+
+    @property
+    def judged_rows(self) -> IntArray:
+        """The test rows that have a label; the active party's only."""
+        test = self.rows.test
+        return np.compress(self.labels_of(test) != NO_LABEL, test)
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
         """Compute this party's share of the logits for rows of the common order: (len(rows), columns).
@@ -173,6 +181,33 @@ def rows_of_plan(plan: TrainingPlan, count: int) -> RowSplit:
     return split_rows(
         count, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
     )
+
+
+def with_unlabelled_tested(rows: IntArray, labels: IntArray, plan: TrainingPlan) -> IntArray:
+    """Put aligned rows without a label where the public split has test rows; the others stay in their order.
+
+    Args:
+        rows: of the active party's table, (aligned rows,).
+        labels: class indices of the same, `NO_LABEL` where there is none.
+        plan: says how rows are split.
+
+    Raises:
+        InvalidMessage: where there are more than test rows.
+    """
+    lacks = labels == NO_LABEL
+    if not (count := int(lacks.sum())):
+        return rows
+    test = rows_of_plan(plan, len(rows)).test
+    if count > len(test):
+        least = math.ceil(100 * count / len(rows)) / 100
+        raise InvalidMessage(
+            f"{count:,} of {len(rows):,} aligned records have no label and can only be tested, as {len(test):,} are: "
+            f"set test_fraction (PLUMBLINE_TEST_FRACTION) above {least:g}, so that some are left to judge by."
+        )
+    placed, is_theirs = np.empty_like(rows), np.zeros(len(rows), dtype=bool)
+    is_theirs[test[:count]] = True
+    placed[is_theirs], placed[~is_theirs] = rows[lacks], rows[~lacks]
+    return placed
 
 
 def checked_rows(rows: Sequence[int], count: int) -> IntArray:

@@ -54,6 +54,7 @@ from vfl.arrays import IntArray
 from vfl.crypto.sharing.frozen_weights import Residues
 from vfl.data import BlindedIds, PsiServer
 from vfl.data.id_array import IdArray
+from vfl.data.id_overlap import forms_of_unmet
 from vfl.learning import Part
 from vfl.learning.calibration import Calibration
 
@@ -199,6 +200,8 @@ class PassiveParty:
                 session.order = CommonOrder(self._data.ids, session.psi.most_common)
         session.order.take(parts)
         _log.info("Aligned %d of %d records.", len(session.rows), len(self._data.ids))
+        if differing := forms_of_unmet(IdArray.of(self._data.ids), session.rows):
+            _log.warning("%s", differing)
 
     # -- training --------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ _CURRENCIES = {
 _BEGINS_AS_A_NUMBER = re.compile(r"[(+−–-]?\d.{0,30}")
 # A zero in front or a mark that keeps it, a phone number, or more digits than a float has.
 _CODE = re.compile(r"0\d+|['’]\d+|\+\d{8,}|\d{16,}")
+_LIKE_A_CODE = re.compile(r"\d+E\d+", re.IGNORECASE)
 # Months in English, German, French, Italian, Spanish, Dutch and Polish, short and in full, and as Romans count them.
 _MONTHS = [
     r"jan(uary|uari?|vier)?|gen(naio)?|ene(ro)?|sty(cze[nń]|cznia)?|i$",
@@ -194,6 +195,11 @@ def currency_of(text: str) -> str:
 def begins_as_a_number(text: str) -> bool:
     """Tell whether a short text begins as numbers and dates do: ``12 kg``, ``1,234.50CR``, ``2024Q1``."""
     return _BEGINS_AS_A_NUMBER.fullmatch(text) is not None
+
+
+def is_like_a_code(text: str) -> bool:
+    """Tell whether a text is a whole number with an exponent and no sign, as codes may be: ``1E3``."""
+    return _LIKE_A_CODE.fullmatch(text) is not None
 
 
 def notation_of(texts: Sequence[str], weights: NDArray[np.int64]) -> DecimalMark | Literal["either", "same"]:

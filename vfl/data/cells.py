@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import numbers
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.cell_words import days_since_1970, is_missing_word, iso_days
-from vfl.data.record_ids import is_missing
+from vfl.data.record_ids import is_exact, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,7 @@ _KINDS: tuple[tuple[CellKind, _Kinds], ...] = (
     ("date", (datetime.date, np.datetime64)),
 )
 _PART = 4096
+_FLOAT_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +58,37 @@ class Cells:
         """A value for each row (n,), from one for each of the texts; NaN for gaps."""
         return np.append(values, np.nan)[self.codes]
 
+    def without(self, words: Collection[str]) -> Cells:
+        """Take the same cells, of which some stand for a gap: as text, or as the numbers that the words write."""
+        if not words or self.kind not in ("number", "text"):
+            return self
+        numbers = [float(word) for word in words if _is_number(word)]
+        if self.kind == "text":
+            is_gap = [one in words or (_is_number(one) and float(one) in numbers) for one in self.texts]
+            known = ["" if gap else one for one, gap in zip(self.texts, is_gap, strict=True)]
+            # The last is for gaps, whose code is -1.
+            return _texts([*known, ""], self.codes)
+        return replace(self, values=np.where(np.isin(self.values, numbers), np.nan, self.values))
+
     def as_text(self) -> Cells:
         """The same cells as text, numbers by their digits."""
         if self.kind == "text":
             return self
         distinct, codes = np.unique(self.values, return_inverse=True)
-        return _texts([_text(value) for value in distinct.tolist()], codes.astype(np.int64))
+        return _texts([text_of(value) for value in distinct.tolist()], codes.astype(np.int64))
 
 
 def cells_in_parts(column: pd.Series[Any]) -> Iterator[object]:
-    """A column's cells one by one; only some thousands of them are Python objects at a time."""
+    """A column's cells one by one; only some thousands of them are Python objects at a time.
+
+    Floats of fewer bits keep their type: where their whole numbers end is known by it.
+    """
+    of_cells = column.cat.categories.dtype if hasattr(column, "cat") else column.dtype
+    kind: Any = getattr(of_cells, "numpy_dtype", of_cells)
+    is_short = isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize < _FLOAT_BYTES
     for start in range(0, len(column), _PART):
-        yield from column.iloc[start : start + _PART].tolist()
+        part = column.iloc[start : start + _PART]
+        yield from part.to_numpy(kind.type, na_value=np.nan) if is_short else part.tolist()
 
 
 def cells_of(column: pd.Series[Any]) -> Cells:
@@ -76,7 +97,7 @@ def cells_of(column: pd.Series[Any]) -> Cells:
 
     types = pd.api.types
     if isinstance(column.dtype, pd.CategoricalDtype):
-        names = [_text(name) for name in column.cat.categories]
+        names = [text_of(name) for name in column.cat.categories]
         return _texts(names, np.asarray(column.cat.codes, dtype=np.int64))
     if types.is_bool_dtype(column.dtype):
         return Cells("boolean", _floats(column))
@@ -102,7 +123,7 @@ def _of_objects(column: pd.Series[Any]) -> Cells:
         return Cells(kinds.pop(), np.array([np.nan if is_missing(one) else float(one) for one in cells]))
     if kinds == {"date"}:
         return Cells("date", iso_days(["" if is_missing(one) else str(one) for one in cells]))
-    return _of_strings(column.map(_text, na_action="ignore"))
+    return _of_strings(column.map(text_of, na_action="ignore"))
 
 
 def _of_strings(column: pd.Series[Any]) -> Cells:
@@ -124,11 +145,11 @@ def _texts(names: Sequence[str], codes: NDArray[np.int64]) -> Cells:
     return Cells("text", texts=tuple(number_of), codes=numbered[codes])
 
 
-def _text(value: object) -> str:
-    """A cell of any kind as a person would write it: whole numbers by their digits."""
+def text_of(value: object) -> str:
+    """Write a cell of any kind as a person would: whole numbers by their digits, as far as they are exact."""
     if is_missing(value):
         return ""
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, (float, np.floating)) and is_exact(value):
         return str(int(value))
     return value.isoformat() if isinstance(value, datetime.date) else str(value)
 
@@ -136,3 +157,9 @@ def _text(value: object) -> str:
 def _floats(column: pd.Series[Any]) -> FloatArray:
     values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
     return values
+
+
+def _is_number(word: str) -> bool:
+    with suppress(ValueError):
+        return bool(np.isfinite(float(word)))
+    return False

@@ -5,22 +5,23 @@ Cells are personal data: no message of this module shows one.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
 import itertools
-import re
 import string
 import zlib
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vfl.data.cell_forms import INVISIBLE
+from vfl.data.encodings import BYTE_ORDER_MARKS, decoded, recoded
 from vfl.data.faults import TableError, quoted_path, row_list
 from vfl.data.selection import check_header
 from vfl.data.table_limits import TableLimits
@@ -29,23 +30,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: ("utf-8", "UTF-8"),
-    # Before those of UTF-16, which are their beginnings.
-    codecs.BOM_UTF32_LE: ("utf-32-le", "UTF-32"),
-    codecs.BOM_UTF32_BE: ("utf-32-be", "UTF-32"),
-    codecs.BOM_UTF16_LE: ("utf-16-le", "UTF-16"),
-    codecs.BOM_UTF16_BE: ("utf-16-be", "UTF-16"),
-}
 _OTHER_FORMATS = {b"PK\x03\x04": ("an Excel workbook or another archive", ".xlsx"), b"PAR1": ("Parquet", ".parquet")}
 _GZIP = b"\x1f\x8b"
-# Letters that aren't ASCII, and those that are umlauts and accents in UTF-8: in Windows-1252, nothing that is written.
-_RUN, _UTF8_LETTERS = (
-    re.compile(rb"[\x80-\xff]+"),
-    re.compile(rb"(?<![\x80-\xff])(?:\xc3[\x80-\xbf])+(?![\x80-\xff])"),
-)
-# Marks that nobody sees, copied along from pages and mails: no break, a byte order mark, the direction of writing.
-_INVISIBLE = tuple(mark.encode() for mark in ("\u200b", "\ufeff", "\u200e", "\u200f"))
+# As they stand in UTF-8.
+_INVISIBLE = tuple(mark.encode() for mark in INVISIBLE)
 # Bytes and rows that a separator is guessed from.
 _SAMPLE, _SAMPLE_ROWS = 1_000_000, 100
 # Bytes of a file that are looked at together.
@@ -61,18 +49,42 @@ def separator_words(separator: str) -> str:
     return _SEPARATORS.get(separator, repr(separator))
 
 
-def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.DataFrame, str, str, list[str]]:
-    """Read a file of separated cells: a frame of text without blanks around it, its encoding, separator and faults.
+@dataclass(frozen=True, eq=False)
+class Delimited:
+    """What a file of separated cells holds.
 
-    The encoding (UTF-8, UTF-16, UTF-32, else Windows-1252) and the separator are found out. Columns without a name in
-    the header are called as pandas calls them, `Unnamed: 0`; rows at the end without anything in them are left out.
-    Faults are sentences on lines that don't fit the header: who has looked for others as well must refuse the table.
+    Attributes:
+        frame: text without blanks around it.
+        encoding: its name.
+        separator: of cells.
+        faults: sentences on lines that don't fit the header: who has looked for others as well must refuse the table.
+        note: a sentence on an encoding that was guessed; empty for nothing to say.
+    """
+
+    frame: pd.DataFrame
+    encoding: str
+    separator: str
+    faults: list[str]
+    note: str = ""
+
+
+def read_delimited(path: Path, limits: TableLimits | None = None, encoding: str = "") -> Delimited:
+    """Read a file of separated cells.
+
+    The encoding (UTF-8, UTF-16, UTF-32; any other is guessed) and the separator are found out. Columns without a name
+    in the header are called as pandas calls them, `Unnamed: 0`; rows at the end without anything in them are left out.
+
+    Args:
+        path: of the file.
+        limits: how large a table may be.
+        encoding: as its owner says; empty to find out. A byte order mark wins.
 
     Raises:
-        TableError: for a file that is empty, damaged, too large or of another format.
+        TableError: for a file that is empty, damaged, too large, of another format or in an encoding that nobody can
+            tell.
     """
     limits = limits or TableLimits()
-    content, encoding = _as_utf8(_content(path, limits), path)
+    content, encoding, note = _as_utf8(_content(path, limits), path, encoding)
     limits.check_bytes(len(content))
     for mark in _INVISIBLE:
         content = content.replace(mark, b"") if mark in content else content
@@ -93,7 +105,7 @@ def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.Da
     check_header(header)
     _check_size(content, separator, len(header), limits)
     frame, faults = _cells(content, start, separator, len(header), path)
-    return frame.set_axis(header, axis="columns"), encoding, separator, faults
+    return Delimited(frame.set_axis(header, axis="columns"), encoding, separator, faults, note)
 
 
 def _content(path: Path, limits: TableLimits) -> bytes:
@@ -125,13 +137,15 @@ def _content(path: Path, limits: TableLimits) -> bytes:
     return content
 
 
-def _as_utf8(content: bytes, path: Path) -> tuple[bytes | bytearray, str]:
-    """The text in UTF-8, and the name of the encoding that it was in."""
-    for mark, (codec, name) in _BYTE_ORDER_MARKS.items():
+def _as_utf8(content: bytes, path: Path, encoding: str) -> tuple[bytes | bytearray, str, str]:
+    """The text in UTF-8, the name of the encoding that it was in, and a sentence where that is a guess."""
+    for mark, (codec, name) in BYTE_ORDER_MARKS.items():
         if content.startswith(mark):
-            return _recoded_wide(content[len(mark) :], codec, name, path), name
+            return _recoded_wide(content[len(mark) :], codec, name, path), name, ""
+    if encoding:
+        return decoded(content, path, encoding)
     if codec := _wide_codec(content):
-        return _recoded_wide(content, codec, "UTF-16", path), "UTF-16"
+        return _recoded_wide(content, codec, "UTF-16", path), "UTF-16", ""
     zero = content.find(0)
     if zero >= 0:
         line = content.count(b"\n", 0, zero) + 1
@@ -139,46 +153,13 @@ def _as_utf8(content: bytes, path: Path) -> tuple[bytes | bytearray, str]:
             f"The file {quoted_path(path)} isn't text: line {line:,} has a zero byte, which is in no text. Export the "
             "table again, as CSV in UTF-8."
         )
-    with suppress(UnicodeDecodeError):
-        return _recoded(content, "utf-8"), "UTF-8"
-    _check_one_encoding(content, path)
-    # Five bytes mean nothing in Windows-1252; in Latin-1 every byte is a letter.
-    with suppress(UnicodeDecodeError):
-        return _recoded(content, "cp1252"), "Windows-1252"
-    return _recoded(content, "latin-1"), "Latin-1"
-
-
-def _check_one_encoding(content: bytes, path: Path) -> None:
-    """Refuse text that isn't UTF-8 and has words that are: files that were put together, or one that was damaged."""
-    if utf8 := _UTF8_LETTERS.search(content):
-        other = next(run.start() for run in _RUN.finditer(content) if not _is_utf8(run[0]))
-        first, second = (content.count(b"\n", 0, at) + 1 for at in (utf8.start(), other))
-        raise TableError(
-            f"The file {quoted_path(path)} has two encodings: line {first:,} has letters in UTF-8, and line {second:,} "
-            "some that aren't. Save its parts in one encoding, or export the table again."
-        )
-
-
-def _is_utf8(letters: bytes) -> bool:
-    with suppress(UnicodeDecodeError):
-        return bool(letters.decode("utf-8"))
-    return False
-
-
-def _recoded(content: bytes, codec: str) -> bytes | bytearray:
-    """The same text in UTF-8, a part at a time: as a Python string it may take four times as much."""
-    decoder, made = codecs.getincrementaldecoder(codec)(), bytearray()
-    for at in range(0, len(content) + 1, _PART):
-        letters = decoder.decode(content[at : at + _PART], at + _PART > len(content))
-        if codec != "utf-8":
-            made += letters.encode()
-    return content if codec == "utf-8" else made
+    return decoded(content, path, encoding)
 
 
 def _recoded_wide(content: bytes, codec: str, name: str, path: Path) -> bytes | bytearray:
     """The same for text that says it is of this encoding: what else it is would be one name of wild letters."""
     with suppress(UnicodeDecodeError):
-        made = _recoded(content, codec)
+        made = recoded(content, codec)
         if 0 not in made and (not made or b"\n" in made or b"\r" in made):
             return made
     raise TableError(f"The file {quoted_path(path)} begins as {name} text and isn't: save it again, as UTF-8.")

@@ -5,7 +5,7 @@ Cells are personal data: what is said of a column names its range, its number of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from vfl.data.cell_words import (
     are_codes,
     begins_as_a_number,
     currency_of,
+    is_like_a_code,
     notation_of,
     read_dates,
     read_numbers,
@@ -45,6 +46,12 @@ _MOSTLY = 0.9
 _SOME = 0.05
 # Text with a value of its own in so many rows is no category.
 _ITS_OWN = 0.5
+# Numbers that exports have for none: -1, -9, -99, 999, -9999, 888888, each as far as it stands apart from all others.
+_STAND_INS = [-1.0, -9.0, -99.0] + [
+    sign * float(digit * length) for sign in (-1, 1) for digit in "789" for length in range(3, 11)
+]
+# Told where a column has so many other values at least.
+_FEW_VALUES = 4
 # Rows from which distinct whole numbers throughout are no accident.
 _MANY_ROWS = 100
 
@@ -114,7 +121,12 @@ class Reading:
 
 
 def typed_columns(
-    frame: pd.DataFrame, encode: Mapping[str, str], problems: Problems, *, separator: str = ""
+    frame: pd.DataFrame,
+    encode: Mapping[str, str],
+    problems: Problems,
+    *,
+    separator: str = "",
+    missing: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[pd.DataFrame, tuple[ColumnPlan, ...]]:
     """Give every column of a frame a type.
 
@@ -123,6 +135,7 @@ def typed_columns(
         encode: what a column is asked to become, by its name.
         problems: takes what can't be done.
         separator: between the cells of the text that the frame was read from.
+        missing: cells that stand for a gap as their owner says, by the column's name.
 
     Returns:
         The typed columns that are kept, and the plans of all.
@@ -132,11 +145,11 @@ def typed_columns(
     cells = {}
     for name in frame.columns:
         try:
-            cells[name] = cells_of(frame[name])
+            cells[name] = cells_of(frame[name]).without((missing or {}).get(name, ()))
         except (ValueError, ArithmeticError):
             # A moment or a number beyond all that pandas and numpy have.
             cells[name] = Cells("other")
-    typed, plans = {}, []
+    typed, plans, first_row = {}, [], _FirstRow()
     decimals = _decimal_marks(cells, separator)
     for name, column in cells.items():
         with problems.noted():
@@ -144,11 +157,42 @@ def typed_columns(
             is_coarser = asked in COARSENINGS
             reading = _read_safely(name, column, decimals.get(name, (".", "")), "" if is_coarser else asked)
             plan = reading if isinstance(reading, ColumnPlan) else reading.plan(name)
+            first_row.look(column, reading)
             plans.append(coarser_plan(plan, asked) if is_coarser and plan.encoding != "drop" else plan)
             if isinstance(reading, Reading) and plan.encoding != "drop":
                 typed[name] = reading.frame_column()
+    first_row.check(problems)
     # Not copied into one block: a table is large.
     return pd.DataFrame(typed, index=range(len(frame)), copy=False), tuple(plans)
+
+
+@dataclass
+class _FirstRow:
+    """Whether the first row may be a second header: words above numbers, as question texts under their codes.
+
+    Attributes:
+        columns: of numbers and dates in text, that have something in that row.
+        words: of these, those in which this cell alone is none.
+    """
+
+    columns: int = 0
+    words: int = 0
+
+    def look(self, cells: Cells, reading: Reading | ColumnPlan) -> None:
+        """Count a column."""
+        if cells.kind != "text" or isinstance(reading, ColumnPlan) or reading.values is None or cells.codes[0] < 0:
+            return
+        unread = np.isnan(reading.values) & (cells.codes >= 0)
+        self.columns += 1
+        self.words += bool(unread[0] and unread.sum() == 1)
+
+    def check(self, problems: Problems) -> None:
+        """Note a problem where it is so of all of them, and not of one alone."""
+        if self.words == self.columns > 1:
+            problems.add(
+                f"Row 1 looks like a second header: in each of {self.columns:,} columns of numbers or dates it alone "
+                "holds a text. Remove it, or put the names that you want into one line."
+            )
 
 
 def _decimal_marks(cells: Mapping[str, Cells], separator: str) -> dict[str, tuple[DecimalMark, str]]:
@@ -252,9 +296,20 @@ def _numbers(name: str, cells: Cells, decimal: tuple[DecimalMark, str], least: f
     if not _enough(read, cells, least):
         return None
     reading = _values("number", cells.of_texts(read), "with decimal commas" if mark == "," else "")
-    wrong = _unread(cells, read, "number", name)
-    units = _units(cells, read)
-    return replace(reading, warnings=tuple(one for one in (warning, wrong, units, *reading.warnings) if one))
+    told = (warning, _unread(cells, read, "number", name), _units(cells, read), _codes(cells, name), *reading.warnings)
+    return replace(reading, warnings=tuple(filter(None, told)))
+
+
+def _codes(cells: Cells, name: str) -> str:
+    """A sentence on texts such as 1E3, which are numbers and may be codes; empty where there are none."""
+    alike = np.array([float(is_like_a_code(text)) for text in cells.texts])
+    rows = np.flatnonzero(cells.of_texts(alike) == 1) + 1
+    if not len(rows):
+        return ""
+    return (
+        f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) read as numbers as 1E3 reads as 1,000: if they are "
+        f"codes, use --encode {bounded(name)}=onehot."
+    )
 
 
 def _units(cells: Cells, read: FloatArray) -> str:
@@ -368,11 +423,31 @@ def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
     for written, is_so in (("20241231", _are_days), ("202412", _are_months)):
         if is_so(present):
             warnings = (*warnings, f"They read as dates written as {written}: if they are, use --encode COLUMN=date.")
+    warnings = (*warnings, *_stand_ins(values))
     span = f"numbers from {_figure(present.min())} to {_figure(present.max())}" if len(present) else "numbers"
     ones = int((present == 1).sum())
     are_bits = 0 < ones < len(present) and ones + int((present == 0).sum()) == len(present)
     found = "0 or 1" if are_bits else " ".join(filter(None, [span, how]))
     return Reading("number", found, values, warnings=warnings)
+
+
+def _stand_ins(values: FloatArray) -> Iterator[str]:
+    """Say, of numbers that may stand for none and stretch the range, how many there are and of what others."""
+    may_stand = np.isin(values, _STAND_INS)
+    others = values[~may_stand & ~np.isnan(values)]
+    if not may_stand.any() or _distinct(others) < _FEW_VALUES:
+        return
+    low, high = others.min(), others.max()
+    for one in np.unique(values[may_stand]):
+        # As far from all others as these are from each other.
+        is_apart = low >= 0 if one == -1 else max(low - one, one - high) > high - low
+        if is_apart:
+            rows = np.flatnonzero(values == one) + 1
+            told = f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) {'is' if len(rows) == 1 else 'are'}"
+            yield (
+                f"{told} {one:.0f}, and others go from {_figure(low)} to {_figure(high)}: if it stands for no value, "
+                f"use --missing={one:.0f}."
+            )
 
 
 def _are_days(values: FloatArray) -> bool:

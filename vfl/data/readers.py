@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vfl.data.databases import read_database
-from vfl.data.faults import Problems, TableError, quoted_path
+from vfl.data.faults import Problems, TableError, counted, quoted_path
+from vfl.data.reading_rules import ReadingRules
 from vfl.data.selection import Selection, strict_features
 from vfl.data.table_limits import TableLimits, in_memory
 from vfl.data.tables import Table, table_from_frame
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMATS = (
-    "a path ending in .csv, .csv.gz, .tsv, .txt, .parquet or .xlsx, or a database URL that begins with DIALECT:// "
-    "and ends in ?table=NAME"
+    "a path ending in .csv, .csv.gz, .tsv, .txt, .parquet or .xlsx, a folder of such parts, or a database URL that "
+    "begins with DIALECT:// and ends in ?table=NAME"
 )
 _TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 # Says which of a source's columns to read.
@@ -38,12 +39,14 @@ class Raw:
         read_as: how the source was read, in words; empty for nothing to say.
         separator: of the cells of a text file; empty for other sources.
         faults: sentences on rows that don't fit the header, and were made to, so that all faults are found at once.
+        note: a sentence on what was guessed; empty for nothing.
     """
 
     frame: pd.DataFrame
     read_as: str = ""
     separator: str = ""
     faults: tuple[str, ...] = ()
+    note: str = ""
 
 
 def load_table(
@@ -99,49 +102,74 @@ def load_table(
         return table
 
 
-def read_raw(source: str, choose: Chooser, limits: TableLimits | None = None) -> Raw:
-    """Read the chosen columns of a file or a database, as they are there.
+def read_raw(source: str, choose: Chooser, limits: TableLimits | None = None, rules: ReadingRules | None = None) -> Raw:
+    """Read the chosen columns of a file, a folder of part files or a database, as they are there.
 
     Raises:
         TableError: for a source that can't be read at all, in one sentence.
     """
-    limits = limits or TableLimits()
+    limits, rules = limits or TableLimits(), rules or ReadingRules()
     if "://" in source:
         return Raw(read_database(source, choose, limits))
     path, shown = Path(source), quoted_path(without_password(source))
-    reader = next((read for endings, read in _READERS if path.name.lower().endswith(endings)), None)
-    if reader is None:
-        old = " Excel's old .xls can't be read: save it as .xlsx." if path.suffix.lower() == ".xls" else ""
-        raise TableError(f"Cannot tell the format of {shown}: give {FORMATS}.{old}")
     try:
+        if path.is_dir():
+            return _read_parts(path, choose, limits, rules)
+        reader = _reader_of(path)
         if not path.is_file():
             raise TableError(f"There is no file {shown}: check the path.")
-        return reader(path, choose, limits)
+        return reader(path, choose, limits, rules)
     except OSError as error:
         raise TableError(f"Cannot read {shown} ({error.strerror or type(error).__name__}): check its rights.") from None
 
 
-def _read_text(path: Path, choose: Chooser, limits: TableLimits) -> Raw:
+def _reader_of(path: Path) -> Callable[[Path, Chooser, TableLimits, ReadingRules], Raw]:
+    reader = next((read for endings, read in _READERS if path.name.lower().endswith(endings)), None)
+    if reader is None:
+        shown = quoted_path(without_password(str(path)))
+        old = " Excel's old .xls can't be read: save it as .xlsx." if path.suffix.lower() == ".xls" else ""
+        raise TableError(f"Cannot tell the format of {shown}: give {FORMATS}.{old}")
+    return reader
+
+
+def _read_parts(folder: Path, choose: Chooser, limits: TableLimits, rules: ReadingRules) -> Raw:
+    from vfl.data.part_files import joined, part_files, same_columns
+
+    files, problems = part_files(folder), Problems()
+    choose_of, parts = same_columns(choose, files[0]), list[Raw]()
+    for file in files:
+        with problems.noted():
+            parts.append(_reader_of(file)(file, choose_of(file), limits, rules))
+    problems.tell()
+    # Rows have numbers of their own in each part.
+    Problems([fault for part in parts for fault in part.faults]).tell()
+    first = parts[0]
+    read_as = ", ".join(filter(None, [first.read_as, counted(len(files), "part file")]))
+    return Raw(joined([part.frame for part in parts], limits), read_as, first.separator, note=first.note)
+
+
+def _read_text(path: Path, choose: Chooser, limits: TableLimits, rules: ReadingRules) -> Raw:
     from vfl.data.delimited import read_delimited, separator_words
 
-    frame, encoding, separator, faults = read_delimited(path, limits)
-    read_as = f"{encoding} text separated by {separator_words(separator)}"
-    problems = Problems(faults)
+    read = read_delimited(path, limits, rules.encoding)
+    read_as = f"{read.encoding} text separated by {separator_words(read.separator)}"
+    problems = Problems(read.faults)
     with problems.noted():
-        return Raw(frame[choose(list(frame.columns))], read_as, separator, tuple(faults))
+        frame = read.frame[choose(list(read.frame.columns))]
+        return Raw(frame, read_as, read.separator, tuple(read.faults), read.note)
     raise TableError(*problems.found)
 
 
-def _read_parquet(path: Path, choose: Chooser, limits: TableLimits) -> Raw:
+def _read_parquet(path: Path, choose: Chooser, limits: TableLimits, _: ReadingRules) -> Raw:
     from vfl.data.parquet_files import read_parquet
 
     return Raw(read_parquet(path, choose, limits))
 
 
-def _read_excel(path: Path, choose: Chooser, limits: TableLimits) -> Raw:
+def _read_excel(path: Path, choose: Chooser, limits: TableLimits, rules: ReadingRules) -> Raw:
     from vfl.data.workbooks import read_workbook
 
-    frame, read_as = read_workbook(path, limits)
+    frame, read_as = read_workbook(path, limits, rules.sheet)
     return Raw(frame[choose(list(frame.columns))], read_as)
 
 

@@ -9,16 +9,16 @@ import math
 import numbers
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
+from vfl.data.cell_forms import ID_FORMS, bare_text, has_lost_digits, plain_text, whole_text
 from vfl.data.faults import Problems, TableError, counted, row_list
 from vfl.data.id_array import MOST_ID_BYTES, IdArray
 
-# How programs write whole numbers that they keep as floats: 12.0 and, of R, 1e+05.
-_WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0*|(-?[1-9])(?:\.(\d+))?e\+?(\d{1,2})", re.IGNORECASE)
 # How Excel shows numbers of twelve and more digits, unless asked not to.
 _ROUNDED = re.compile(r"[1-9](?:[.,]\d{1,5})?E\+(?:1[1-9]|[2-9]\d)", re.IGNORECASE)
 # What exports call the row of sums below a table.
@@ -28,13 +28,18 @@ _TOTALS = frozenset(
         *("summe", "gesamt", "gesamtsumme", "zwischensumme", "somme", "totale", "totaal", "suma", "summa"),
     }
 )
-_WHOLE = re.compile(r"-?(?:0|[1-9]\d*)")
 
 
-def record_ids(values: Iterable[object], column: str) -> IdArray:
+def record_ids(values: Iterable[object], column: str, ignored: Sequence[str] = ()) -> IdArray:
     """Make the ids of a column's cells: text without blanks around it, whole numbers as their digits.
 
-    Leading zeros stay. Text that is whole numbers throughout, some written as 12.0 or 1e+05, becomes digits as well.
+    Leading zeros stay. Text that is a whole number written as 12.0 or 1e+05 becomes digits as well, whatever the other
+    rows have.
+
+    Args:
+        values: the column's cells.
+        column: its name.
+        ignored: differences that don't make two ids, of `vfl.data.cell_forms.ID_FORMS`.
 
     Raises:
         TableError: for ids that are missing, twice there, rounded, the column's own name, or neither text nor exact
@@ -44,16 +49,21 @@ def record_ids(values: Iterable[object], column: str) -> IdArray:
     problems = Problems()
     if headers := [row for row, text in enumerate(ids, start=1) if text == column]:
         problems.add(f"The header is repeated in {row_list(headers)}: remove it from there.")
-    if rounded := [row for row, text in enumerate(ids, start=1) if _ROUNDED.fullmatch(text)]:
+    if rounded := [row for row, text in enumerate(ids, start=1) if _ROUNDED.fullmatch(text) or has_lost_digits(text)]:
         problems.add(
             f"There {_are(rounded)} whose id has lost digits, as 1.23E+15 has ({row_list(rounded)}): export the ids as "
             "text, or as numbers without decimals."
         )
-    ids = _digits_of_floats(ids)
+    ids = id_array(bare_id(text, ignored) for text in ids)
     with problems.noted():
         check_ids(ids)
     problems.tell()
     return ids
+
+
+def bare_id(text: str, ignored: Sequence[str] = ()) -> str:
+    """Write an id in the one form that it has, without the differences that its owner lets not count."""
+    return bare_text(whole_text(text), ignored, ID_FORMS) if ignored else whole_text(text)
 
 
 def id_array(ids: Iterable[str]) -> IdArray:
@@ -97,7 +107,9 @@ def is_missing(value: object) -> bool:
     """Tell whether a cell is None, NaN, or what pandas has for a gap."""
     import pandas as pd
 
-    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
+    if isinstance(value, (float, np.floating)):
+        return math.isnan(value)
+    return value is None or value is pd.NA or value is pd.NaT
 
 
 def _are(rows: list[int]) -> str:
@@ -112,31 +124,21 @@ def id_text(value: object, row: int = 1) -> str:
                 f"The id in row {row:,} has more than {MOST_ID_BYTES:,} letters: check the separator and the quotes, "
                 "or choose another id column."
             )
-        return value.strip()
+        return plain_text(value)
     if is_missing(value):
         return ""
     if isinstance(value, uuid.UUID):
         return str(value)
-    if isinstance(value, (numbers.Integral, Decimal, float)) and not isinstance(value, (bool, np.bool_)):
-        # Beyond 2**53 neighbouring ids share a float: two people would become one.
-        exact = not isinstance(value, float) or abs(value) < 2**53
-        if exact and math.isfinite(value) and value == int(value):
-            return str(int(value))
+    is_number = isinstance(value, (numbers.Integral, Decimal, float, np.floating))
+    if is_number and not isinstance(value, (bool, np.bool_)) and is_exact(value):
+        return str(int(value))  # type: ignore[call-overload]
     raise TableError(
         f"The id in row {row} is neither text nor an exact whole number: store the ids as text or as integers."
     )
 
 
-def _digits_of_floats(ids: IdArray) -> IdArray:
-    """Take the same ids; where all are whole numbers, without the marks of floats."""
-    if all(_WHOLE.fullmatch(text) for text in ids) or not all(
-        not text or _WHOLE.fullmatch(text) or _is_exact_float(text) for text in ids
-    ):
-        return ids
-    return IdArray.of(text if not text or _WHOLE.fullmatch(text) else str(int(Decimal(text))) for text in ids)
-
-
-def _is_exact_float(text: str) -> bool:
-    found = _WHOLE_FLOAT.fullmatch(text)
-    # A number in tenths of a million lost digits when it was written so.
-    return found is not None and (found[1] is not None or len(found[3] or "") <= int(found[4]) <= 15)
+def is_exact(value: Any) -> bool:
+    """Tell whether a number is whole and below those that share a float: there two people would become one."""
+    kind = np.float64 if isinstance(value, float) else type(value)
+    limit = 2.0 ** (np.finfo(kind).nmant + 1) if issubclass(kind, np.floating) else math.inf
+    return math.isfinite(value) and abs(value) < limit and bool(value == int(value))

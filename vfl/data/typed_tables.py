@@ -10,7 +10,8 @@ from vfl.data.cells import cells_in_parts
 from vfl.data.coarsening import coarser_plan
 from vfl.data.columns import ColumnPlan, ColumnRole
 from vfl.data.faults import Problems, name_list, quoted
-from vfl.data.labels import Labels, label_array
+from vfl.data.labels import Labels, label_array, label_notes
+from vfl.data.reading_rules import ReadingRules
 from vfl.data.record_ids import record_ids
 from vfl.data.selection import Selection, matching
 from vfl.data.table_limits import TableLimits, in_memory
@@ -33,8 +34,9 @@ class TypedTable:
         frame: n rows and a column for each plan that keeps one: float64 for numbers (0 and 1 for booleans) and for
             dates (days since 1970), a pandas categorical of text for categories; NaN where a cell is missing.
         plans: of every column besides id and label, in the table's order; also of those that are left out.
-        labels: (n,) object array of str or int, as they are in the source; None for a passive party.
+        labels: (n,) object array of str or int, None for a row without one; None for a passive party.
         read_as: how the file was read, in words: ``UTF-8 text separated by semicolons``; empty for nothing to say.
+        notes: sentences to its owner on what no column's plan tells: classes, rows without a label.
 
     Examples:
         >>> table: TypedTable = typed_table_of(Table(("a", "b"), np.array([[31.0], [45.0]]), ("age",)))
@@ -47,6 +49,7 @@ class TypedTable:
     plans: tuple[ColumnPlan, ...]
     labels: Labels | None = None
     read_as: str = ""
+    notes: tuple[str, ...] = ()
 
     def with_roles(self, public: Sequence[str], sensitive: Sequence[str], *, is_share: bool = False) -> TypedTable:
         """Take down what its owner says of columns, by names and patterns: the same table otherwise.
@@ -139,7 +142,10 @@ def read_table(
 
 
 def read_selected(
-    source: str, select: Callable[[Sequence[str]], Selection], limits: TableLimits | None = None
+    source: str,
+    select: Callable[[Sequence[str]], Selection],
+    limits: TableLimits | None = None,
+    rules: ReadingRules | None = None,
 ) -> TypedTable:
     """Read a table of which somebody who sees the names of its columns says what is used.
 
@@ -147,10 +153,12 @@ def read_selected(
         TableError: as `read_table`.
     """
     with in_memory():
-        return _read(source, select, limits)
+        return _read(source, select, limits, rules or ReadingRules())
 
 
-def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: TableLimits | None) -> TypedTable:
+def _read(
+    source: str, select: Callable[[Sequence[str]], Selection], limits: TableLimits | None, rules: ReadingRules
+) -> TypedTable:
     from vfl.data.inference import typed_columns
     from vfl.data.readers import read_raw
 
@@ -160,7 +168,7 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
         chosen.append(select(present))
         return chosen[0].read(present, problems)
 
-    raw = read_raw(source, choose, limits)
+    raw = read_raw(source, choose, limits, rules)
     selection = chosen[0]
     problems.found[:0] = raw.faults
     if not len(raw.frame):
@@ -169,12 +177,18 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
     ids: Sequence[str] = ()
     labels = None
     with problems.noted():
-        ids = record_ids(_exact(raw.frame, selection.id_column), selection.id_column)
+        ids = record_ids(_exact(raw.frame, selection.id_column), selection.id_column, rules.ignore_in_ids)
     with problems.noted():
         if selection.label_column is not None and selection.label_column in raw.frame:
-            labels = label_array(_exact(raw.frame, selection.label_column), selection.label_column)
+            labels = label_array(
+                _exact(raw.frame, selection.label_column),
+                selection.label_column,
+                ignored=rules.ignore_in_labels,
+                may_lack=rules.unlabelled == "predict",
+            )
     features = raw.frame.drop(columns=selection.exact, errors="ignore")
-    frame, plans = typed_columns(features, selection.encode, problems, separator=raw.separator)
+    missing = rules.missing_of(list(features.columns))
+    frame, plans = typed_columns(features, selection.encode, problems, separator=raw.separator, missing=missing)
     if plans and all(plan.encoding == "drop" for plan in plans):
         problems.add(
             "No column is left to learn from: "
@@ -183,7 +197,8 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
             + ". Name what a column should become with --encode."
         )
     problems.tell()
-    return TypedTable(ids, frame, plans, labels, raw.read_as)
+    of_labels = () if labels is None else label_notes(labels, str(selection.label_column))
+    return TypedTable(ids, frame, plans, labels, raw.read_as, tuple(filter(None, [raw.note, *of_labels])))
 
 
 def _exact(frame: pd.DataFrame, name: str) -> Iterator[object]:

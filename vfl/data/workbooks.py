@@ -20,9 +20,10 @@ from openpyxl.cell.cell import ERROR_CODES
 from openpyxl.reader.excel import ExcelReader
 from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
-from vfl.data.faults import TableError, quoted, quoted_path
+from vfl.data.faults import TableError, name_list, quoted, quoted_path
 from vfl.data.selection import check_header
 from vfl.data.table_limits import TableLimits
+from vfl.suggestions import did_you_mean
 
 # Bytes that are looked at together, and of one tag.
 _PART, _MOST_OF_A_TAG = 1 << 16, 1 << 20
@@ -36,11 +37,16 @@ _BEFORE_XML = b" \t\r\n\xef\xbb\xbf\xff\xfe\x00"
 _LARGEST = 10**300
 
 
-def read_workbook(path: Path, limits: TableLimits) -> tuple[pd.DataFrame, str]:
-    """Read the first sheet of a workbook: its cells below the first row that has anything in it, and what was read.
+def read_workbook(path: Path, limits: TableLimits, name: str = "") -> tuple[pd.DataFrame, str]:
+    """Read a sheet of a workbook: its cells below the first row that has anything in it, and what was read, in words.
+
+    Args:
+        path: of the workbook.
+        limits: how large it may be.
+        name: of the sheet; empty for the first that isn't hidden.
 
     Raises:
-        TableError: for what is no workbook, is damaged or too large, and for a sheet without a table.
+        TableError: for what is no workbook, is damaged or too large, and for a sheet that isn't there or has no table.
     """
     limits = limits.of_workbook
     try:
@@ -48,11 +54,13 @@ def read_workbook(path: Path, limits: TableLimits) -> tuple[pd.DataFrame, str]:
             # openpyxl's, of styles and validations that a table has no need of.
             warnings.simplefilter("ignore")
             _look_through(archive, limits)
-            reader = _FirstSheet(path, read_only=True, data_only=True, keep_links=False)
+            reader = _OneSheet(path, read_only=True, data_only=True, keep_links=False)
+            reader.wanted = name
             with reader.archive:
                 reader.read()
-                sheet, sheets = reader.wb.worksheets[0], len(reader.parser.sheets)
-                rows = _rows(sheet, limits)
+                if reader.refusal:
+                    raise TableError(reader.refusal)
+                rows = _rows(reader.wb.worksheets[0], limits)
     except (TableError, MemoryError):
         raise
     except Exception as error:  # of a damaged archive the libraries stumble over anything
@@ -61,9 +69,8 @@ def read_workbook(path: Path, limits: TableLimits) -> tuple[pd.DataFrame, str]:
             ".xlsx again, without a password."
         ) from None
     if not rows:
-        raise TableError("The first sheet of the workbook is empty: put the table there.")
-    others = f", the first of {sheets:,}" if sheets > 1 else ""
-    return _frame_of(rows), f"sheet {quoted(sheet.title)}{others}"
+        raise TableError(f"The {reader.read_as}, is empty: put the table there, or name its sheet with --sheet.")
+    return _frame_of(rows), reader.read_as
 
 
 def _look_through(archive: zipfile.ZipFile, limits: TableLimits) -> None:
@@ -139,21 +146,40 @@ class _Seen:
 
     def _refuse(self, *_: Any) -> None:
         raise TableError(
-            "The workbook holds more styles, links and other things than a table has need of: save its first sheet as "
-            "CSV."
+            "The workbook holds more styles, links and other things than a table has need of: save its table as CSV."
         )
 
 
-class _FirstSheet(ExcelReader):  # type: ignore[misc]
-    """A workbook whose other sheets are not opened: a thousand of them may be the same part."""
+class _OneSheet(ExcelReader):  # type: ignore[misc]
+    """A workbook whose other sheets are not opened: a thousand of them may be the same part.
+
+    Attributes:
+        wanted: name of the one that is; empty for the first that isn't hidden.
+        read_as: which it is, and how many there are besides.
+        refusal: that there is no such sheet; said later, for who reads a workbook hides what is raised.
+    """
+
+    wanted = ""
+    read_as = ""
+    refusal = ""
 
     def read_worksheets(self) -> None:
-        found = (
+        found = [
             (sheet, link)
             for sheet, link in self.parser.find_sheets()
             if "chartsheet" not in link.Type and link.target in self.valid_files
-        )
-        sheet, link = next(found)
+        ]
+        names, hidden = [sheet.name for sheet, _ in found], [sheet.state != "visible" for sheet, _ in found]
+        if self.wanted and self.wanted not in names:
+            meant = did_you_mean(self.wanted, names)
+            self.refusal = f"The workbook has no sheet {quoted(self.wanted)}; there are {name_list(names)}.{meant}"
+        first = hidden.index(False) if not all(hidden) else 0
+        at = names.index(self.wanted) if self.wanted in names else first
+        sheet, link = found[at]
+        others = [f"one of {len(names):,}"] if len(names) > 1 else []
+        secret = [name for name, is_hidden in zip(names, hidden, strict=True) if is_hidden]
+        others += [f"of which {len(secret):,} hidden ({name_list(secret)})"] if secret else []
+        self.read_as = ", ".join([f"sheet {quoted(sheet.name)}", *others])
         self.wb._sheets.append(ReadOnlyWorksheet(self.wb, sheet.name, link.target, self.shared_strings))
 
 

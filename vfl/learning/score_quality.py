@@ -1,11 +1,17 @@
 """How well confidence scores tell the classes of records whose labels are known."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
+
+# Of fewer records of a class, an area under the curve has no third digit.
+FEW_POSITIVES = 10
+# Of a normal distribution, between minus and plus this: 95 %.
+_QUANTILE = 1.96
 
 
 @dataclass(frozen=True)
@@ -63,3 +69,44 @@ def area_under_curve(scores: FloatArray, labels: IntArray) -> float:
     total = scores.sum(axis=1, keepdims=True)
     shares = np.where(total > 0, scores / np.where(total > 0, total, 1.0), 1 / classes)
     return float(roc_auc_score(labels, shares, multi_class="ovr"))
+
+
+def area_interval(area: float, fewest: int) -> tuple[float, float]:
+    """Bound an area under the ROC curve at 95 %: Wilson's interval (1927), of as many trials as the rarest class has.
+
+    However scores are distributed, the variance is at most area (1 - area) / fewest (Birnbaum and Klose 1957), which is
+    that of a share of so many: nothing is surer than the few records that carry it.
+
+    Args:
+        area: in [0, 1].
+        fewest: records of the class that has fewest, at least 1.
+
+    Examples:
+        >>> [round(end, 2) for end in area_interval(0.9, 100)], [round(end, 2) for end in area_interval(0.0, 1)]
+        ([0.83, 0.94], [0.0, 0.79])
+    """
+    weight = _QUANTILE**2 / fewest
+    middle = (area + weight / 2) / (1 + weight)
+    half = _QUANTILE * math.sqrt(area * (1 - area) / fewest + weight / fewest / 4) / (1 + weight)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def area_words(area: float, by_class: Sequence[int]) -> str:
+    """Say an area under the ROC curve with what carries it: its interval, and the records of the rarest class.
+
+    Args:
+        area: in [0, 1]; NaN where a class has no record.
+        by_class: records of each class; of two the second is the positive one.
+
+    Examples:
+        >>> area_words(0.91234, (300, 100)), area_words(0.005, (399, 1))
+        ('0.912 (95 %: 0.84 to 0.95), 100 positive records', '0.01 (95 %: 0.00 to 0.80), 1 positive record')
+    """
+    fewest = min(by_class, default=0)
+    if math.isnan(area) or not fewest:
+        return "not measured: a class has no test record"
+    low, high = area_interval(area, fewest)
+    positives = by_class[1] if len(by_class) == 2 else fewest
+    noun = "record" if positives == 1 else "records"
+    whose = f"{positives:,} positive {noun}" if len(by_class) == 2 else f"{positives:,} {noun} of the rarest class"
+    return f"{area:.{2 if fewest < FEW_POSITIVES else 3}f} (95 %: {low:.2f} to {high:.2f}), {whose}"

@@ -9,7 +9,6 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 
@@ -21,7 +20,6 @@ from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import read_summary
 from plumbline.judge.training import TrainingFinding
 from plumbline.notebook import _COLOURS, NotebookFindings
-from plumbline.own_frames import write_frames
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from tests.harness.findings import attack, column
@@ -174,16 +172,3 @@ def test_mlflow_gets_settings_numbers_and_the_report(
     with mlflow.start_run() as mine:
         assert found.log_to_mlflow() == mine.info.run_id
         assert mlflow.active_run() is not None
-
-
-def test_a_frame_keeps_text_beside_numbers_and_no_file_holds_two_columns_of_a_name(tmp_path: Path) -> None:
-    mixed = pd.DataFrame({"id": [1, "2", None], 3: [1.5, 2.5, None]})
-    write_frames([mixed], [tmp_path / "active.parquet"])
-    back = pd.read_parquet(tmp_path / "active.parquet")
-    assert back["id"].tolist()[:2] == ["1", "2"]
-    assert back["id"].isna().tolist() == [False, False, True]
-    assert back["3"].tolist()[:2] == [1.5, 2.5]
-    twice = pd.DataFrame([["secret", 2]], columns=["a", "a"])
-    with pytest.raises(ValueError, match=r"^The data frame of passive can't be written \(ValueError\)") as refused:
-        write_frames([twice], [tmp_path / "passive.parquet"])
-    assert "secret" not in str(refused.value)

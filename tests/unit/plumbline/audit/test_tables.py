@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import prepare
 from plumbline.audit.tables import ExaminedTables, JoinedTables, examine_tables, print_tables
 from services.common.settings import Settings
 from vfl.data import ColumnPlan, TableError, TypedTable
@@ -300,3 +303,84 @@ def test_every_column_says_the_digits_that_it_takes() -> None:
     assert told["minmax"] == {"age": "8", "pay": "full", "job": "1 each", "kids": "8 and 1"}
     assert told["standardise"] == {"age": "full", "pay": "full", "job": "1 each", "kids": "full and 1"}
     assert set(told[None].values()) == {"full"}
+
+
+def test_rows_without_a_label_stand_where_nothing_is_trained(files: Files) -> None:
+    files.bank["default"] = [("yes", "no", "NA")[row % 3] if row < 9 else ("yes", "no")[row % 2] for row in range(30)]
+    assert "--unlabelled predict" in faults(files.request())[0]
+    found = examined(files.request(unlabelled="predict"))
+    assert found.settings["active"]["unlabelled"] == "predict"
+    assert "unlabelled" not in found.settings["passive"]
+    parties = {party: Settings(**own) for party, own in found.settings.items()}
+    joined = JoinedTables(parties, found.tables)
+    assert sorted(joined.ids[row] for row in np.flatnonzero(joined.labels < 0)) == ["002", "005", "008"]
+    assert len(joined.split.test) == 3
+    assert (joined.labels[np.concatenate([joined.split.train, joined.split.validation, joined.split.test])] >= 0).all()
+
+
+def test_every_plan_shows_the_classes_with_their_records(files: Files) -> None:
+    files.bank["default"] = ["[b]rare", *(("yes", "no")[row % 2] for row in range(29))]
+    told = io.StringIO()
+    prepare(files.request(dry_run=True, cipher="plain"), Console(file=told, width=200))
+    assert "Classes of the label, with their records: [b]rare 1, no 14, yes 15." in told.getvalue()
+    assert "Classes of fewer than 5 records: [b]rare (1)." in told.getvalue()
+    told = io.StringIO()
+    prepare(AuditRequest.of(data="wine", dry_run=True, cipher="plain", attacks=()), Console(file=told, width=200))
+    assert "Classes of the label, with their records: class_0 5" in told.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"unlabelled": "keep"}, "--unlabelled is refuse or predict, got 'keep'"),
+        (
+            {"ignore_in_labels": ("cases",)},
+            "--ignore-in-labels is zeros, case or marks, got 'cases'. Did you mean 'case'",
+        ),
+    ],
+)
+def test_words_that_no_rule_has(files: Files, asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        files.request(**asked)
+
+
+def test_records_that_would_meet_as_well_are_counted(files: Files) -> None:
+    """Zeros in one table, none in the other: a part meets, which is no random one."""
+    files.bank["client"], files.shop["client"] = (
+        [str(row) for row in range(1, 31)],
+        [f"{row:02d}" for row in range(1, 31)],
+    )
+    found = examined(files.request())
+    assert found.shared == 21
+    assert found.notes[0].startswith("21 of 30 records met; 9 more would if leading zeros didn't count")
+    told = io.StringIO()
+    print_tables(Console(file=told, width=200), found, "minmax")
+    assert found.notes[0] in told.getvalue()
+    merged = examined(files.request(ignore_in_ids=("zeros",)))
+    assert (merged.shared, merged.notes) == (30, ())
+    assert {own["ignore_in_ids"] for own in merged.settings.values()} == {("zeros",)}
+    parties = {party: Settings(**own) for party, own in merged.settings.items()}
+    assert len(JoinedTables(parties).ids) == 30
+
+
+def test_how_files_are_read_goes_to_the_party_that_is_meant(files: Files) -> None:
+    request = files.request(
+        encoding=("cp1251", "passive:gb18030"), missing=("-1", "passive:spent=-9", "active:age=99"), sheet=("active:A",)
+    )
+    active, passive = request.tables.party_settings.values()
+    assert (active["encoding"], passive["encoding"]) == ("cp1251", "gb18030")
+    assert (active["missing"], passive["missing"]) == (("-1", "age=99"), ("-1", "spent=-9"))
+    assert (active["sheet"], "sheet" in passive) == ("A", False)
+    files.shop["town"] = ["北京", "上海", "广州"] * 10
+    request = files.request(missing=("spent=0",))
+    (files.folder / "shop.csv").write_bytes((files.folder / "shop.csv").read_text().encode("gb18030"))
+    found = examined(request)
+    assert "a guess by its letters" in found.tables["passive"].notes[0]
+    assert "missing" in found.tables["passive"].plans[0].found
+    assert examined(request.changed(encoding=("passive:gb18030",))).tables["passive"].frame["town"][0] == "北京"
+    assert "'spend=0'" not in faults(request.changed(missing=("spend=0",)))[0]
+    assert "No table has a column 'spend', which --missing names." in faults(request.changed(missing=("spend=0",)))[0]
+    with pytest.raises(
+        ValueError, match="--encoding is one of text, such as gb18030 or windows-1251, got 'passive:gbx'"
+    ):
+        files.request(encoding=("passive:gbx",))

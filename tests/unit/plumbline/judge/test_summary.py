@@ -54,7 +54,7 @@ def auc_of(folder: Path, scores: FloatArray, labels: list[int]) -> float:
             "0123456789abcdef" * 2, TrainingPlan(cipher="plain", batch_size=8), scores.shape[1], parties
         ),
         steps=(),
-        class_names=tuple("abc"),
+        class_names=tuple("abc"[: scores.shape[1]]),
         transport="mtls",
         bytes_by_message={},
         peak_memory_bytes=0,
@@ -109,3 +109,25 @@ def test_what_became_of_the_calibration_is_said(
     record = replace(folder.record("active"), epochs=epochs, kept_epoch=0, calibration=calibration)
     folder.write_record("active", record)
     assert calibration_words(read_summary(folder, "run")) == words
+
+
+@pytest.mark.parametrize(
+    ("right", "classes", "told"),
+    [
+        (0.9, (60, 40), []),
+        (0.0, (60, 40), ["of no use for labels", "below 1/2"]),
+        (1.0, (60, 1), ["Test AUC 1.00 (95 %: 0.21 to 1.00), 1 positive record: so few carry it"]),
+        (1.0, (60, 0), ["The test records are of one class, or lack one"]),
+    ],
+)
+def test_what_a_model_is_worth_is_said_where_it_is_little(
+    tmp_path: Path, right: float, classes: tuple[int, int], told: list[str]
+) -> None:
+    labels = np.repeat([0, 1], classes)
+    is_right = np.arange(len(labels)) % 10 < 10 * right
+    named = np.where(is_right, labels, 1 - labels)
+    auc_of(tmp_path, np.eye(2)[named] * 0.8 + 0.1, labels.tolist())
+    summary = read_summary(RunFolder(tmp_path), "run")
+    assert summary.tested_by_class == classes
+    assert len(summary.quality_notes) == len(told)
+    assert all(part in note for part, note in zip(told, summary.quality_notes, strict=True))

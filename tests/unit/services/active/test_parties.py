@@ -492,3 +492,39 @@ def test_what_a_key_holder_decrypts_looks_uniform_and_would_not_without_the_mask
     with house(tmp_path, settings=settings) as home:
         home.train()
     assert statistic() > limit
+
+
+# -- records without a label ------------------------------------------------------------------------------------------
+
+
+def test_records_without_a_label_are_predicted_and_neither_trained_on_nor_judged(tmp_path: Path) -> None:
+    """The weights are those of labels that nobody looks at, whatever they are."""
+    given: list[object] = ["yes" if row % 3 else "no" for row in range(60)]
+    lacking = [7, 20, 33]
+    labels = [None if row in lacking else label for row, label in enumerate(given)]
+    with house(tmp_path, settings=PLAIN, active=active_data(labels=labels)) as home:
+        home.train()
+        tested, model = home.tested(), home.active._serving.current()
+        assert model is not None
+        assert home.active.class_names == ("no", "yes")
+        rows = [int(model.row_of_id[f"id-{row}"]) for row in lacking]
+        assert set(rows) <= set(model.model.rows.test.tolist())
+        assert not {*rows} & {*tested.rows.tolist()}
+        assert len(tested.rows) == len(model.model.rows.test) - len(lacking)
+        assert (tested.labels >= 0).all()
+        assert set(home.active.predict([f"id-{row}" for row in lacking])) == {f"id-{row}" for row in lacking}
+
+
+def test_more_records_without_a_label_than_are_tested_are_refused_in_words(tmp_path: Path) -> None:
+    labels = [None if row % 2 else str(row % 4) for row in range(60)]
+    with (
+        house(tmp_path, settings=PLAIN, active=active_data(labels=labels)) as home,
+        pytest.raises(InvalidMessage, match=r"have no label and can only be tested, as \d+ are: set test_fraction"),
+    ):
+        home.train()
+
+
+def test_records_are_asked_for_in_any_form_that_their_table_takes_for_one(tmp_path: Path) -> None:
+    with house(tmp_path, settings=small_settings(cipher="plain", ignore_in_ids=("case", "zeros"))) as home:
+        home.train()
+        assert set(home.active.predict(home.active.id_forms(["ID-010", "id-10"]))) == {"id-10"}

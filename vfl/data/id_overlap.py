@@ -1,0 +1,110 @@
+"""Whether ids that don't meet are the same ones, written otherwise: counted, and never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfl.arrays import IntArray
+from vfl.data.cell_forms import ID_FORMS, Form, bare_text
+from vfl.data.id_array import IdArray
+
+# Differences that are tried together where none alone tells.
+_TOGETHER = ("zeros", "case", "unicode", "marks")
+_LAST = (",".join(_TOGETHER), "letters")
+# By digits alone strangers meet, too: so large a part of what didn't meet must, unless nothing does.
+_OF_LETTERS = 0.5
+# Own ids are compared by their forms from so many on, and differ where most have a form here and hardly any there.
+_FEWEST, _MOST, _HARDLY_ANY = 20, 0.5, 0.1
+# So many of a large table are looked at.
+_SAMPLE = 10_000
+
+
+@dataclass(frozen=True)
+class WouldMeet:
+    """Ids that would meet if something didn't count.
+
+    Attributes:
+        count: how many.
+        words: what it is: ``leading zeros``.
+        option: of ``--ignore-in-ids``, that says so.
+    """
+
+    count: int
+    words: str
+    option: str
+
+
+def would_meet(tables: Sequence[Sequence[str]], ignored: Sequence[str] = ()) -> Iterator[WouldMeet]:
+    """Count the ids of several tables that would meet besides those that do, by each difference in form.
+
+    Who holds all tables may ask; a party that aligns in private can't, see `forms_of_unmet`. A difference by which two
+    ids of one table would become one is left out.
+
+    Args:
+        tables: each one's ids.
+        ignored: differences that don't count already.
+    """
+    shared = set.intersection(*map(set, tables))
+    unmet = [[value for value in ids if value not in shared] for ids in tables]
+    if not all(unmet):
+        return
+    told: set[str] = set()
+    for name, form in _forms_to_try(ignored).items():
+        is_weak = name == "letters" and shared
+        more = set() if told and name in _LAST else _alike(tables, unmet, form) - told
+        if len(more) > (_OF_LETTERS * min(map(len, unmet)) if is_weak else 0):
+            told |= more
+            yield WouldMeet(len(more), form.words, name)
+
+
+def _forms_to_try(ignored: Sequence[str]) -> dict[str, Form]:
+    together = Form(
+        " and ".join(ID_FORMS[name].words for name in _TOGETHER), lambda value: bare_text(value, _TOGETHER, ID_FORMS)
+    )
+    alone = {name: form for name, form in ID_FORMS.items() if name not in (*ignored, "letters")}
+    return {**alone, ",".join(_TOGETHER): together, "letters": ID_FORMS["letters"]}
+
+
+def _alike(tables: Sequence[Sequence[str]], unmet: Sequence[Sequence[str]], form: Form) -> set[str]:
+    """Find ids of the first table that others would have as well; none where ids of one table would be one."""
+    bare = [{form.bare(value) for value in ids} - {""} for ids in unmet]
+    alike = set.intersection(*bare)
+    if not alike or any(len({form.bare(value) for value in ids}) < len(ids) for ids in tables):
+        return set()
+    return {value for value in unmet[0] if form.bare(value) in alike}
+
+
+def forms_of_unmet(ids: IdArray, met: IntArray) -> str:
+    """Say in which form a party's own ids that didn't meet differ from those that did; empty where in none.
+
+    It takes nothing but its own ids and which of them are common, which the alignment has told it.
+
+    Args:
+        ids: of its table.
+        met: (m,) rows of those that others have, too.
+    """
+    unmet = np.setdiff1d(np.arange(len(ids)), met)
+    if min(len(unmet), len(met)) < _FEWEST:
+        return ""
+    others, those = (list(ids.take(rows[:: 1 + len(rows) // _SAMPLE])) for rows in (unmet, met))
+    for name, form in ID_FORMS.items():
+        there, here = (sum(form.bare(one) != one for one in some) / len(some) for some in (others, those))
+        if max(there, here) >= _MOST and min(there, here) <= _HARDLY_ANY:
+            return (
+                f"Of this party's ids, {there:.0%} of those that didn't meet and {here:.0%} of those that did have "
+                f"{form.words}: another party may write them otherwise. If so, all set PLUMBLINE_IGNORE_IN_IDS={name}."
+            )
+    return ""
+
+
+def overlap_words(tables: Mapping[str, Sequence[str]], ignored: Sequence[str]) -> Iterator[str]:
+    """Say, of tables of which some records meet, what would make more of them meet."""
+    met, smallest = len(set.intersection(*map(set, tables.values()))), min(map(len, tables.values()))
+    for one in would_meet(list(tables.values()), ignored) if met else ():
+        yield (
+            f"{met:,} of {smallest:,} records met; {one.count:,} more would if {one.words} didn't count "
+            f"(--ignore-in-ids {one.option}). Those that met may differ from those that didn't."
+        )
