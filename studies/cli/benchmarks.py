@@ -30,7 +30,7 @@ def bench(
     parties: Annotated[int, typer.Option(min=2, max=16, help="With --estimate: that share the columns.")] = 2,
     classes: Annotated[int, typer.Option(min=2, help="With --estimate: of the labels.")] = 2,
     batch: Annotated[int, typer.Option(min=0, help="With --estimate: rows per batch; 0: as a session takes.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="With --estimate: of the training.")] = 60,
+    epochs: Annotated[int, typer.Option(min=0, help="With --estimate: of the training; 0: as the table asks.")] = 0,
     key_bits: Annotated[int, typer.Option(help="With --estimate: size of the moduli.")] = 2048,
     kernel: Annotated[str, typer.Option(help="With --estimate: auto, native or portable.")] = "auto",
     workers: Annotated[

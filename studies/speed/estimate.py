@@ -34,7 +34,7 @@ class EstimateAsked:
         parties: how many.
         classes: of the labels.
         batch: rows of a batch; 0 for as many as a session takes by itself.
-        epochs: of the training.
+        epochs: of the training; 0 for as many as a session takes by itself.
         key_bits: length of the moduli.
         kernel: auto, native or portable.
         workers: cores of each party; None for all there are.
@@ -50,7 +50,7 @@ class EstimateAsked:
     parties: int = 2
     classes: int = 2
     batch: int = 0
-    epochs: int = TrainingPlan().epochs
+    epochs: int = 0
     key_bits: int = 2048
     kernel: str = "auto"
     workers: int | None = None
@@ -68,7 +68,7 @@ class EstimateAsked:
     @property
     def agreement(self) -> Agreement:
         """The terms of a session about such tables."""
-        plan = TrainingPlan(epochs=self.epochs, key_bits=self.key_bits, batch_size=self.batch)
+        plan = TrainingPlan(self.epochs, self.batch, key_bits=self.key_bits, learner_options={"steps": "own_moments"})
         names = party_names(self.parties)
         parties = tuple(self._party(name, number) for number, name in enumerate(names))
         return with_open_terms(Agreement(_NO_SESSION, plan, self.classes, parties))
@@ -133,7 +133,7 @@ def estimate(asked: EstimateAsked) -> Estimate:
 def estimated(asked: EstimateAsked, agreement: Agreement, calibration: Calibration, kernel: str) -> Estimate:
     """Foretell a federation by what single operations cost."""
     work = Workload(agreement, tuple(party.aligned_rows for party in agreement.parties), {}, 0, 0)
-    steps = work.steps // agreement.plan.epochs
+    steps, training = work.steps // agreement.plan.epochs, training_seconds(work, calibration, "paillier")
     assert calibration.cipher is not None  # noqa: S101 - it was asked for
     return Estimate(
         rows=asked.rows,
@@ -142,8 +142,8 @@ def estimated(asked: EstimateAsked, agreement: Agreement, calibration: Calibrati
         steps=steps,
         alignment=alignment_seconds(work.ids, calibration),
         step=step_seconds(agreement, calibration.cipher, calibration.cores, calibration.workers),
-        epoch=_trained(work, 1, calibration) - _trained(work, 0, calibration),
-        training=training_seconds(work, calibration, "paillier"),
+        epoch=(training - _keys(work, calibration)) / agreement.plan.epochs,
+        training=training,
         prediction=prediction_seconds(asked.rows, calibration),
         kernel=kernel,
         cores=calibration.cores,
@@ -151,7 +151,7 @@ def estimated(asked: EstimateAsked, agreement: Agreement, calibration: Calibrati
     )
 
 
-def _trained(work: Workload, epochs: int, calibration: Calibration) -> float:
-    """Seconds of a training of so many epochs, keys included; of none, those alone."""
-    agreement = replace(work.agreement, plan=replace(work.agreement.plan, epochs=epochs))
+def _keys(work: Workload, calibration: Calibration) -> float:
+    """Seconds of a training of no epoch: of its keys."""
+    agreement = replace(work.agreement, plan=replace(work.agreement.plan, epochs=0))
     return training_seconds(replace(work, agreement=agreement), calibration, "paillier")
