@@ -69,7 +69,9 @@ class OwnPart:
         for own in view.steps:
             latest[own.rows] = own.share
         seen = np.unique(np.concatenate([own.rows for own in view.steps]))
-        scores = view.features @ _weights(view.features[seen], latest[seen])
+        # About their means, since steps by own moments send shares without theirs.
+        centred = view.features - view.features[seen].mean(axis=0)
+        scores = centred @ _weights(centred[seen], latest[seen] - latest[seen].mean(axis=0))
         spread = scores[seen].std(axis=0)
         reason = "" if spread.max() > 0 else "Not possible: the own part of the score is the same for all records."
         places, labels = known_among(view, np.arange(view.n))
