@@ -110,7 +110,7 @@ def print_verdict(console: Console, findings: Findings) -> None:
             console.print(shown_text(f"{row.name},", "bold") + said, highlight=False)
     if findings.variants:
         _print_variants(console, findings.variants)
-    for sentence in (*answer.not_measured, *not_applicable(findings)):
+    for sentence in filter(None, (*answer.not_measured, *not_applicable(findings), findings.cost_words)):
         console.print(shown_text(sentence), highlight=False)
 
 

@@ -135,7 +135,7 @@ def share_words(interval: Interval) -> str:
 
 def judged_words(findings: PredictionFindings) -> str:
     """Say how many records judge, and how many differ from all others by more than rounding."""
-    return f"{counted(findings.records, 'test record')}, {findings.persons:,} distinct"
+    return f"{counted(findings.records, 'test record')}, {findings.distinct:,} distinct"
 
 
 def once_it_knows(column: ColumnLevels) -> str:

@@ -317,7 +317,7 @@ class PredictionFindings:
         auxiliary_records: number of complete records that the adversary is declared to hold.
         sources: the verdict on each column of the passive parties' own tables.
         records: number of judged records.
-        persons: number of those that differ from all others by more than rounding: so many are judged.
+        distinct: number of those that differ from all others by more than rounding: so many are judged.
         limit: after how many sessions the verdicts hold; None where no auditor looked beyond the run's own.
         kept: as ``sources``, by the attacks into which no disclosed parameter entered: what is left where passive
             parties keep theirs. Empty where they did, and for runs that don't say which attacks those are.
@@ -331,7 +331,7 @@ class PredictionFindings:
     auxiliary_records: int = 0
     sources: tuple[SourceVerdict, ...] = ()
     records: int = 0
-    persons: int = 0
+    distinct: int = 0
     limit: SessionLimit | None = None
     kept: tuple[SourceVerdict, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -488,7 +488,7 @@ class _Judge:
             ),
             auxiliary_records=truth.auxiliary_records,
             records=len(truth.cells),
-            persons=truth.persons.count,
+            distinct=truth.persons.count,
         )
         return self._with_verdicts(found)
 

@@ -230,7 +230,7 @@ def _why_not(case: _Case) -> str:
 
 def _too_few(case: _Case) -> str:
     found = case.predictions
-    records = f"{found.records} test records" if found.persons == found.records else f"{judged_words(found)},"
+    records = f"{found.records} test records" if found.distinct == found.records else f"{judged_words(found)},"
     return f"{records} are too few to judge, {LEAST_RECORDS} are needed"
 
 

@@ -201,7 +201,7 @@ def powers(cell: Cell, draws: int) -> list[Power]:
 
 
 # Audits that are judged at once: fewer calls of numpy.
-_AT_ONCE = 25
+_AT_ONCE = 50
 # That of a session's fixed point.
 _STEP = 2.0**-16
 
