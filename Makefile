@@ -47,7 +47,8 @@ any-order: $(VENV)/.installed-dev $(VENV)/.kernel
 	$(PYTEST) $(ON_CORES) $(EVERYDAY) --random-order --random-order-seed $(ORDER_SEED) $(TESTS)
 	$(PYTEST) $(EVERYDAY) $(TESTS)
 
-# What lights say of leaks of a known size, over 2,000 audits of each of many kinds; docs/measure.md keeps the table. Hours.
+# What lights say of leaks of a known size, over 2,000 audits of each of many kinds; docs/measure.md keeps the table:
+# some hours.
 planted: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m scripts.planted_table --draws 2000
 
