@@ -17,6 +17,7 @@ from plumbline.judge.answer import (
     distinct_levels,
     errors_words,
     hits_words,
+    judged_words,
     label_sentences,
     more_words,
     part_words,
@@ -111,7 +112,7 @@ def print_verdict(console: Console, findings: Findings) -> None:
             console.print(shown_text(f"{row.name},", "bold") + said, highlight=False)
     if findings.variants:
         _print_variants(console, findings.variants)
-    for sentence in (*answer.not_measured, *not_applicable(findings)):
+    for sentence in filter(None, (*answer.not_measured, *not_applicable(findings), findings.cost_words)):
         console.print(shown_text(sentence), highlight=False)
 
 
@@ -290,7 +291,7 @@ def print_prediction_findings(console: Console, findings: PredictionFindings) ->
     """Show what attacks on predictions reconstruct, and what of it the federation gave away; the report has more."""
     done = [finding for finding in findings.attacks if finding.mse is not None and finding.sees_scores]
     if done:
-        _print_attacks(console, done)
+        _print_attacks(console, findings, done)
     if findings.baselines:
         _print_baselines(console, findings.baselines)
     if done:
@@ -316,13 +317,14 @@ def _wide_table(title: str, caption: str, name: str, *numbers: str) -> Table:
     return table
 
 
-def _print_attacks(console: Console, done: Sequence[AttackFinding]) -> None:
+def _print_attacks(console: Console, findings: PredictionFindings, done: Sequence[AttackFinding]) -> None:
     caption = (
         "Mean squared error per feature, by attacks that saw scores. Accuracy: records that a classifier labels as "
         "before once reconstructed. Covered: cells within an attack's own 90 % intervals."
     )
     headings = ("knows", "MSE", "95 %", "accuracy", "covered")
-    table = _wide_table("What the active party reconstructs", caption, "attack", *headings)
+    title = f"What the active party reconstructs ({judged_words(findings)})"
+    table = _wide_table(title, caption, "attack", *headings)
     for finding in done:
         coverage = "" if finding.coverage is None else f"{finding.coverage:.0%}"
         errors = _error_cells(finding.mse)

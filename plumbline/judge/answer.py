@@ -13,6 +13,7 @@ from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
 from services.common.words import escaped
+from vfl.data.faults import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +133,11 @@ def share_words(interval: Interval) -> str:
     return f"{interval.mean * 100:.0f} % ({interval.low * 100:.0f} to {interval.high * 100:.0f})"
 
 
+def judged_words(findings: PredictionFindings) -> str:
+    """Say how many records judge, and how many differ from all others by more than rounding."""
+    return f"{counted(findings.records, 'test record')}, {findings.distinct:,} distinct"
+
+
 def once_it_knows(column: ColumnLevels) -> str:
     """Say what an adversary must know beyond the headline's level to be given something; empty where it needn't."""
     if column.is_exposed():
@@ -180,6 +186,14 @@ def read_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
     return f"{percent(1 - read.error)} of records read nearly exactly, {percent(1 - read.e0)} by guessing"
 
 
+def log_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
+    """Say how much of what was unknown on a log scale is told of a skewed column, where that is a leak; else empty."""
+    logs = at(column.logs, level) if column.logs else None
+    if logs is None or not logs.is_exposed or logs.part is None:
+        return ""
+    return f"on a log scale {share_words(logs.part)} of what was unknown"
+
+
 def column_sentence(verdict: SourceVerdict) -> str:
     """Say what an adversary knows of a column with the federation and without it."""
     coded = "; it was made a code, and not measured as a number" if verdict.kind == "code" else ""
@@ -198,7 +212,7 @@ def _known(verdict: SourceVerdict) -> str:
         return f"{by_guessing}; {headline.records} records are too few to say more, {LEAST_RECORDS} are needed"
     if verdict.is_exposed():
         told = f"{guess} by guessing, {attack} with the federation" if headline.is_exposed else by_guessing
-        return "; ".join(filter(None, (told, hits_words(verdict), read_words(verdict))))
+        return "; ".join(filter(None, (told, log_words(verdict), hits_words(verdict), read_words(verdict))))
     if knowing := once_it_knows(verdict):
         return f"{by_guessing}; more is given to who knows {knowing}"
     if not headline.attack:

@@ -118,6 +118,8 @@ SourceKind = Literal["number", "date", "code", "category"]
 # units; and as read, nearly exactly, at a tenth of that.
 TOLERANCE = 0.05
 READ = 0.1
+# From this skewness on, either way, few cells carry most of a squared error.
+SKEWED = 2.0
 # The usual range is what these quantiles span, as wide as an even column's whole range would be: a few huge values
 # make no guess look close.
 _USUAL = (0.05, 0.95)
@@ -143,6 +145,45 @@ _SPANS = {
 }
 
 
+@dataclass(frozen=True)
+class LogScale:
+    """A log scale of a column's public range, 0 to 1 like the range: what most values differ by is seen beside a tail.
+
+    Attributes:
+        unit: the distance from the range's crowded end below which the scale is nearly even.
+        is_mirrored: whether that end is the upper one.
+
+    Examples:
+        >>> LogScale(unit=0.01, is_mirrored=False).of(np.array([0.0, 0.01, 1.0])).round(2)
+        array([0.  , 0.15, 1.  ])
+    """
+
+    unit: float
+    is_mirrored: bool
+
+    @classmethod
+    def for_skewed(cls, cells: FloatArray) -> "LogScale | None":
+        """Find the scale for (n,) cells in [0, 1]; None for other ranges, and where they aren't skewed.
+
+        Of the cells that don't lie at the end itself, the few nearest to it are within the unit.
+        """
+        spread = cells.std()
+        if spread == 0 or cells.min() < 0 or cells.max() > 1:
+            return None
+        skewness = float(((cells - cells.mean()) ** 3).mean() / spread**3)
+        if abs(skewness) <= SKEWED:
+            return None
+        distance = 1 - cells if skewness < 0 else cells
+        return cls(float(np.quantile(distance[distance > 0], _USUAL[0])), skewness < 0)
+
+    def of(self, cells: FloatArray) -> FloatArray:
+        """Move (n,) cells, or estimates of some, onto the scale; what lies outside the range, to its nearest end."""
+        cells = np.clip(cells, 0.0, 1.0)
+        distance = 1 - cells if self.is_mirrored else cells
+        places: FloatArray = np.log1p(distance / self.unit) / np.log1p(1 / self.unit)
+        return 1 - places if self.is_mirrored else places
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """One column of a passive party's table.
@@ -159,6 +200,7 @@ class Source:
         category: what is named, of codes and categories; None of others.
         missing: whether a number is there at all, where that is a feature of its own; None elsewhere.
         role: what its owner says of it.
+        logs: of a skewed number, the scale on which it is judged besides; None elsewhere.
     """
 
     party: str
@@ -172,6 +214,7 @@ class Source:
     category: Category | None = None
     missing: Category | None = None
     role: ColumnRole = ""
+    logs: LogScale | None = None
 
     @property
     def value(self) -> int:
@@ -234,9 +277,10 @@ def _source(
         return Source(*name, judged, columns, np.nan, "guessed right", category=named, missing=missing)
     tolerance, words, near = _tolerance(features[:, column], *unit, is_date=kind == "date")
     scale = abs(unit[1]) or np.nan
-    return Source(
-        *name, "date" if kind == "date" else "number", columns, tolerance, words, near, scale, missing=missing
-    )
+    if kind == "date":
+        return Source(*name, "date", columns, tolerance, words, near, scale, missing=missing)
+    logs = LogScale.for_skewed(features[:, column])
+    return Source(*name, "number", columns, tolerance, words, near, scale, missing=missing, logs=logs)
 
 
 def usual_range(cells: FloatArray) -> float:

@@ -3,9 +3,8 @@
 Guesses without a score are constants, imputations from complete records, and attacks whose scores are withheld.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +23,8 @@ from attacks import (
 )
 from attacks.base import BaselinedAttack
 from attacks.registry import FROM_RECORDS, LEARNED
-from plumbline.judge.columns import READ, TOLERANCE, Category, Source, SourceKind
+from plumbline.judge.clusters import Clusters
+from plumbline.judge.columns import READ, TOLERANCE, Category, LogScale, Source, SourceKind
 from plumbline.judge.federation_part import (
     HEADLINE,
     Comparison,
@@ -32,8 +32,8 @@ from plumbline.judge.federation_part import (
     LevelVerdict,
     Losses,
     at,
+    beside_each_other,
     choose_and_judge,
-    corrected,
 )
 from plumbline.judge.measures import misses, squared_errors
 from vfl.arrays import FloatArray, IntArray
@@ -209,6 +209,23 @@ class ColumnVerdict:
 
 
 @dataclass(frozen=True)
+class JudgedFeatures:
+    """What a federation gives away of each passive feature, before anything is corrected for being many.
+
+    Attributes:
+        squared: on squared errors.
+        misses: on cells that are off by more than what counts as known.
+        read: on cells that aren't read nearly exactly.
+        logs: on squared errors on a log scale, by number of the feature; of skewed ones only.
+    """
+
+    squared: Sequence[Judged]
+    misses: Sequence[Judged]
+    read: Sequence[Judged]
+    logs: Mapping[int, Judged]
+
+
+@dataclass(frozen=True)
 class CategoryVerdict:
     """What a federation gives away of a column of few values, or of a one-hot encoded feature.
 
@@ -238,6 +255,7 @@ class ColumnLevels:
         known: shares of records that aren't known, likewise: ``e0`` by a guess, ``error`` by the best attack.
         known_as: what counts as known: ``within 5``, ``within 30 days``, ``guessed right``.
         read: as ``known``, of what is read nearly exactly; empty for what is named.
+        logs: as ``levels``, on a log scale of the public range; of skewed numbers only.
         unit: how many of the table's units a unit of the errors' roots is; None where there are none, and of names.
         one_session: as ``levels``, without attacks that read several sessions; empty where there are none.
         role: what the column's owner says of it; of a public one every guess knows the values.
@@ -251,14 +269,15 @@ class ColumnLevels:
     known: tuple[LevelVerdict, ...] = ()
     known_as: str = ""
     read: tuple[LevelVerdict, ...] = ()
+    logs: tuple[LevelVerdict, ...] = ()
     unit: float | None = None
     one_session: tuple[LevelVerdict, ...] = ()
     role: ColumnRole = ""
 
     @property
     def measures(self) -> tuple[tuple[LevelVerdict, ...], ...]:
-        """What its light rests on: means or names, and of numbers persons besides."""
-        return tuple(one for one in (self.levels, self.read) if one)
+        """What its light rests on: means or names, of numbers persons besides, and of skewed ones means of logs."""
+        return tuple(one for one in (self.levels, self.logs, self.read) if one)
 
     def is_exposed(self, level: Level = HEADLINE) -> bool:
         """Tell whether the federation gave away something of it to who knows just so much beforehand."""
@@ -276,65 +295,83 @@ class SourceVerdict(ColumnLevels):
     missing: tuple[LevelVerdict, ...] = ()
 
     @classmethod
-    def of(cls, source: Source, column: ColumnVerdict, named: Judged | None, missing: Judged | None) -> "SourceVerdict":
-        """Choose what a source is judged by.
+    def of(cls, source: Source, measures: Mapping["Measure", Judged]) -> "SourceVerdict":
+        """Say what was found of a source.
 
         Args:
             source: the column.
-            column: the verdict on the feature that stands for it.
-            named: how often its values are named wrongly; None for what isn't named.
-            missing: the same of whether it is there.
+            measures: what was found by each measure that it is judged by.
         """
-        levels, known = (column.squared, column.misses) if named is None else (named.levels, named.levels)
+        levels: dict[Any, tuple[LevelVerdict, ...]] = {name: one.levels for name, one in measures.items()}
         return cls(
             party=source.party,
             column=source.name,
             kind=source.kind,
             features=tuple(sorted(map(int, source.features))),
-            levels=levels,
-            known=known,
             known_as=source.known_as,
-            read=column.read if named is None else (),
             unit=source.unit if np.isfinite(source.unit) else None,
-            missing=() if missing is None else missing.levels,
-            one_session=column.one_session if named is None else named.one_session,
+            one_session=measures["levels"].one_session,
             role=source.role,
+            **levels,
         )
 
 
-# What a light rests on.
-_MEASURES = ("levels", "read", "missing")
+# What a source is judged by, and what its light rests on of that.
+Measure = Literal["levels", "known", "read", "logs", "missing"]
+_LIGHTS: tuple[Measure, ...] = ("levels", "read", "logs", "missing")
 
 
-def beside_each_other(sources: Sequence[SourceVerdict]) -> tuple[SourceVerdict, ...]:
-    """Correct all that lights of an audit's columns rest on for being so many; and likewise what stands beside it.
+# A column of a passive party's own table, and what was found by each measure that it is judged by.
+JudgedSource = tuple[Source, Mapping[Measure, Judged]]
 
-    No light rests on the level ``nothing``, nor on what one session alone tells.
+
+def judged_source(
+    source: Source, features: JudgedFeatures, named: Judged | None, missing: Judged | None
+) -> JudgedSource:
+    """Choose what a source is judged by.
+
+    Args:
+        source: the column.
+        features: what was found of the features.
+        named: how often its values are named wrongly; None for what isn't named.
+        missing: the same of whether it is there.
     """
-    lights = iter(corrected(getattr(one, name)[1:] for one in sources for name in _MEASURES))
-    beside = iter(
-        corrected(
-            part for one in sources for part in (*(getattr(one, name)[:1] for name in _MEASURES), one.one_session)
-        )
+    if named is not None:
+        found: dict[Measure, Judged] = {"levels": named, "known": named}
+    else:
+        value = source.value
+        found = {"levels": features.squared[value], "known": features.misses[value], "read": features.read[value]}
+        if value in features.logs:
+            found["logs"] = features.logs[value]
+    return source, found if missing is None else {**found, "missing": missing}
+
+
+def verdicts_of(judged: Sequence[JudgedSource]) -> tuple[SourceVerdict, ...]:
+    """Correct all that lights of an audit's columns rest on for being so many tests, and say what was found of each."""
+    tested = [
+        ((source.party, source.name, name), measures[name])
+        for source, measures in judged
+        for name in _LIGHTS
+        if name in measures
+    ]
+    found = iter(beside_each_other(tested))
+    return tuple(
+        SourceVerdict.of(source, {**measures, **{name: next(found) for name in _LIGHTS if name in measures}})
+        for source, measures in judged
     )
-    found = []
-    for one in sources:
-        changed: dict[str, Any] = {name: (*next(beside), *next(lights)) for name in _MEASURES}
-        found.append(replace(one, **changed, one_session=next(beside)))
-    return tuple(found)
 
 
 def no_less_than(more: SourceVerdict, less: SourceVerdict) -> SourceVerdict:
     """Choose the verdict on a column by ``more`` attacks, or by ``less`` of them where only that shows a leak.
 
-    The best attack by its mean may have the wider interval, and who could mount all may mount fewer.
+    Where halves chose badly among more of them the part may be smaller, and who could mount all may mount fewer.
     """
     changed: dict[str, Any] = {
         name: tuple(
             other if other.is_exposed and not one.is_exposed else one
             for one, other in zip(getattr(more, name), getattr(less, name), strict=True)
         )
-        for name in _MEASURES
+        for name in _LIGHTS
     }
     return replace(more, **changed)
 
@@ -352,6 +389,8 @@ class Evidence:
         tolerance: (d,), how far off a cell may be and still count as known.
         near: (d,), how far off it may be and still count as read nearly exactly.
         of_sessions: names of the attacks that read several sessions.
+        persons: whose the records are; each person judges once.
+        logs: of skewed columns, by number, the scale on which they are judged besides.
     """
 
     truth: FloatArray
@@ -359,7 +398,9 @@ class Evidence:
     score_free: tuple[Predictor, ...]
     tolerance: FloatArray
     near: FloatArray
+    persons: Clusters
     of_sessions: frozenset[str] = frozenset()
+    logs: Mapping[int, LogScale] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -370,7 +411,7 @@ class Evidence:
         *,
         tolerance: FloatArray | None = None,
         near: FloatArray | None = None,
-        of_sessions: Collection[str] = (),
+        persons: Clusters | None = None,
     ) -> "Evidence":
         """Gather estimates.
 
@@ -380,68 +421,88 @@ class Evidence:
             score_free: estimates that no score entered.
             tolerance: (d,), 5 % of the range that min-max encoding makes by default.
             near: (d,), a tenth of the tolerance by default.
-            of_sessions: names of the attacks that read several sessions.
+            persons: whose the records are, each another one's by default.
         """
         width = np.full(truth.shape[1], TOLERANCE) if tolerance is None else tolerance
         exact = READ * width if near is None else near
-        return cls(truth, tuple(attacks), tuple(score_free), width, exact, frozenset(of_sessions))
-
-    def squared(self, rows: IntArray) -> tuple[list[Losses], list[Losses]]:
-        """Squared errors on some records, of attacks and of guesses without scores; constants suit all records."""
-        truth, attacks, score_free = self._of(rows)
-        guesses = [*constants(self.truth, len(rows)), *score_free]
-        return squared_losses(truth, attacks), squared_losses(truth, guesses)
-
-    def missing(self, rows: IntArray, *, tolerance: FloatArray) -> tuple[list[Losses], list[Losses]]:
-        """1 where a cell is off by more than its column's (d,) tolerance, on some records, likewise."""
-        truth, attacks, score_free = self._of(rows)
-        guesses = [*densest_constants(self.truth, tolerance, len(rows)), *score_free]
-        return missing_losses(truth, attacks, tolerance), missing_losses(truth, guesses, tolerance)
-
-    def wrong(self, rows: IntArray, *, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
-        """1 where another value than the true one is named, on some records, likewise."""
-        truth, attacks, score_free = self._of(rows)
-        guesses = [*constants(self.truth, len(rows)), *score_free]
-        return (
-            wrong_losses(truth, attacks, categories),
-            [*prior_losses(truth, categories, self.truth), *wrong_losses(truth, guesses, categories)],
-        )
+        whose = Clusters.alone(len(truth)) if persons is None else persons
+        return cls(truth, tuple(attacks), tuple(score_free), width, exact, whose)
 
     def compared(self) -> Comparison:
         """Squared errors on all records, each attack by itself."""
-        return Comparison(*self.squared(np.arange(len(self.truth))))
+        return Comparison(*self._squared())
 
-    def column_verdicts(self, names: Sequence[str], owners: Sequence[str]) -> tuple[ColumnVerdict, ...]:
-        """Judge every column by the best attack of each level; ``names`` and ``owners``: of the columns and parties."""
-        count = len(self.truth)
-        squared = choose_and_judge(self.squared, count, of_sessions=self.of_sessions)
+    def judged(self) -> JudgedFeatures:
+        """Judge every feature by the best attack of each level."""
         known, read = (
-            choose_and_judge(partial(self.missing, tolerance=width), count) for width in (self.tolerance, self.near)
+            choose_and_judge(*self._missing(width), is_tested=is_tested)
+            for width, is_tested in ((self.tolerance, False), (self.near, True))
         )
-        tests = iter(corrected([levels for one in zip(squared, read, strict=True) for levels in map(_levels, one)]))
+        squared = choose_and_judge(*self._squared(), of_sessions=self.of_sessions)
+        logs = choose_and_judge(*self._logarithmic()) if self.logs else []
+        return JudgedFeatures(squared, known, read, dict(zip(self.logs, logs, strict=True)))
+
+    def column_verdicts(
+        self, names: Sequence[str], owners: Sequence[str], judged: JudgedFeatures | None = None
+    ) -> tuple[ColumnVerdict, ...]:
+        """Give the verdict on every feature.
+
+        Args:
+            names: of the features.
+            owners: of the features' parties.
+            judged: what was found of them; by default they are judged.
+        """
+        found = self.judged() if judged is None else judged
+        numbered = [(key, one) for some in (found.squared, found.read) for key, one in enumerate(some)]
+        tested = beside_each_other([((at < len(names), key), one) for at, (key, one) in enumerate(numbered)])
         return tuple(
-            ColumnVerdict(owner, name, next(tests), missed.levels, near.one_session, next(tests))
-            for owner, name, near, missed in zip(owners, names, squared, known, strict=True)
+            ColumnVerdict(owner, name, square.levels, known.levels, square.one_session, near.levels)
+            for owner, name, square, known, near in zip(
+                owners, names, tested[: len(names)], found.misses, tested[len(names) :], strict=True
+            )
         )
 
     def wrong_names(self, categories: Sequence[Category]) -> list[Judged]:
         """Judge every category likewise, by how often another value than the true one is named."""
         if not categories:
             return []
-        count, measure = len(self.truth), partial(self.wrong, categories=categories)
-        found = choose_and_judge(measure, count, of_sessions=self.of_sessions)
-        return [replace(one, levels=levels) for one, levels in zip(found, corrected(map(_levels, found)), strict=True)]
+        return choose_and_judge(*self._wrong(categories), of_sessions=self.of_sessions)
 
-    def _of(self, rows: IntArray) -> tuple[FloatArray, list[Predictor], list[Predictor]]:
-        return (
-            self.truth[rows],
-            [one.of_records(rows) for one in self.attacks],
-            [one.of_records(rows) for one in self.score_free],
+    def _squared(self) -> tuple[list[Losses], list[Losses]]:
+        """Squared errors of attacks and of guesses without scores."""
+        guesses = [*constants(self.truth), *self.score_free]
+        return self._summed(squared_losses(self.truth, self.attacks), squared_losses(self.truth, guesses))
+
+    def _logarithmic(self) -> tuple[list[Losses], list[Losses]]:
+        """Squared errors of the skewed columns on their log scales, likewise."""
+
+        def scaled(cells: FloatArray) -> FloatArray:
+            return np.column_stack([scale.of(cells[:, column]) for column, scale in self.logs.items()])
+
+        truth, attacks, guesses = (
+            scaled(self.truth),
+            *(
+                [replace(one, estimate=scaled(one.estimate), densest=None) for one in some]
+                for some in (self.attacks, self.score_free)
+            ),
         )
+        return self._summed(squared_losses(truth, attacks), squared_losses(truth, [*constants(truth), *guesses]))
 
+    def _missing(self, tolerance: FloatArray) -> tuple[list[Losses], list[Losses]]:
+        """1 where a cell is off by more than its column's (d,) tolerance, likewise."""
+        guesses = [*densest_constants(self.truth, tolerance), *self.score_free]
+        return self._summed(*(missing_losses(self.truth, some, tolerance) for some in (self.attacks, guesses)))
 
-def _levels(judged: Judged) -> tuple[LevelVerdict, ...]:
-    return judged.levels
+    def _wrong(self, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
+        """1 where another value than the true one is named, likewise."""
+        guesses = [*constants(self.truth), *self.score_free]
+        named = [*prior_losses(self.truth, categories), *wrong_losses(self.truth, guesses, categories)]
+        return self._summed(wrong_losses(self.truth, self.attacks, categories), named)
+
+    def _summed(self, attacks: Sequence[Losses], guesses: Sequence[Losses]) -> tuple[list[Losses], list[Losses]]:
+        """Add up what each person's records lose."""
+        found = ([replace(one, values=self.persons.summed(one.values)) for one in some] for some in (attacks, guesses))
+        return next(found), next(found)
 
 
 # What of a record is another one's: its scores, or with them all that belongs to it. Where only scores are, own columns

@@ -2,10 +2,15 @@
 
 Whatever is measured is a loss per record and column. e0 is the lowest mean loss of any guess that sees no score and
 needs to know no more beforehand than a level allows; the part is max(0, 1 - e / e0) of an attack whose mean loss is e.
+
+How large a part is and whether there is any are two questions. The best attack is chosen for the first, on other
+records than judge it. For the second none is chosen: every attack is tested on all records against the best guess, and
+Holm's method corrects for all of these tests.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -31,7 +36,8 @@ class Losses:
     Attributes:
         name: of the attack, or of the guess without scores.
         level: what its adversary knows beforehand.
-        values: (n, m), a loss per record and column, such as a squared error; 0 is right.
+        values: (n, m), a loss per record and column, such as a squared error; 0 is right. Where a person has several
+            records, a row is what `Clusters.summed` makes of them.
     """
 
     name: str
@@ -56,7 +62,9 @@ class LevelVerdict:
         p_value: how likely chance alone makes an attack look as good that is no better than the guess; None where
             nobody computed it: then the interval's lower end says what is beyond chance.
         corrected: the same beside all that was judged with it, by Holm's method; None where it is judged alone.
-        records: how many records judged; None where nobody says.
+        records: how many records judged, those of one person counted once; None where nobody says.
+        shown_by: name of the attack whose test ``p_value`` is: of all of the level the one with the least; empty where
+            the attack itself was tested.
     """
 
     level: Level
@@ -69,12 +77,13 @@ class LevelVerdict:
     p_value: float | None = None
     corrected: float | None = None
     records: int | None = None
+    shown_by: str = ""
 
     @property
     def is_beyond_chance(self) -> bool:
-        """Whether the attack does better than the guess, in truth and not by luck."""
+        """Whether an attack does better than the guess, in truth and not by luck."""
         chance = self.p_value if self.corrected is None else self.corrected
-        return self.part is not None and self.part.low > 0 and (chance is None or chance <= ALPHA)
+        return self.part is not None and (self.part.low > 0 if chance is None else chance <= ALPHA)
 
     @property
     def is_exposed(self) -> bool:
@@ -93,22 +102,27 @@ def at(levels: Sequence[LevelVerdict], level: Level = HEADLINE) -> LevelVerdict:
 
 
 def corrected(families: Iterable[Sequence[LevelVerdict]]) -> list[tuple[LevelVerdict, ...]]:
-    """Verdicts on several columns at several levels, each beside all others.
+    """Verdicts on single attacks at several levels, each beside all others.
 
     What is the same attack against the same guess at several levels is one test.
     """
     numbered = list(enumerate(families))
-    tests = {
-        (number, one.attack, one.baseline): one.p_value
-        for number, levels in numbered
-        for one in levels
-        if one.p_value is not None
-    }
-    chances = dict(zip(tests, holm(np.array(list(tests.values()))).tolist(), strict=True))
+    chances = _holm_of(
+        {
+            (number, one.attack, one.baseline): one.p_value
+            for number, levels in numbered
+            for one in levels
+            if one.p_value is not None
+        }
+    )
     return [
         tuple(replace(one, corrected=chances.get((number, one.attack, one.baseline))) for one in levels)
         for number, levels in numbered
     ]
+
+
+def _holm_of(tests: Mapping[Hashable, float]) -> dict[Hashable, float]:
+    return dict(zip(tests, holm(np.array(list(tests.values()))).tolist(), strict=True))
 
 
 class Comparison:
@@ -156,22 +170,22 @@ class Comparison:
     def _table(self, level: Level) -> "LevelTable":
         mounted = indices_up_to(self._attacks, level)
         eligible = indices_up_to(self._score_free, level)
-        best = self._means[[len(self._attacks) + number for number in eligible]].argmin(axis=0)
-        guess: FloatArray = np.empty_like(self._score_free[0].values, dtype=np.float64)
-        for place, number in enumerate(eligible):
-            guess[:, best == place] = self._score_free[number].values[:, best == place]
+        means = self._means[len(self._attacks) :][eligible]
+        best = np.array(eligible)[means.argmin(axis=0)]
+        guess = _columns_of(self._score_free, best)
         attacks = [self._attacks[number].values for number in mounted]
         columns = guess.shape[1]
+        chances = [p_values(guess, one) for one in attacks]
         return LevelTable(
             level=level,
             records=len(guess),
             attacks=tuple(self._attacks[number].name for number in mounted),
-            baselines=tuple(self._score_free[eligible[place]].name for place in best),
+            baselines=tuple(self._score_free[number].name for number in best),
             e0=guess.mean(axis=0),
             error=self._means[mounted],
-            part_ends=np.array([part_ends(guess, one) for one in attacks]).reshape(-1, 2, columns),
+            part_ends=np.array(list(map(partial(part_ends, guess), attacks, chances))).reshape(-1, 2, columns),
             removed_ends=np.array([mean_ends(guess - one) for one in attacks]).reshape(-1, 2, columns),
-            p_values=np.array([p_values(guess, one) for one in attacks]).reshape(-1, columns),
+            p_values=np.array(chances).reshape(-1, columns),
         )
 
 
@@ -225,8 +239,17 @@ class LevelTable:
                 yield column, self.verdict(attack, column)
 
 
-# The losses of attacks, and of guesses without scores, on some of the records.
-Measure = Callable[[IntArray], tuple[Sequence[Losses], Sequence[Losses]]]
+@dataclass(frozen=True)
+class AttackTests:
+    """Every attack on one column at one level, on all records, against the guess that is best on them.
+
+    Attributes:
+        guess: its name. No other is harder to beat, so that choosing it lets chance say less.
+        chances: by the name of each attack of the level, how likely chance makes it look as good.
+    """
+
+    guess: str
+    chances: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -234,90 +257,185 @@ class Judged:
     """What a federation gives away of one column.
 
     Attributes:
-        levels: by the best attack of each level of what its adversary knows beforehand, ``nothing`` first.
+        levels: how much, by the best attack of each level of what its adversary knows beforehand, ``nothing`` first.
         one_session: the same without attacks that read several sessions; empty where there are none.
+        tests: whether anything, level by level; empty where nobody asks.
     """
 
     levels: tuple[LevelVerdict, ...]
     one_session: tuple[LevelVerdict, ...] = ()
+    tests: tuple[AttackTests, ...] = ()
 
 
-def choose_and_judge(measure: Measure, records: int, *, of_sessions: Collection[str] = ()) -> list[Judged]:
-    """Judge each column at every level by the attack and the guess that cost least on other records.
+def beside_each_other(judged: Sequence[tuple[Hashable, Judged]]) -> list[Judged]:
+    """Correct what was found of several columns for being so many tests, those of the level ``nothing`` by themselves.
 
-    Each half of the records chooses for the other one and is judged by its choice (cross-fitting): the best of many is
-    partly lucky, on either side.
+    No light rests on that level. What is the same attack against the same guess at several levels is one test, and so
+    it is where a column is judged several times, by more attacks and by fewer.
 
     Args:
-        measure: computes losses of records that it is given by number.
-        records: how many there are.
-        of_sessions: names of the attacks that read several sessions.
+        judged: with what tells a column and its measure from all others.
     """
-    first, second = (measure(half) for half in halves(records))
-    folds = [_Fold(*first, *second), _Fold(*second, *first)][: 2 if records > 1 else 1]
-    at_the_limit = _cross_fitted(folds)
-    if not of_sessions:
-        return [Judged(levels) for levels in at_the_limit]
-    return list(map(Judged, at_the_limit, _cross_fitted([fold.without(of_sessions) for fold in folds])))
+    nothing, more = (
+        _holm_of(
+            {
+                (key, attack, tests.guess): chance
+                for key, one in judged
+                for tests in one.tests[levels]
+                for attack, chance in tests.chances.items()
+            }
+        )
+        for levels in (slice(1), slice(1, None))
+    )
+
+    def corrected_levels(key: Hashable, levels: Sequence[LevelVerdict], of: Judged) -> tuple[LevelVerdict, ...]:
+        if not of.tests:
+            return tuple(levels)
+        chances = (nothing if one.level == "nothing" else more for one in levels)
+        return tuple(
+            replace(one, corrected=some.get((key, one.shown_by, tests.guess)))
+            for one, tests, some in zip(levels, of.tests, chances, strict=True)
+        )
+
+    return [
+        replace(
+            one,
+            levels=corrected_levels(key, one.levels, one),
+            one_session=corrected_levels(key, one.one_session, one) if one.one_session else (),
+        )
+        for key, one in judged
+    ]
+
+
+def choose_and_judge(
+    attacks: Sequence[Losses], guesses: Sequence[Losses], *, of_sessions: Collection[str] = (), is_tested: bool = True
+) -> list[Judged]:
+    """Judge each column at every level: how much by the attack and the guess that cost least on other records.
+
+    Each half of the records chooses for the other one and is judged by its choice (cross-fitting): the best of many is
+    partly lucky, on either side. Whether anything is told at all is tested without a choice.
+
+    Args:
+        attacks: losses of those that saw scores.
+        guesses: losses of those that didn't, on the same records; one of the level ``nothing`` at least.
+        of_sessions: names of the attacks that read several sessions.
+        is_tested: whether every attack is tested; else each verdict has the chance of its own attack and guess.
+
+    Raises:
+        ValueError: without a guess of the level ``nothing``.
+    """
+    if not any(one.level == "nothing" for one in guesses):
+        raise ValueError(_NO_GUESS)
+    choices = _Choices.of(attacks), _Choices.of(guesses)
+    columns = range(guesses[0].values.shape[1])
+    tests = list(_tested(attacks, guesses)) if is_tested else [() for _ in columns]
+
+    def levels(without: Collection[str] = ()) -> list[tuple[LevelVerdict, ...]]:
+        found = zip(*(_at_level(*choices, level, without) for level in LEVELS), strict=True)
+        return [_with_tests(one, some, without) for one, some in zip(found, tests, strict=True)]
+
+    at_the_limit = levels()
+    alone = levels(of_sessions) if of_sessions else [() for _ in columns]
+    return [Judged(*one) for one in zip(at_the_limit, alone, tests, strict=True)]
+
+
+def _with_tests(
+    levels: Sequence[LevelVerdict], tests: Sequence[AttackTests], without: Collection[str]
+) -> tuple[LevelVerdict, ...]:
+    """Say at each level the least chance of any attack but those of these names."""
+    found = []
+    for one, some in zip(levels, tests or (None,) * len(levels), strict=True):
+        chances = {} if some is None else {name: chance for name, chance in some.chances.items() if name not in without}
+        shown_by = min(chances, key=chances.__getitem__, default="")
+        found.append(replace(one, p_value=chances[shown_by], shown_by=shown_by) if shown_by else one)
+    return tuple(found)
+
+
+def _tested(attacks: Sequence[Losses], guesses: Sequence[Losses]) -> Iterator[tuple[AttackTests, ...]]:
+    """Test every attack on every column, level by level; what a level shares with the one before is tested once."""
+    means = np.array([one.values.mean(axis=0) for one in guesses])
+    before = np.full(means.shape[1], -1)
+    chances = dict[str, FloatArray]()
+    levels = list[tuple[IntArray, dict[str, FloatArray]]]()
+    for level in LEVELS:
+        eligible = indices_up_to(guesses, level)
+        best = np.array(eligible)[means[eligible].argmin(axis=0)]
+        guess = _columns_of(guesses, best)
+        for number in indices_up_to(attacks, level):
+            name, losses = attacks[number].name, attacks[number].values
+            new = best != before if name in chances else np.ones(len(best), dtype=bool)
+            chance = chances.get(name, np.ones(len(best))).copy()
+            chance[new] = p_values(guess[:, new], losses[:, new])
+            chances[name] = chance
+        levels.append((best, dict(chances)))
+        before = best
+    for column in range(len(before)):
+        yield tuple(
+            AttackTests(guesses[best[column]].name, {name: float(one[column]) for name, one in some.items()})
+            for best, some in levels
+        )
+
+
+def _columns_of(ways: Sequence[Losses], chosen: IntArray, rows: IntArray | slice = slice(None)) -> FloatArray:
+    """Take each of m columns from the way to guess that is chosen for it, (rows, m)."""
+    found = np.empty_like(ways[0].values[rows], dtype=np.float64)
+    for number in np.unique(chosen):
+        found[:, chosen == number] = ways[number].values[rows][:, chosen == number]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Fold:
-    """Losses of attacks and guesses on the records that choose among them, and on those that are judged."""
+class _Choices:
+    """Ways to guess, of which each half of the records chooses for the other one.
 
-    attacks: Sequence[Losses]
-    guesses: Sequence[Losses]
-    judged_attacks: Sequence[Losses]
-    judged_guesses: Sequence[Losses]
+    Attributes:
+        ways: their losses.
+        halves: numbers of the records.
+        means: (2, ways, m) mean losses on each half.
+    """
 
-    def without(self, names: Collection[str]) -> "_Fold":
-        """Take attacks of these names out of the fold."""
-        attacks, judged = (
-            [one for one in some if one.name not in names] for some in (self.attacks, self.judged_attacks)
-        )
-        return _Fold(attacks, self.guesses, judged, self.judged_guesses)
+    ways: Sequence[Losses]
+    halves: tuple[IntArray, IntArray]
+    means: FloatArray
+
+    @classmethod
+    def of(cls, ways: Sequence[Losses]) -> "_Choices":
+        parts = halves(len(ways[0].values)) if ways else (np.empty(0, dtype=np.int64),) * 2
+        return cls(ways, parts, np.array([[one.values[half].mean(axis=0) for one in ways] for half in parts]))
+
+    def at(self, level: Level, without: Collection[str]) -> tuple[list[str], FloatArray] | None:
+        """Find what costs least in each column on the half that chooses: names (m,), losses on the other one, (n, m).
+
+        Args:
+            level: what those may know beforehand that are chosen among; None is returned where there are none.
+            without: names of those that aren't.
+        """
+        eligible = [one for one in indices_up_to(self.ways, level) if self.ways[one].name not in without]
+        if not eligible:
+            return None
+        judging = np.array(eligible)[self.means[::-1, eligible].argmin(axis=1)]
+        values = np.empty_like(self.ways[0].values, dtype=np.float64)
+        for half, chosen in zip(self.halves, judging, strict=True):
+            values[half] = _columns_of(self.ways, chosen, half)
+        # A verdict bears one name: where choices differ, that of the better one on all records.
+        overall = np.average(self.means, axis=0, weights=list(map(len, self.halves)))
+        columns = np.arange(judging.shape[1])
+        named = judging[overall[judging, columns].argmin(axis=0), columns]
+        return [self.ways[one].name for one in named], values
 
 
-def _cross_fitted(folds: Sequence[_Fold]) -> list[tuple[LevelVerdict, ...]]:
-    """Judge each column, level by level."""
-    return list(zip(*(_at_level(folds, level) for level in LEVELS), strict=True))
-
-
-def _at_level(folds: Sequence[_Fold], level: Level) -> list[LevelVerdict]:
-    guesses = _chosen_elsewhere([(one.guesses, one.judged_guesses) for one in folds], level)
-    attacks = _chosen_elsewhere([(one.attacks, one.judged_attacks) for one in folds], level)
-    if guesses is None:
+def _at_level(attacks: _Choices, guesses: _Choices, level: Level, without: Collection[str]) -> list[LevelVerdict]:
+    chosen = guesses.at(level, ())
+    if chosen is None:
         raise ValueError(_NO_GUESS)
-    baselines, guess = guesses
-    names, attack = attacks or ([""] * len(baselines), None)
+    baselines, guess = chosen
+    names, attack = attacks.at(level, without) or ([""] * len(baselines), None)
     compared = [] if attack is None else [Losses("best", "nothing", attack)]
     table = Comparison(compared, [Losses("best", "nothing", guess)]).at("nothing")
     return [
         replace(table.verdict("best" if name else "", column), level=level, attack=name, baseline=baseline)
         for column, (name, baseline) in enumerate(zip(names, baselines, strict=True))
     ]
-
-
-def _chosen_elsewhere(
-    folds: Sequence[tuple[Sequence[Losses], Sequence[Losses]]], level: Level
-) -> tuple[list[str], FloatArray] | None:
-    """Find what costs least in each column on the records that choose: names (m,), and losses on judged ones, (n, m).
-
-    Args:
-        folds: the same ways to guess, on the records that choose and on those that are judged.
-        level: what those may know beforehand that are chosen among; None is returned where there are none.
-    """
-    eligible = indices_up_to(folds[0][0], level)
-    if not eligible:
-        return None
-    best = np.array([np.argmin([some[one].values.mean(axis=0) for one in eligible], axis=0) for some, _ in folds])
-    judged = [np.array([some[one].values for one in eligible]) for _, some in folds]
-    columns = np.arange(best.shape[1])
-    values = np.concatenate([losses[one, :, columns].T for one, losses in zip(best, judged, strict=True)])
-    # A verdict bears one name: where choices differ, that of the better one on all records.
-    overall = np.concatenate(judged, axis=1).mean(axis=1)
-    named = best[overall[best, columns].argmin(axis=0), columns]
-    return [folds[0][0][eligible[one]].name for one in named], values
 
 
 def halves(records: int) -> tuple[IntArray, IntArray]:

@@ -8,6 +8,7 @@ from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
 from plumbline.judge.column_sets import WhatIf
 from plumbline.judge.persons import PersonFindings, read_person_findings
+from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.record_risks import RecordRisks
 from plumbline.judge.sentences import answer_of, sessions_behind
@@ -100,6 +101,7 @@ class Findings(Sequence[Finding]):
         folder: what the parties wrote of the run; None where these findings are of no run on disk.
         persons: what is told of persons.
         record_risks: the risk of each record, party by party: for its owner's eyes, and in no file of the whole.
+        plain: what a plain model of the same columns predicts; None where there is none.
     """
 
     summary: RunSummary
@@ -112,6 +114,12 @@ class Findings(Sequence[Finding]):
     folder: RunFolder | None = None
     persons: PersonFindings = field(default_factory=PersonFindings)
     record_risks: tuple[RecordRisks, ...] = field(default=(), repr=False)
+    plain: PlainTwin | None = None
+
+    @property
+    def cost_words(self) -> str:
+        """The model's quality beside its plain twin's, in a line; empty without one."""
+        return cost_words(self.summary, self.plain)
 
     def __len__(self) -> int:
         return len(self.predictions.attacks) + len(self.training)
@@ -143,6 +151,7 @@ class Findings(Sequence[Finding]):
             "training_attacks": [asdict(finding) for finding in self.training],
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
             "persons": asdict(self.persons),
+            "plain": None if self.plain is None else asdict(self.plain),
             "largest_part": self.answer.largest_part,
             "trials": [asdict(one) for one in self.trials],
             "variants": [asdict(one) for one in self.variants],
@@ -183,4 +192,8 @@ def read_findings(
     answer = answer_of(summary, predictions, training, titles or {})
     told("persons", 0, 1)
     persons, risks = read_person_findings(folder, summary, predictions, answer.columns)
-    return Findings(summary, predictions, training, answer, folder=folder, persons=persons, record_risks=risks)
+    told("plain model", 0, 1)
+    plain = plain_twin(folder, summary)
+    return Findings(
+        summary, predictions, training, answer, folder=folder, persons=persons, record_risks=risks, plain=plain
+    )

@@ -1,15 +1,16 @@
 """The rule of lights, in one place; docs/measure.md states it, with reasons. What isn't shown is grey, never green.
 
 A column is judged on means (squared errors, or wrong names of categories) and, if it is of numbers, on persons: on
-records that aren't read nearly exactly. Its light is the worse of the two. Each has a part of what a guess leaves
-unknown, level by level, tested beside all other columns and levels (``LevelVerdict.corrected``):
+records that aren't read nearly exactly. A skewed one is judged on means of a log scale as well. Its light is the worst
+of these. Each has a part of what a guess leaves unknown, level by level; beyond chance is what any attack's test shows
+beside those of all other attacks, columns and levels (``LevelVerdict.corrected``):
 
 ======  ================================================================================================
 red     beyond chance at the headline's level, and half of what was unknown, or more
 amber   beyond chance at that level or one that knows more, and a tenth or more (``LEAST_PART``)
 green   attacks were judged at the headline's level, and at each level from there on the interval's upper end is below
         a tenth
-grey    else: nothing was measured, fewer than 50 records judge, nothing is unknown, or not shown either way; and for
+grey    else: nothing was measured, fewer than 50 persons judge, nothing is unknown, or not shown either way; and for
         green where a column was made a code, by how often a value occurs: amounts among its texts weren't measured
 ======  ================================================================================================
 """
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from attacks import LEVELS
-from plumbline.judge.evidence import SourceVerdict
+from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict, at
 from plumbline.judge.training import TrainingFinding
 
@@ -28,7 +29,7 @@ Light = Literal["green", "amber", "red", "grey"]
 RED_PART = 0.5
 # From this share on, what training gave away besides labels is more than rounding and luck.
 AMBER_SHARE = 0.05
-# Fewer records than this are too few to say anything.
+# Fewer records than this, those of one person counted once, are too few to say anything.
 LEAST_RECORDS = 50
 # From fewer complete records an adversary learns too little for its failure to mean something.
 LEAST_KNOWN = 20
@@ -73,10 +74,19 @@ def is_open(levels: Sequence[LevelVerdict]) -> bool:
 
 
 def light_of_column(verdict: SourceVerdict) -> Light:
-    """Choose the worse of means and persons; amber, if not worse, where it leaks whether a value is there."""
+    """Choose the worst of its measures; amber, if not worse, where it leaks whether a value is there."""
     light = worst([light_of(levels) for levels in verdict.measures])
     light = "grey" if light == "green" and verdict.kind == "code" else light
     return "amber" if light in ("green", "grey") and leaks_whether_there(verdict) else light
+
+
+def rests_on(column: ColumnLevels, light: Light) -> Literal["levels", "logs", "read"]:
+    """Tell which measure makes a light red or amber: means, before those on a log scale, before persons."""
+
+    def shows(levels: Sequence[LevelVerdict]) -> bool:
+        return bool(levels) and (light_of(levels) == "red" if light == "red" else at(levels).is_exposed)
+
+    return "levels" if shows(column.levels) else "logs" if shows(column.logs) else "read"
 
 
 def leaks_whether_there(verdict: SourceVerdict) -> bool:

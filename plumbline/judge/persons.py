@@ -88,7 +88,7 @@ def read_person_findings(
     """
     risks: list[tuple[PersonRisk, RecordRisks]] = []
     properties = None
-    if predictions.records >= LEAST_RECORDS:
+    if predictions.distinct >= LEAST_RECORDS:
         estimates, scored = folder.estimates(0), {one.attack for one in predictions.attacks if one.mse is not None}
         truth = Truth(folder, [party.name for party in summary.parties[1:]], estimates)
         done = [one for one in folder.prediction_outcomes() if one.batch == 0 and one.attack in scored]

@@ -10,6 +10,7 @@ import numpy as np
 import attacks
 from attacks import LEVELS, AuxiliaryRows, Level, PredictionView
 from plumbline.judge import Progress, silent
+from plumbline.judge.clusters import Clusters, roundings_of
 from plumbline.judge.columns import (
     READ,
     TOLERANCE,
@@ -24,13 +25,16 @@ from plumbline.judge.evidence import (
     CategoryVerdict,
     ColumnVerdict,
     Evidence,
+    JudgedFeatures,
+    JudgedSource,
     Predictor,
     SourceVerdict,
-    beside_each_other,
     imputations,
+    judged_source,
     no_less_than,
+    verdicts_of,
 )
-from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict
+from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, beside_each_other
 from plumbline.judge.measures import (
     Interval,
     LikewiseLabelled,
@@ -47,7 +51,14 @@ from services.common.identity import Role
 from services.common.limits import LARGEST_SHARE
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, Estimates, PredictionAttackOutcome
+from services.common.run_records import (
+    DONE,
+    FAILED,
+    NOT_APPLICABLE,
+    AttackStatus,
+    Estimates,
+    PredictionAttackOutcome,
+)
 from services.common.session_limit import SessionLimit
 from vfl.arrays import FloatArray, IntArray
 
@@ -60,6 +71,7 @@ class Truth:
         names: of the passive features.
         sources: the columns of the passive tables that they are of.
         cells: (n, d), the attacked records.
+        persons: whose these are: what is equal in all columns of all parties, but for rounding, is one person.
     """
 
     def __init__(self, folder: RunFolder, passive_parties: Sequence[str], estimates: Estimates) -> None:
@@ -79,7 +91,9 @@ class Truth:
         for party, own in written.items():
             self.sources += sources_of(party, own, self._passive, first)
             first += own.features.shape[1]
-        self._active, self._labels = folder.features(Role.ACTIVE).features, folder.labels()
+        active = folder.features(Role.ACTIVE)
+        self._active, self._labels = active.features, folder.labels()
+        self._roundings = np.concatenate([roundings_of(one) for one in (active, *written.values())])
         known = estimates.auxiliary_rows
         self._rows, self._known = estimates.rows, np.empty(0, dtype=np.int64) if known is None else known
         records = {len(one) for one in (self._passive, self._active, self._labels)}
@@ -88,17 +102,22 @@ class Truth:
                 f"{folder.path} has features, labels and estimates of other records: run it again, into a new folder."
             )
         self.cells = self._passive[self._rows]
+        self.persons = self._persons()
 
     def of_others(self, rows: IntArray) -> "Truth":
         """Take the same tables, with other records attacked."""
         others = copy(self)
         others._rows, others.cells = rows, self._passive[rows]
+        others.persons = others._persons()
         return others
 
     @property
     def auxiliary_records(self) -> int:
         """How many complete records the adversary is declared to hold."""
         return len(self._known)
+
+    def _persons(self) -> Clusters:
+        return Clusters.of(np.hstack([self._active, self._passive])[self._rows], self._roundings)
 
     @cached_property
     def tolerance(self) -> FloatArray:
@@ -298,6 +317,7 @@ class PredictionFindings:
         auxiliary_records: number of complete records that the adversary is declared to hold.
         sources: the verdict on each column of the passive parties' own tables.
         records: number of judged records.
+        distinct: number of those that differ from all others by more than rounding: so many are judged.
         limit: after how many sessions the verdicts hold; None where no auditor looked beyond the run's own.
         kept: as ``sources``, by the attacks into which no disclosed parameter entered: what is left where passive
             parties keep theirs. Empty where they did, and for runs that don't say which attacks those are.
@@ -311,6 +331,7 @@ class PredictionFindings:
     auxiliary_records: int = 0
     sources: tuple[SourceVerdict, ...] = ()
     records: int = 0
+    distinct: int = 0
     limit: SessionLimit | None = None
     kept: tuple[SourceVerdict, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -434,13 +455,17 @@ class _Judge:
         self._attacks, self._score_free = predictors(done, arrays)
         self._tell(_JUDGED[0], 0)
         self._score_free += [*truth.published(), *truth.imputations()]
-        self._evidence = Evidence.of(
-            truth.cells,
-            self._attacks,
-            self._score_free,
-            tolerance=truth.tolerance,
-            near=truth.near,
-            of_sessions=[one.attack for one in done if one.sessions],
+        self._evidence = replace(
+            Evidence.of(
+                truth.cells,
+                self._attacks,
+                self._score_free,
+                tolerance=truth.tolerance,
+                near=truth.near,
+                persons=truth.persons,
+            ),
+            of_sessions=frozenset(one.attack for one in done if one.sessions),
+            logs={one.value: one.logs for one in truth.sources if one.logs is not None},
         )
         self._told = {one.attack for one in done if one.sees_parameters}
 
@@ -463,6 +488,7 @@ class _Judge:
             ),
             auxiliary_records=truth.auxiliary_records,
             records=len(truth.cells),
+            distinct=truth.persons.count,
         )
         return self._with_verdicts(found)
 
@@ -470,42 +496,38 @@ class _Judge:
         """Add the verdict on each feature, each category and each column of a passive table."""
         truth, evidence = self._truth, self._evidence
         self._tell(_JUDGED[2], 2 + len(self._outcomes))
-        columns = evidence.column_verdicts(truth.names, truth.owners)
+        features = evidence.judged()
         self._tell(_JUDGED[3], 3 + len(self._outcomes))
         judged = list({id(one): one for one in (*truth.told_categories, *truth.categories)}.values())
         wrong = dict(zip(map(id, judged), evidence.wrong_names(judged), strict=True))
-        sources, kept = self._sources(columns, wrong), list[SourceVerdict]()
+        sources, kept = self._sources(features, wrong), list[JudgedSource]()
         if self._told:
             without = replace(evidence, attacks=tuple(one for one in evidence.attacks if one.name not in self._told))
             named = dict(zip(map(id, truth.told_categories), without.wrong_names(truth.told_categories), strict=True))
-            kept = self._sources(without.column_verdicts(truth.names, truth.owners), named)
-        both = beside_each_other([*sources, *kept])
+            kept = self._sources(without.judged(), named)
+        both = verdicts_of([*sources, *kept])
+        named_wrongly = beside_each_other([(id(one), wrong[id(one)]) for one in truth.categories])
         return replace(
             found,
-            columns=columns,
+            columns=evidence.column_verdicts(truth.names, truth.owners, features),
             categories=tuple(
                 CategoryVerdict(
                     truth.owners[one.columns[0]],
                     tuple(truth.names[column] for column in one.columns),
                     one.count,
-                    wrong[id(one)].levels,
+                    judged.levels,
                 )
-                for one in truth.categories
+                for one, judged in zip(truth.categories, named_wrongly, strict=True)
             ),
             sources=tuple(map(no_less_than, both, both[len(sources) :])) if kept else both,
             kept=both[len(sources) :],
             left_out=truth.left_out,
         )
 
-    def _sources(self, columns: Sequence[ColumnVerdict], wrong: Mapping[int, Judged]) -> list[SourceVerdict]:
-        """Verdicts on columns of the passive tables; ``wrong``: how often categories are named wrongly, by their id."""
+    def _sources(self, features: JudgedFeatures, wrong: Mapping[int, Judged]) -> list[JudgedSource]:
+        """Judge columns of the passive tables; ``wrong``: how often categories are named wrongly, by their id."""
         return [
-            SourceVerdict.of(
-                one,
-                columns[one.value],
-                None if one.category is None else wrong[id(one.category)],
-                None if one.missing is None else wrong[id(one.missing)],
-            )
+            judged_source(one, features, wrong.get(id(one.category)), wrong.get(id(one.missing)))
             for one in self._truth.sources
         ]
 

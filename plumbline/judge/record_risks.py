@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plumbline.judge.clusters import Clusters
 from plumbline.judge.evidence import (
     Predictor,
     SourceVerdict,
@@ -53,8 +54,8 @@ class PersonRisk:
 
     Attributes:
         party: whose columns they are.
-        records: how many were judged.
-        controls: how many were neither trained on nor attacked.
+        records: how many distinct ones were judged.
+        controls: how many distinct ones were neither trained on nor attacked.
         shares: of persons whose risk is a bound or more, and of those of whom a value is told.
     """
 
@@ -107,22 +108,28 @@ def record_risks(
     lots = np.random.default_rng(0).integers(0, len(truth.cells), len(others))
     judged = _weighed(truth, truth.cells, guesses, verdicts)
     drawn = [one.of_records(lots) for one in guesses]
-    control = _weighed(truth.of_others(others), truth.cells, drawn, verdicts) if len(others) else None
+    spared = truth.of_others(others)
+    control = _weighed(spared, truth.cells, drawn, verdicts) if len(others) else None
     found = []
     for party in (one.name for one in agreement.parties[1:]):
         risk, told = judged[party]
         shares = tuple(
-            RiskShare(bound, _share(risk, told, bound), None if control is None else _share(*control[party], bound))
+            RiskShare(
+                bound,
+                _share(truth.persons, risk, told, bound),
+                None if control is None else _share(spared.persons, *control[party], bound),
+            )
             for bound in (*BOUNDS, None)
         )
-        summed = PersonRisk(party, len(risk), len(others), shares)
+        summed = PersonRisk(party, truth.persons.count, spared.persons.count, shares)
         found.append((summed, RecordRisks(party, estimates.rows, risk, told)))
     return found
 
 
-def _share(risk: FloatArray, told: IntArray, bound: float | None) -> Interval:
+def _share(persons: Clusters, risk: FloatArray, told: IntArray, bound: float | None) -> Interval:
+    """Count the persons any of whose records is at risk."""
     counted: BoolArray = told > 0 if bound is None else risk >= bound
-    return exact_share(int(counted.sum()), len(counted))
+    return exact_share(len(np.unique(persons.numbers[counted])), persons.count)
 
 
 def _weighed(

@@ -11,6 +11,7 @@ from plumbline.judge.answer import (
     ColumnAnswer,
     PartyAnswer,
     column_sentence,
+    judged_words,
     label_sentences,
     listed,
     once_it_knows,
@@ -30,6 +31,7 @@ from plumbline.judge.lights import (
     light_of,
     light_of_column,
     light_of_training,
+    rests_on,
     telling,
     worst,
 )
@@ -46,9 +48,9 @@ from vfl.data.faults import counted
 _ROLES = {"active": "the active party", "passive": "the passive party"}
 # What a black box shows itself by.
 _KEPT = NEEDS["prediction"]["weights_passive"]
-# Of columns whose light is that of persons: which share of the values, and of which columns.
-_READS_HALF = "read nearly exactly at least half of the values of {} that it could not guess"
-_READS_TENTH = "read nearly exactly at least a tenth of the values of {} that it could not guess"
+# Of columns whose light is that of means, on which scale; and of those whose light is that of persons.
+_BETTER = "reconstruct {{}} {than}{on} than it could guess"
+_READS = "read nearly exactly at least {on} of {{}} that it could not guess"
 
 
 @dataclass(frozen=True)
@@ -227,19 +229,27 @@ def _why_not(case: _Case) -> str:
 
 
 def _too_few(case: _Case) -> str:
-    return f"{case.predictions.records} test records are too few to judge, {LEAST_RECORDS} are needed"
+    found = case.predictions
+    records = f"{found.records} test records" if found.distinct == found.records else f"{judged_words(found)},"
+    return f"{records} are too few to judge, {LEAST_RECORDS} are needed"
 
 
 def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is_kept: bool = False) -> list[str]:
     """Say which columns are told, each in the sentence that its light rests on; ``who`` begins the first."""
     red = [one for one in columns if one.light == "red"]
     amber = [one for one in columns if one.light == "amber" and _is_told(one)]
-    told = (
-        ("reconstruct {} far better than it could guess", [one for one in red if light_of(one.levels) == "red"]),
-        (_READS_HALF, [one for one in red if light_of(one.levels) != "red"]),
-        ("reconstruct {} somewhat better than it could guess", [one for one in amber if at(one.levels).is_exposed]),
-        (_READS_TENTH, [one for one in amber if not at(one.levels).is_exposed]),
-    )
+    told = [
+        (words.format(than=than, on=on), [one for one in some if rests_on(one, one.light) == measure])
+        for than, share, some in (
+            ("far better", "half of the values", red),
+            ("somewhat better", "a tenth of the values", amber),
+        )
+        for measure, words, on in (
+            ("levels", _BETTER, ""),
+            ("logs", _BETTER, " on a log scale"),
+            ("read", _READS, share),
+        )
+    ]
     sentences, subject = list[str](), who
     it, once = ("Without them it", "Without them, once") if is_kept else ("It", "Once")
     for words, some in told:

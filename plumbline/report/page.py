@@ -24,7 +24,16 @@ from plumbline.charts.drawings import (
 )
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
-from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, errors_words, hits_words, own, read_words
+from plumbline.judge.answer import (
+    LEVEL_WORDS,
+    ColumnAnswer,
+    distinct_levels,
+    errors_words,
+    hits_words,
+    log_words,
+    own,
+    read_words,
+)
 from plumbline.judge.column_sets import HEADINGS, sentences
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings, recommended
@@ -129,7 +138,8 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
     one = column.one_session
     alone = f"after one session alone the share is {share_words(at(one, level))}" if one else ""
     told = f"{guess} \N{RIGHTWARDS ARROW} {attack}" if attack else f"{guess} by guessing"
-    return "; ".join(filter(None, (told, hits_words(column, level), read_words(column, level), alone)))
+    more = (words(column, level) for words in (log_words, hits_words, read_words))
+    return "; ".join(filter(None, (told, *more, alone)))
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------

@@ -179,6 +179,10 @@ class RunFolder:
         """Read ``<party>-features.npz``, which parties write when they are told to (PLUMBLINE_RECORD_FEATURES)."""
         return arrays_as(PartyFeatures, self._features_file(party), _NO_ARRAYS)
 
+    def has_features(self, party: str) -> bool:
+        """Tell whether ``<party>-features.npz`` is there."""
+        return self._features_file(party).exists()
+
     def labels(self) -> IntArray:
         """Read the true classes, (n,), from the active party's features file."""
         labels = self.features(Role.ACTIVE).labels

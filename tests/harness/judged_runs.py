@@ -59,8 +59,12 @@ def write_run(
     judged: IntArray | None = None,
     estimates: Mapping[str, FloatArray] | None = None,
     cipher: str = "paillier",
+    active: FloatArray | None = None,
 ) -> RunFolder:
-    """Write a run of these passive parties; every record is judged unless some are named."""
+    """Write a run of these passive parties; every record is judged unless some are named.
+
+    The active party's features are a column at random and a bias by default.
+    """
     run, count = RunFolder(path), len(next(iter(passive.values())).features)
     labels = np.arange(count) % 2
     parties = tuple(PartyDescription(name, 2, 0, False, count) for name in ("active", *passive))
@@ -72,7 +76,8 @@ def write_run(
         peak_memory_bytes=1,
     )
     run.write_record("active", record)
-    own = np.column_stack([np.random.default_rng(3).random(count), np.ones(count)])
+    drawn = np.column_stack([np.random.default_rng(3).random(count), np.ones(count)])
+    own = drawn if active is None else active
     run.write_features("active", PartyFeatures(own, np.array(["y", "bias"]), labels))
     for name, features in passive.items():
         run.write_features(name, features)

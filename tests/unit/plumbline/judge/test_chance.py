@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp, ttest_rel
 
-from plumbline.judge.chance import ALPHA, holm, mean_ends, p_values, part_ends
+from plumbline.judge.chance import ALPHA, ROUNDING, corrected_student, holm, mean_ends, p_values, part_ends, sign_test
 
 RNG = np.random.default_rng(4)
 GUESS = RNG.exponential(1.0, (80, 3))
@@ -25,23 +25,60 @@ def test_chances_are_those_of_all_choices_of_signs(power: int) -> None:
     for shift in (0.1, 0.5, 0.9, 5.0):
         differences = RNG.normal(shift, 1, 12)
         differences = np.sign(differences) * np.abs(differences) ** power
-        guess = np.maximum(differences, 0.0)
         exact = (SIGNS @ differences >= differences.sum() - 1e-9).mean()
-        (found,) = p_values(guess[:, None], (guess - differences)[:, None])
+        (found,) = sign_test(differences[:, None])
         assert found == pytest.approx(exact, rel=0.35, abs=0.002) if differences.sum() > 0 else found == 1.0
 
 
 def test_many_even_records_are_students_test() -> None:
     expected = ttest_rel(GUESS, ATTACK, alternative="greater").pvalue
     better = GUESS.mean(axis=0) > ATTACK.mean(axis=0)
-    assert p_values(GUESS, ATTACK) == pytest.approx(np.where(better, expected, 1.0), rel=0.2)
+    assert sign_test(GUESS - ATTACK) == pytest.approx(np.where(better, expected, 1.0), rel=0.2)
+
+
+def test_without_skewness_the_corrected_test_is_students() -> None:
+    half = RNG.normal(0, 1, (30, 4))
+    removed = np.array([0.0, 0.1, 0.2, -0.3]) + np.concatenate([half, -half])
+    assert corrected_student(removed) == pytest.approx(ttest_1samp(removed, 0.0, alternative="greater").pvalue)
+
+
+def test_the_corrected_test_by_hand() -> None:
+    """Differences 0, 0, 0, 4: mean 1, deviation 2, third moment 6 of 8: t = 1, and Hall's g_2 is 1.187."""
+    size, skewness, count = 1 / 2, 6 / 8, 4
+    corrected = size + skewness * size**2 / 3 + skewness**2 * size**3 / 27 + skewness / (6 * count)
+    (found,) = corrected_student(np.array([[0.0], [0.0], [0.0], [4.0]]))
+    assert found == pytest.approx(student.sf(2 * corrected, 3))
+    assert 2 * corrected == pytest.approx(1.193, abs=0.001)
+
+
+def test_the_corrected_test_keeps_its_level_where_differences_are_skewed_and_students_does_not() -> None:
+    """Means of 0 with a long tail below: by Student's, 1 in 12 looks beyond chance at 5 %."""
+    removed = 1 - RNG.exponential(1.0, (60, 20_000))
+    assert (ttest_1samp(removed, 0.0, alternative="greater").pvalue <= ALPHA).mean() > 0.075
+    assert (corrected_student(removed) <= ALPHA).mean() < 0.062
+
+
+def test_differences_that_are_all_equal_are_beyond_chance_and_one_alone_is_not() -> None:
+    assert corrected_student(np.array([[2.0, 0.0, -1.0]] * 5)).tolist() == [0.0, 1.0, 1.0]
+    assert corrected_student(np.array([[2.0]])).tolist() == [1.0]
+
+
+@given(st.integers(0, 1_000))
+def test_a_chance_is_the_larger_of_two_tests_whatever_losses_are_counted_in(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    guess, attack = generator.exponential(1.0, (40, 3)), generator.exponential(0.8, (40, 3))
+    found, removed = p_values(guess, attack), guess - attack
+    better = removed.mean(axis=0) > ROUNDING * guess.mean(axis=0)
+    larger = np.maximum(sign_test(removed), corrected_student(removed))
+    assert found == pytest.approx(np.where(better, larger, 1.0))
+    assert p_values(1e-6 * guess, 1e-6 * attack) == pytest.approx(found)
 
 
 def test_a_share_off_every_records_loss_is_no_chance_though_few_carry_most() -> None:
     """Student's test of the difference says 4 %, for one loss is half of the sum."""
     guess = np.exp(np.linspace(0, 8, 60))[:, None] ** 1.5
     assert ttest_rel(guess, 0.6 * guess, alternative="greater").pvalue[0] > 0.0005
-    assert p_values(guess, 0.6 * guess)[0] < 1e-12
+    assert sign_test(0.4 * guess)[0] < 1e-12
 
 
 def test_intervals_of_means_are_students() -> None:
@@ -50,7 +87,8 @@ def test_intervals_of_means_are_students() -> None:
 
 
 def test_a_part_of_a_fixed_guess_has_the_interval_of_its_error() -> None:
-    found, ends = part_ends(np.full((80, 3), 2.0), ATTACK), mean_ends(ATTACK)
+    guess = np.full((80, 3), 2.0)
+    found, ends = part_ends(guess, ATTACK, p_values(guess, ATTACK)), mean_ends(ATTACK)
     assert found == pytest.approx(1 - ends[::-1] / 2.0)
 
 
@@ -68,13 +106,14 @@ def test_holm_rarely_errs_at_all_where_there_is_nothing() -> None:
 def test_a_part_is_beyond_chance_by_its_interval_just_where_it_is_by_its_test(records: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
     guess, attack = generator.exponential(1.0, (records, 4)), generator.exponential(0.5, (records, 4))
-    low, high = part_ends(guess, attack)
-    assert (low[p_values(guess, attack) > 0.025] == 0).all()
+    chance = p_values(guess, attack)
+    low, high = part_ends(guess, attack, chance)
+    assert (low[chance > 0.025] == 0).all()
     assert ((low >= 0) & (low <= high) & (high <= 1)).all()
 
 
 def test_one_record_and_a_guess_that_is_right_say_nothing() -> None:
     for guess in (np.ones((1, 2)), np.zeros((60, 2))):
         attack = np.zeros_like(guess)
-        assert part_ends(guess, attack).tolist() == [[0.0, 0.0], [1.0, 1.0]]
         assert p_values(guess, attack).tolist() == [1.0, 1.0]
+        assert part_ends(guess, attack, np.ones(2)).tolist() == [[0.0, 0.0], [1.0, 1.0]]

@@ -6,14 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks import LEVELS, Level
+from plumbline.judge.chance import p_values
 from plumbline.judge.federation_part import (
     FLOOR,
+    AttackTests,
     Comparison,
+    Judged,
+    LevelVerdict,
     Losses,
+    beside_each_other,
     choose_and_judge,
     halves,
 )
-from vfl.arrays import FloatArray, IntArray
+from vfl.arrays import FloatArray
 
 RNG = np.random.default_rng(11)
 RECORDS = 400
@@ -59,10 +64,7 @@ def test_what_is_known_without_a_score_has_no_part() -> None:
 
 
 def test_without_attacks_e0_is_told_all_the_same() -> None:
-    (column,) = choose_and_judge(
-        lambda rows: ([], [flat("guess", "nothing", 0.25, records=len(rows))]),
-        10,
-    )
+    (column,) = choose_and_judge([], [flat("guess", "nothing", 0.25)])
     assert [(one.baseline, one.e0, one.attack, one.error, one.part) for one in column.levels] == [
         ("guess", 0.25, "", None, None)
     ] * 4
@@ -131,10 +133,7 @@ def test_what_rounding_may_do_is_no_leak_and_nothing_is_left_after_all_but_it() 
 def test_one_session_is_judged_without_attacks_that_read_several() -> None:
     attacks = [flat("of many", "nothing", 0.1), flat("of one", "nothing", 0.2)]
 
-    def measure(rows: IntArray) -> tuple[list[Losses], list[Losses]]:
-        return [of(one, rows) for one in attacks], [flat("guess", "nothing", 0.4, records=len(rows))]
-
-    (column,) = choose_and_judge(measure, RECORDS, of_sessions=["of many"])
+    (column,) = choose_and_judge(attacks, [flat("guess", "nothing", 0.4)], of_sessions=["of many"])
     assert [levels[0].attack for levels in (column.levels, column.one_session)] == ["of many", "of one"]
     assert column.one_session[0].error == pytest.approx(0.2)
 
@@ -145,15 +144,44 @@ def test_who_is_best_by_luck_is_not_credited_with_it() -> None:
     lucky = [Losses(str(number), "nothing", RNG.exponential(1.05, size=(60, 1))) for number in range(50)]
     assert min(one.values.mean() for one in lucky) < 0.9
 
-    def measure(rows: IntArray) -> tuple[list[Losses], list[Losses]]:
-        return [of(one, rows) for one in lucky], [of(guess, rows)]
-
-    (column,) = choose_and_judge(measure, 60)
+    (column,) = choose_and_judge(lucky, [guess])
     assert not column.levels[0].is_exposed
 
 
-def of(losses: Losses, rows: IntArray) -> Losses:
-    return Losses(losses.name, losses.level, losses.values[rows])
+def chances(judged: Judged) -> list[float | None]:
+    return [one.corrected for one in judged.levels]
+
+
+def judged(*levels: dict[str, float], guesses: tuple[str, ...] = ("zero", "mean", "mean", "imputation")) -> Judged:
+    """What was found of a column by attacks of these chances, level by level."""
+    found = []
+    for level, some in zip(LEVELS, levels, strict=True):
+        shown_by = min(some, key=some.__getitem__)
+        found.append(LevelVerdict(level, "its mean", 1.0, shown_by, p_value=some[shown_by], shown_by=shown_by))
+    return Judged(tuple(found), tests=tuple(map(AttackTests, guesses, levels)))
+
+
+def test_every_attack_counts_and_what_is_tested_twice_counts_once() -> None:
+    """At level marginals and covariance the same two tests, at records two against another guess; nothing by itself."""
+    one = judged({"a": 0.01}, {"a": 0.01, "b": 0.2}, {"a": 0.01, "b": 0.2}, {"a": 0.03, "b": 0.3})
+    (found,) = beside_each_other([("x", one)])
+    assert chances(found) == pytest.approx([0.01, 0.04, 0.04, 0.09])
+    fewer = judged({"b": 0.01}, {"b": 0.2}, {"b": 0.2}, {"b": 0.3})
+    same, kept, other = beside_each_other([("x", one), ("x", fewer), ("y", fewer)])
+    assert chances(same) == pytest.approx([0.03, 0.06, 0.06, 0.15])
+    assert chances(kept) == pytest.approx([0.03, 0.8, 0.8, 0.8])
+    assert chances(other) == chances(kept)
+
+
+def test_two_halves_that_one_attack_wins_have_no_choice_in_their_chance() -> None:
+    """The chance of a verdict is the least of its attacks' on all records, whichever attack the halves choose."""
+    guess = Losses("guess", "nothing", RNG.exponential(1.0, (60, 2)))
+    attacks = [Losses(str(number), "nothing", RNG.exponential(0.8, (60, 2))) for number in range(9)]
+    for column, found in enumerate(choose_and_judge(attacks, [guess])):
+        alone = {one.name: float(p_values(guess.values, one.values)[column]) for one in attacks}
+        assert dict(found.tests[0].chances) == pytest.approx(alone)
+        assert found.levels[0].p_value == min(alone.values())
+        assert alone[found.levels[0].shown_by] == min(alone.values())
 
 
 @given(st.integers(1, 50))

@@ -1,6 +1,7 @@
 """Known answers of the judge on columns of the parties' own tables, and their parity with naive loops."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from plumbline.judge.columns import indicators_of
 from plumbline.judge.federation_part import LevelVerdict, at
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.lights import LEAST_RECORDS
+from plumbline.judge.predictions import PredictionFindings
+from plumbline.judge.summary import RunSummary
 from plumbline.notebook import NotebookFindings
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -228,3 +231,9 @@ def test_outcomes_of_a_party_that_was_not_in_the_session_are_refused_by_their_fi
     run = add_label_attack(write_run(tmp_path, {"passive": COLUMNS}), 0, party="nobody")
     with pytest.raises(RunFolderError, match=r"training-nobody\.json.*wasn't in the session: remove it"):
         found(run)
+
+
+def test_what_is_found_of_predictions_hides_no_other_number_of_results() -> None:
+    """They stand side by side in results.json, and of two of one name the later one is written."""
+    names = {one.name for one in fields(PredictionFindings)}
+    assert not names & {one.name for kind in (RunSummary, Findings) for one in fields(kind)}

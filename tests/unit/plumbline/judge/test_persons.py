@@ -13,6 +13,7 @@ from plumbline.audit.run import write_findings, write_worst_records
 from plumbline.audit.tables import JoinedTables
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, read_findings
+from plumbline.judge.measures import exact_share
 from plumbline.judge.record_risks import RiskShare
 from services.common.run_folder import RunFolder
 from services.party.party_model import rows_of_plan
@@ -78,6 +79,21 @@ def test_who_is_read_exactly_is_at_risk_and_the_control_is_not(tmp_path: Path) -
     for one in (at_90, share(findings, None)):
         assert one.control is not None
         assert one.share.low > one.control.high
+
+
+def test_a_person_under_two_ids_is_one_of_the_persons_at_risk(tmp_path: Path) -> None:
+    """Every judged person stands twice in the table; of 60 of 100 the column is read exactly, of both records."""
+    cells = np.concatenate([np.repeat(RNG.random((100, 2)), 2, axis=0), RNG.random((COUNT - 200, 2))])
+    estimate = np.where(np.arange(COUNT) < 120, cells[:, 0], cells[:, 0] + 0.3)[JUDGED, None]
+    own = typed([Feature(cells[:, 0], "age")])
+    run = write_run(
+        tmp_path, {"passive": own}, [outcome("ls")], judged=JUDGED, estimates={"ls": estimate}, active=cells
+    )
+    findings = read_findings(run, ["passive"], "run")
+    (risk,) = findings.persons.risks
+    assert (findings.predictions.records, findings.predictions.distinct, risk.records) == (200, 100, 100)
+    assert share(findings, 0.9).share == exact_share(60, 100)
+    assert at(findings.predictions.sources[0].levels).records == 100
 
 
 def test_the_control_is_validation_records_with_what_is_said_of_others_by_naive_loops(tmp_path: Path) -> None:

@@ -363,11 +363,19 @@ def test_a_column_of_a_few_huge_values_is_not_green_where_all_others_are_told(tm
     own, judged = typed([Feature(cells, "income", scale=1e6)]), np.arange(1, COUNT)
     estimates = {"ls": cells[judged, None] + 1e-5}
     found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], judged=judged, estimates=estimates))
-    assert (
-        "can read nearly exactly at least half of the values of it (income) that it could not guess." in found.sentence
-    )
+    assert "can reconstruct it (income) far better on a log scale than it could guess." in found.sentence
     assert found.columns[0].light == "red"
+    assert "; on a log scale 100 % (100 to 100) of what was unknown;" in found.columns[0].sentence
     assert "100 % of records read nearly exactly" in found.columns[0].sentence
+
+
+def test_a_person_under_several_ids_judges_once(tmp_path: Path) -> None:
+    cells = np.repeat(RNG.random((COUNT // 4, 2)), 4, axis=0)
+    own, estimates = typed([Feature(cells[:, 0], "income", scale=1e6)]), {"ls": cells[:, :1]}
+    run = write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates=estimates, active=cells)
+    found = answer(run)
+    assert [one.light for one in found.columns] == ["grey"]
+    assert f"{COUNT} test records, {COUNT // 4} distinct, are too few to judge, {LEAST_RECORDS} are" in found.sentence
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, LEAST_RECORDS - 1])
