@@ -47,9 +47,11 @@ any-order: $(VENV)/.installed-dev $(VENV)/.kernel
 	$(PYTEST) $(ON_CORES) $(EVERYDAY) --random-order --random-order-seed $(ORDER_SEED) $(TESTS)
 	$(PYTEST) $(EVERYDAY) $(TESTS)
 
-# What lights say of leaks of a known size, over 2,000 runs of each kind rather than 200: some minutes.
+# What lights say of leaks of a known size, over 2,000 runs of each kind rather than 200, and of messages about nobody,
+# over 1,000: half an hour.
 planted: $(VENV)/.installed-dev
 	PLANTED_RUNS=2000 $(PYTEST) tests/unit/plumbline/judge/test_planted.py
+	PLANTED_RUNS=1000 $(PYTEST) tests/unit/plumbline/judge/test_label_chance.py
 
 # What the two have one of, such as three parties where they have two, and 200 examples of every property where they
 # have 20: a quarter of an hour.

@@ -24,8 +24,8 @@ from vfl.theory.training import residual
 _RANK = 1e-9
 # Of iterations on sums of batches that share records; and draws that tell how much of a record all of them tell.
 _ROUNDS, _TOLERANCE, _PROBES = 200, 1e-6, 6
-# Of a record, what sums don't tell is at least this: they agree to rounding, and residuals move.
-_LEAST_LEFT = 1e-3
+# Of a record, what sums don't tell counts as this at least: residuals move while they are told.
+_LEAST_LEFT = 0.1
 # The least part of what is unknown of labels that is an answer: from a sum for some 700 records on.
 _LEAST_TOLD = 1e-3
 _TINY = 1e-300
@@ -152,7 +152,9 @@ def labels_of_least_norm(view: TrainingView, found: LeastNorm, *, sessions: int 
     # Of several classes' columns the mean is taken off: they have one freedom less.
     freedom = 1.0 if view.classes == 2 else 1 - 1 / view.classes
     logits = (centred @ codes.T - told * (codes**2).sum(axis=1) / 2) / (1 - told)
-    likely = confidence_scores(freedom * logits / (codes**2).mean())
+    # Residuals are as large as their terms at least; noise on them shows by their size.
+    size = float((centred**2).sum()) / max(float(told.sum()) * view.columns, _TINY)
+    likely = confidence_scores(freedom * logits / max(float((codes**2).mean()), size))
     left = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
     share = 1 - float(left) / np.log(view.classes)
     probabilities = np.full((len(found.residuals), view.classes), np.nan)

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from attacks.base import AttackSpec, Json, require
-from attacks.least_norm import by_batch, labels_of_least_norm, least_norm
+from attacks.least_norm import WHY_NOTHING, by_batch, labels_of_least_norm, least_norm
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.smooth_shares import SmoothPrior, SmoothSums, SumsReader, best_basis, first_prior
 from attacks.training_views import Equations, TrainingView
@@ -25,8 +25,9 @@ from vfl.theory.training import residual
 # Looks at the sums in which spreads are learned before classes are believed, and the part of what is unknown of
 # labels that is all of it.
 _SPREADS_FIRST, _CERTAIN = 2, 0.99
-# Where movements leave more of labels open than this, the shortest residuals put records into a better order.
-_LEAST_TOLD = 0.25
+# Of fewer sums a record the shortest residuals put records into a better order than movements do; and the least part of
+# what is unknown of labels that movements must tell.
+_MANY, _LEAST_TOLD = 0.5, 0.06
 # How much likelier than not, as a logarithm, an earlier session must be about other labels to be left out.
 _OTHERS = -3.0
 _MIXTURE_ROUNDS, _TINY = 60, 1e-9
@@ -114,12 +115,13 @@ class TrajectoryLabels:
             _check(self, view)
         if len({view.classes for view in views}) != 1:
             raise ViewError("The sessions' labels have different numbers of classes: join sessions with the same.")
-        if any(map(draws_anew, views)):
+        equations = [_equations(view) for view in views]
+        if any(map(draws_anew, views)) and _are_many(equations, records):
             found = self._by_movements(views, records)
             if found.told >= _LEAST_TOLD:
                 return found
-        n = 1 + max(int(own.max()) for own in records)
-        shortest = least_norm([_equations(view) for view in views], records, n)
+            return replace(found, probabilities=np.full_like(found.probabilities, np.nan), reason=WHY_NOTHING)
+        shortest = least_norm(equations, records, 1 + max(int(own.max()) for own in records))
         return labels_of_least_norm(views[0], shortest, sessions=len(views))
 
     def _by_movements(self, views: Sequence[TrainingView], records: Sequence[IntArray]) -> EstimatedLabels:
@@ -139,6 +141,13 @@ class TrajectoryLabels:
                 if is_believed:
                     session.believe(belief.probabilities[session.records])
         return belief.result()
+
+
+def _are_many(equations: Sequence[Sequence[Equations]], records: Sequence[IntArray]) -> bool:
+    """Tell whether sessions have sums enough for movements of shares to be told apart from labels."""
+    batches = [(own, same[0]) for one, own in zip(equations, records, strict=True) for same in by_batch(one)]
+    seen = np.unique(np.concatenate([own[first.rows] for own, first in batches]))
+    return bool(sum(min(first.matrix.shape) for _, first in batches) > _MANY * len(seen))
 
 
 def draws_anew(view: TrainingView) -> bool:
