@@ -107,9 +107,15 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
 def _beside_chance(folder: RunFolder, party: str, findings: list[TrainingFinding]) -> list[TrainingFinding]:
     """Set what a party's attacks tell of labels against what they tell of messages that are about other records.
 
-    Who replaced messages was answered what nobody can draw again. Where little is told there is nothing to set off.
+    Who replaced messages was answered what nobody can draw again. Who names labels and holds none likelier solves for
+    them, record by record and for minutes: its names have a test of their own. Where little is told there is nothing to
+    set off.
     """
-    told = {one.attack: one.told for one in findings if one.party == party and one.levels and one.conduct == "listens"}
+    told = {
+        one.attack: one.told
+        for one in findings
+        if one.party == party and one.levels and one.rarest is not None and one.conduct == "listens"
+    }
     if max(told.values(), default=0.0) < LEAST_PART:
         return findings
     chance = label_chance(folder, party, told, known=folder.found_labels(party, next(iter(told))).known)

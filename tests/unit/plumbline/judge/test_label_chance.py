@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from attacks.batch_inversion import BatchInversion
-from attacks.label_recovery import LabelRecovery
 from attacks.own_part import OwnPart
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training import ListeningAttack
@@ -38,7 +37,13 @@ PLANS = {
         learner_options={"backward": "shared", "hidden": 3},
     ),
 }
-LINEAR: tuple[ListeningAttack, ...] = (TrajectoryLabels(), LabelRecovery())
+LISTENING: dict[str, tuple[ListeningAttack, ...]] = {
+    "fixed": (TrajectoryLabels(), OwnPart()),
+    "full": (TrajectoryLabels(), OwnPart()),
+    # Weights stay shared there.
+    "shared": (TrajectoryLabels(),),
+    "network": (BatchInversion(),),
+}
 
 
 def session(plan: TrainingPlan, seed: int, *, telling: bool = False) -> tuple[ClearSession, IntArray]:
@@ -55,11 +60,10 @@ def session(plan: TrainingPlan, seed: int, *, telling: bool = False) -> tuple[Cl
     return clear_session(agreement, blocks, labels, 1, np.arange(RECORDS), generator), labels
 
 
-def chance(seed: int, plan: TrainingPlan, *, of_nobody: bool = True) -> float:
+def chance(seed: int, plan: TrainingPlan, listening: tuple[ListeningAttack, ...], *, of_nobody: bool = True) -> float:
     """The least p-value of one simulated audit, whose messages are about nobody by default."""
     found, labels = session(plan, seed)
     generator, redrawn = np.random.default_rng([seed, 1]), RedrawnMessages(found)
-    listening = (BatchInversion(),) if plan.learner == "network" else LINEAR
     guesses = LabelGuesses(labels, np.arange(RECORDS), found.view.features)
     told = told_of(listening, redrawn.draw(generator) if of_nobody else found.view, guesses)
     drawn = drawn_until_chance(told, lambda: told_of(listening, redrawn.draw(generator), guesses))
@@ -71,7 +75,7 @@ def chance(seed: int, plan: TrainingPlan, *, of_nobody: bool = True) -> float:
 def test_messages_about_nobody_raise_an_alarm_in_few_audits(plan: str) -> None:
     if plan == "network":
         pytest.importorskip("torch")
-    found = np.array([chance(seed, PLANS[plan]) for seed in range(RUNS)])
+    found = np.array([chance(seed, PLANS[plan], LISTENING[plan]) for seed in range(RUNS)])
     # Three standard deviations beyond what is promised.
     for level in (PROMISED, 0.2):
         assert (found <= level).sum() <= level * RUNS + 3 * np.sqrt(level * RUNS)
@@ -79,7 +83,8 @@ def test_messages_about_nobody_raise_an_alarm_in_few_audits(plan: str) -> None:
 
 @pytest.mark.slow("199 draws of a training's messages")
 def test_sums_of_the_real_session_are_told_from_chance() -> None:
-    assert chance(0, TrainingPlan(epochs=4, batch_size=10, batches="fixed"), of_nobody=False) <= PROMISED
+    plan = TrainingPlan(epochs=4, batch_size=10, batches="fixed")
+    assert chance(0, plan, LISTENING["fixed"], of_nobody=False) <= PROMISED
 
 
 @pytest.mark.parametrize("attacks", [1, 4])
