@@ -6,10 +6,11 @@ sums X^T delta are nearly of rank one, and their part along v is X^T (p - y) of 
 column. Where there are as many as rows the signals follow at once (``attacks.gradient_direction``). Otherwise sums of
 many steps share their unknowns: y_i never changes and p_i moves smoothly, as shares of a linear model do, so
 ``attacks.trajectory_labels`` reads them from all epochs together. What sums leave open of a record the own columns
-tell, as far as they tell it of others.
+tell, as far as they tell it of others. The same batches in every epoch tell less, most of it in the first.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,10 +19,11 @@ import numpy as np
 from attacks.base import AttackSpec, require
 from attacks.gradient_direction import GradientDirection, check_passive
 from attacks.label_completion import UNNAMED, named_classes, with_columns
+from attacks.least_norm import by_batch, least_norm
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.smooth_shares import whitening
 from attacks.training_views import Equations, OwnStep, TrainingView
-from attacks.trajectory_labels import TrajectoryLabels, label_terms
+from attacks.trajectory_labels import TrajectoryLabels, draws_anew, label_terms, places
 from vfl.arrays import FloatArray
 from vfl.learning import registry as learners
 from vfl.learning.confidence import confidence_scores
@@ -32,8 +34,8 @@ _NEW = 0.3
 # Looks at the sums of more classes than two; and how much of the scatter of points without groups theirs may have
 # (the gap statistic of Tibshirani et al. 2001).
 _LOOKS, _GROUPED = 4, 0.85
-# Below, which of two classes is which is a toss.
-_LEAST_TOLD = 0.15
+# How many standard deviations by chance two sessions must agree by to be about the same labels.
+_AGREED = 3.0
 _WHY_NOTHING = "Not possible: the sums of all steps tell too little of labels; more epochs in other batches tell more."
 _TINY = 1e-300
 
@@ -42,8 +44,8 @@ _TINY = 1e-300
 class BatchInversion:
     """Inverts sums over batches: step by step where they determine signals, from all epochs together where they don't.
 
-    Sums of the same batches in every epoch are too few; then nothing follows but ``own_part``. Of more than two classes
-    records are grouped, and known labels name the groups.
+    Of more than two classes records are grouped, where the batches of epochs differ, and known labels name the groups.
+    Which of two classes is which known labels tell as well; without any it is a guess where little is told.
 
     Attributes:
         rounds: looks at the sums, at most.
@@ -77,22 +79,26 @@ class BatchInversion:
         single = GradientDirection(seed=self.seed).attack(view)
         if single.details["steps_read"] == len(view.equations):
             return single
-        found = self._joined(_as_linear(view, *_along_directions(view)))
-        if found.reason or found.told < _LEAST_TOLD:
-            return replace(found, reason=found.reason or _WHY_NOTHING)
+        found = self._joined(view, _as_linear(view, *_along_directions(view)))
+        if found.reason:
+            return found
         rows, probabilities = found.rows, found.probabilities.copy()
         believed = with_columns(view.features[rows], probabilities[rows])
         named = named_classes(believed, view, rows)
         probabilities[rows] = believed if named is None else named
         return replace(found, probabilities=probabilities, reason=UNNAMED if named is None else "")
 
-    def _joined(self, linear: TrainingView) -> EstimatedLabels:
+    def _joined(self, view: TrainingView, linear: TrainingView) -> EstimatedLabels:
         """Find what the sums of all epochs say of groups of records; which is which class is open.
 
         Backward signals are residuals nearly, not quite: classes that were believed of them led astray.
         """
         if linear.classes == 2:
-            return TrajectoryLabels(rounds=self.rounds, seed=self.seed, believed_from=np.inf).attack(linear)
+            earlier = [_as_linear(one, *_along_directions(one)) for one in view.earlier if one.classes == 2]
+            sessions = [_with_first_columns(one) for one in (linear, *earlier)]
+            sessions = [sessions[0], *_turned_alike(sessions[0], sessions[1:])]
+            attack = TrajectoryLabels(rounds=self.rounds, seed=self.seed, believed_from=np.inf)
+            return attack.attack(replace(sessions[0], earlier=tuple(sessions[1:])))
         told = label_terms(linear, looks=_LOOKS, seed=self.seed)
         points = told.terms[told.rows]
         centres, scatter = _clusters(points, linear.classes, self.seed)
@@ -107,6 +113,8 @@ class BatchInversion:
         share = 1 - float(left) / math.log(linear.classes)
         details = {**told.details, "scatter_within_groups": round(grouped, 4)}
         reason = "" if grouped <= _GROUPED else _WHY_NOTHING
+        if reason:
+            probabilities[:] = np.nan
         return EstimatedLabels(probabilities, told.rows, last_epoch(linear), share, details, reason)
 
 
@@ -167,6 +175,43 @@ def _as_linear(view: TrainingView, parts: list[FloatArray], sizes: FloatArray) -
     ]
     steps = tuple(OwnStep(own.step, own.rows, np.zeros((len(own.rows), columns))) for own in view.steps)
     return replace(view, learner=linear, steps=steps, equations=tuple(equations), earlier=())
+
+
+def _with_first_columns(linear: TrainingView) -> TrainingView:
+    """Put what own columns say of residuals back to what it was in the first epoch, where all have the same batches.
+
+    Training takes out of residuals what columns tell of labels; the first epoch's have all of it. Sums over all batches
+    tell exactly what the own columns explain of residuals by least squares.
+    """
+    if draws_anew(linear):
+        return linear
+    batches = by_batch(linear.equations)
+    seen = linear.features[np.concatenate([same[0].rows for same in batches])]
+    moved = np.sum([same[0].sums - np.mean([one.sums for one in same], axis=0) for same in batches], axis=0)
+    weights = np.linalg.pinv(seen.T @ seen, hermitian=True) @ moved
+    return replace(
+        linear,
+        equations=tuple(
+            replace(one, sums=one.sums + one.matrix.T @ (one.matrix @ weights)) for one in linear.equations
+        ),
+    )
+
+
+def _turned_alike(linear: TrainingView, earlier: Sequence[TrainingView]) -> list[TrainingView]:
+    """Turn the residuals of other sessions, whose sign is open, as this one's are; leave out those of other labels."""
+    turned = []
+    for other in earlier:
+        here, there = places([linear, other])
+        n = 1 + max(int(here.max()), int(there.max()))
+        first, second = (
+            least_norm([one.equations], [own], n).residuals[:, 0] for one, own in ((linear, here), (other, there))
+        )
+        product = first * second
+        agreed = float(product.sum()) / max(float(np.linalg.norm(product)), _TINY)
+        if abs(agreed) >= _AGREED:
+            equations = tuple(replace(one, sums=np.sign(agreed) * one.sums) for one in other.equations)
+            turned.append(replace(other, equations=equations))
+    return turned
 
 
 def _smoothed(values: FloatArray, window: FloatArray) -> FloatArray:

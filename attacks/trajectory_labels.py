@@ -3,7 +3,8 @@
 The label party's share of a record is a label term, one of few known values, plus its product theta(t)^T x, which moves
 smoothly with time. ``attacks.smooth_shares`` says how sums of all steps tell both, with linear algebra alone. What the
 terms' known values add is passed back and forth as in expectation propagation: evidence from the sums, then how likely
-each class makes it, then a better prior for the next look at the sums.
+each class makes it, then a better prior for the next look at the sums. Where that tells too little to be believed, as
+where every epoch has the same batches, ``attacks.least_norm`` answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from attacks.base import AttackSpec, Json, require
+from attacks.least_norm import WHY_NOTHING, by_batch, labels_of_least_norm, least_norm
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.smooth_shares import SmoothPrior, SmoothSums, SumsReader, best_basis, first_prior
 from attacks.training_views import Equations, TrainingView
@@ -20,15 +22,14 @@ from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
 from vfl.theory.training import residual
 
-_WHY_NOTHING = (
-    "Not possible: the sums of all steps say too little of single records. Full batches, and the same batches in every "
-    "epoch, give the same few equations again and again."
-)
 # Looks at the sums in which spreads are learned before classes are believed, and the part of what is unknown of
 # labels that is all of it.
 _SPREADS_FIRST, _CERTAIN = 2, 0.99
-# The least part of what is unknown of labels, in bits, that counts as an answer.
-_LEAST_TOLD = 0.06
+# Of fewer sums a record the shortest residuals put records into a better order than movements do; and the least part of
+# what is unknown of labels that movements must tell.
+_MANY, _LEAST_TOLD = 0.5, 0.06
+# How much likelier than not, as a logarithm, an earlier session must be about other labels to be left out.
+_OTHERS = -3.0
 _MIXTURE_ROUNDS, _TINY = 60, 1e-9
 # How far start weights may move all shares alike: the variance of that, in the terms' units.
 _START_VARIANCE = 0.25
@@ -40,8 +41,8 @@ class TrajectoryLabels:
 
     Nothing is known of weights or of how frequent classes are. Functions of time are chosen by how well they
     predict the sums of steps left out; spreads and noise are the most likely ones (EM). Every label has a probability.
-    It needs batches that are drawn anew: from full batches, or the same ones in every epoch, it learns nothing, and
-    says so.
+    That needs batches that are drawn anew. Of full batches, of the same ones in every epoch, and of few epochs the
+    shortest residuals with the same sums answer, as far as a sum for each batch and column tells records apart.
 
     Attributes:
         rounds: looks at the sums, at most.
@@ -74,10 +75,10 @@ class TrajectoryLabels:
     def attack(self, view: TrainingView) -> EstimatedLabels:
         """Estimate the labels of all rows in the view's batches. Raises ViewError for the active party's view.
 
-        Earlier sessions are joined where this one alone leaves labels open, as far as they tell of the same labels.
+        Earlier sessions are joined where this one alone leaves labels open, unless they tell of other labels.
         """
         alone = self.attack_sessions([view], [np.arange(view.n)])
-        if alone.told >= _CERTAIN:
+        if not view.earlier or alone.told >= _CERTAIN:
             return alone
         alike = [one for one in view.earlier if (one.label_party, one.classes) == (view.label_party, view.classes)]
         # The same batches mix the same labels: they tell them once.
@@ -85,18 +86,20 @@ class TrajectoryLabels:
         alike = [one for one in alike if self._tells_the_same(one, view, alone)]
         if not alike:
             return alone
-        return self.attack_sessions([view, *alike], _places([view, *alike])).of_first(view.n)
+        return self.attack_sessions([view, *alike], places([view, *alike])).of_first(view.n)
 
     def _tells_the_same(self, earlier: TrainingView, view: TrainingView, found: EstimatedLabels) -> bool:
-        """Tell whether an earlier session is more likely to be about the same labels than about others of its own."""
+        """Tell whether an earlier session may be about the same labels: unless others of its own are far likelier."""
         alone = self.attack_sessions([earlier], [np.arange(earlier.n)])
-        here, there = _places([view, earlier])
+        if found.reason or alone.reason:
+            return not alone.reason
+        here, there = places([view, earlier])
         _, ours, theirs = np.intersect1d(here[found.rows], there[alone.rows], return_indices=True)
         first, second = found.probabilities[found.rows[ours]], alone.probabilities[alone.rows[theirs]]
         if not len(first):
             return True
         agreement = np.log((first * second / first.mean(axis=0)).sum(axis=1)).sum()
-        return bool(agreement > 0)
+        return bool(agreement > _OTHERS)
 
     def attack_sessions(self, views: Sequence[TrainingView], records: Sequence[IntArray]) -> EstimatedLabels:
         """Estimate labels from several sessions, in which a record has one label.
@@ -112,6 +115,17 @@ class TrajectoryLabels:
             _check(self, view)
         if len({view.classes for view in views}) != 1:
             raise ViewError("The sessions' labels have different numbers of classes: join sessions with the same.")
+        equations = [_equations(view) for view in views]
+        if any(map(draws_anew, views)) and _are_many(equations, records):
+            found = self._by_movements(views, records)
+            if found.told >= _LEAST_TOLD:
+                return found
+            return replace(found, probabilities=np.full_like(found.probabilities, np.nan), reason=WHY_NOTHING)
+        shortest = least_norm(equations, records, 1 + max(int(own.max()) for own in records))
+        return labels_of_least_norm(views[0], shortest, sessions=len(views))
+
+    def _by_movements(self, views: Sequence[TrainingView], records: Sequence[IntArray]) -> EstimatedLabels:
+        """Estimate labels by how shares move, of sessions some of which draw batches anew."""
         generator = np.random.default_rng(self.seed)
         sessions = [_Session(view, own, generator, self.draws) for view, own in zip(views, records, strict=True)]
         belief = _Belief(sessions)
@@ -129,13 +143,26 @@ class TrajectoryLabels:
         return belief.result()
 
 
+def _are_many(equations: Sequence[Sequence[Equations]], records: Sequence[IntArray]) -> bool:
+    """Tell whether sessions have sums enough for movements of shares to be told apart from labels."""
+    batches = [(own, same[0]) for one, own in zip(equations, records, strict=True) for same in by_batch(one)]
+    seen = np.unique(np.concatenate([own[first.rows] for own, first in batches]))
+    return bool(sum(min(first.matrix.shape) for _, first in batches) > _MANY * len(seen))
+
+
+def draws_anew(view: TrainingView) -> bool:
+    """Tell whether steps mix the same records in several ways: not where all epochs have the same batches."""
+    rows = [same[0].rows for same in by_batch(_equations(view))]
+    return int(np.bincount(np.concatenate(rows)).max()) > 1
+
+
 def _first_batch(view: TrainingView) -> IntArray:
     """Find the records that the first step used, in order."""
     rows = view.steps[0].rows
     return np.sort(rows if view.records is None else view.records[rows])
 
 
-def _places(views: Sequence[TrainingView]) -> list[IntArray]:
+def places(views: Sequence[TrainingView]) -> list[IntArray]:
     """Tell which record each view's rows are, counted from 0: the first view's rows in order, then all others."""
     records = [one.records for one in views if one.records is not None]
     known = np.concatenate([records[0], np.setdiff1d(np.concatenate(records), records[0])])
@@ -311,18 +338,16 @@ class _Belief:
         return 1 - left / float(unknown) if unknown > _TINY else 0.0
 
     def result(self) -> EstimatedLabels:
-        """Say what is believed, or that nothing is told."""
+        """Say what is believed."""
         probabilities = np.full_like(self.probabilities, np.nan)
         probabilities[self.seen] = self.probabilities[self.seen]
-        told = self.told
         details: dict[str, Json] = {
             "expected_right": round(self.expected_right, 4),
             "sessions": len(self._sessions),
             "functions_of_time": [one.chosen.name for one in self._sessions],
             "left_out_missed": [round(one.chosen.missed, 6) for one in self._sessions],
         }
-        reason = "" if told >= _LEAST_TOLD else _WHY_NOTHING
-        return EstimatedLabels(probabilities, self.seen, self._sessions[0].last_epoch, told, details, reason)
+        return EstimatedLabels(probabilities, self.seen, self._sessions[0].last_epoch, self.told, details)
 
 
 def _entropy(probabilities: FloatArray) -> FloatArray:

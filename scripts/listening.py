@@ -6,11 +6,13 @@ float64, on shares as the wire rounds them. Labels, and the passive party's rows
 model of any columns tells them, and what is right beyond the larger class comes from the messages alone.
 
     python -m scripts.listening --data breast_cancer --batches reshuffled fixed
+    python -m scripts.listening --batches fixed --attack trajectory_labels --sessions 1 3 5
 """
 
 import argparse
 import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -40,6 +42,7 @@ from vfl.learning import (
     residual_columns,
     train_centrally,
 )
+from vfl.learning.score_quality import area_under_curve
 from vfl.theory.training import OracleRun, simulate_oracle
 
 # Smooth functions of time, and how much of a share follows each: measured on breast_cancer.
@@ -60,6 +63,7 @@ class Case(NamedTuple):
     sums: int
     batch: int
     sigma: float = 0.0
+    sessions: int = 1
     seed: int = 0
 
 
@@ -122,23 +126,33 @@ def explained(shares: FloatArray, run: OracleRun) -> float:
     return float(np.corrcoef(shares[:, 0], sums / uses)[0, 1] ** 2)
 
 
-def read_by(name: str, run: OracleRun) -> float:
+def read_by(name: str, runs: Sequence[OracleRun]) -> dict[str, float]:
     """Share that an attack reads: of labels, of the variance of products at the end, or of a lone feature's ratios.
 
-    Of ratios those of its largest joined set; NaN where it says that nothing follows of products.
+    Of ratios those of its largest joined set; NaN where it says that nothing follows of products. Of labels with the
+    area under the curve as well, where it says how likely each class is; of several sessions about the same records.
     """
-    party = 1 if "label" in name else 0
-    view = simulated_view(run, party, initialisation="xavier", label_party_bias=True, share_step=_SHARE_STEP)
-    found = cast(ListeningAttack, attacks.load_training(name)).attack(view)
+    run, party = runs[0], 1 if "label" in name else 0
+    views = [
+        simulated_view(one, party, initialisation="xavier", label_party_bias=True, share_step=_SHARE_STEP)
+        for one in runs
+    ]
+    records = np.arange(len(run.labels))
+    view, *earlier = [replace(one, records=records) for one in views]
+    found = cast(ListeningAttack, attacks.load_training(name)).attack(replace(view, earlier=tuple(earlier)))
     if isinstance(found, RecoveredLabels | EstimatedLabels):
-        return float((found.labels == run.labels).mean())
+        right = {name: float((found.labels == run.labels).mean())}
+        if isinstance(found, RecoveredLabels):
+            return right
+        likely = np.nan_to_num(found.probabilities, nan=1 / view.classes)
+        return right | {"area": area_under_curve(likely, run.labels)}
     if isinstance(found, RecoveredProducts):
         if not found.products:
-            return float("nan")
-        right = run.blocks[1] @ run.weights[1]
-        return float(np.corrcoef(found.products["party-1"][:, 0], right[:, 0])[0, 1] ** 2)
+            return {name: float("nan")}
+        products = run.blocks[1] @ run.weights[1]
+        return {name: float(np.corrcoef(found.products["party-1"][:, 0], products[:, 0])[0, 1] ** 2)}
     features = cast(RecoveredFeatures, found).features
-    return float((features["party-1"].sets == 0).mean())
+    return {name: float((features["party-1"].sets == 0).mean())}
 
 
 def problem(table: RegistryTable, given: Case) -> tuple[VerticalData, list[FloatArray], RowSplit]:
@@ -178,8 +192,16 @@ def measured(table: RegistryTable, given: Case, *, attacked: bool, attack: str =
         "sums/row": width * (1 + (steps - 1) * (given.epochs if plan.batches == RESHUFFLED else 1)) / len(train),
     }
     if attacked and attack:
-        run = simulate_oracle(trained, weights, descent, share_step=_SHARE_STEP)
-        final, found[attack] = list(run.weights), read_by(attack, run)
+        runs = [simulate_oracle(trained, weights, descent, share_step=_SHARE_STEP)]
+        for number in range(1, given.sessions):
+            # Other batches, and other start weights of the same size.
+            drawn = np.random.default_rng([given.seed, number])
+            starts = [drawn.permuted(block) * drawn.choice([-1.0, 1.0], block.shape) for block in weights]
+            schedule = replace(plan, seed=1_000 * number + given.seed).schedule(np.arange(len(train)))
+            again = GradientDescent(schedule, given.epochs, _LEARNING_RATE)
+            runs.append(simulate_oracle(trained, starts, again, share_step=_SHARE_STEP))
+        final = list(runs[0].weights)
+        found |= read_by(attack, runs)
     elif attacked:
         run = simulate_oracle(trained, weights, descent, share_step=_SHARE_STEP)
         final = list(run.weights)
@@ -205,22 +227,22 @@ def main() -> None:
     for name, default in (("rows", 0), ("epochs", 60), ("sums", 0), ("batch", 128)):
         parser.add_argument(f"--{name}", nargs="+", type=int, default=[default], help="0: all")
     parser.add_argument("--sigma", nargs="+", type=float, default=[0.0], help="of dp_noise at both parties")
+    parser.add_argument("--sessions", nargs="+", type=int, default=[1], help="about the same records, with --attack")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--train-only", action="store_true", help="how well the model does, without the attack")
     parser.add_argument("--attack", default="", choices=_ATTACKS, help="another attack")
     given = parser.parse_args()
     table = load_dataset(given.data, Path(os.environ.get("PLUMBLINE_DATA_DIR", "data")))
     shuffled = (False,) if given.train_only else (False, True)
-    plans = (given.rows, given.epochs, given.sums, given.batch, given.sigma)
+    plans = (given.rows, given.epochs, given.sums, given.batch, given.sigma, given.sessions)
     for terms in itertools.product(given.batches, shuffled, *plans):
         found = [
             measured(table, Case(*terms, seed), attacked=not given.train_only, attack=given.attack)
             for seed in range(given.seeds)
         ]
         means = " ".join(f"{name}={np.mean([one[name] for one in found]):.3f}" for name in found[0])
-        print(
-            f"{terms[0]} {'shuffled' if terms[1] else 'true'} epochs={terms[3]} sigma={terms[6]:g} {means}", flush=True
-        )
+        labels, sessions = "shuffled" if terms[1] else "true", f"sessions={terms[7]}"
+        print(f"{terms[0]} {labels} epochs={terms[3]} sigma={terms[6]:g} {sessions} {means}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from attacks.network_views import network_view
 from attacks.recovered_labels import UNRESOLVED, EstimatedLabels
 from attacks.recovered_values import EstimatedFeatures
 from attacks.training_views import KnownRecords, TrainingView
+from services.common.agreement import FIXED, RESHUFFLED
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import column_blocks, fit_encoder, load_dataset, snap_to_grid
 from vfl.learning import BatchSchedule, VerticalData
@@ -43,10 +44,12 @@ def problem(name: str, data_dir: Path | None, rows: int, seed: int, *, shuffled:
     )
 
 
-def seen(data: VerticalData, party: int, batch: int, epochs: int, seed: int, **options: Any) -> TrainingView:
+def seen(
+    data: VerticalData, party: int, batch: int, epochs: int, seed: int, *, reshuffled: bool = True, **options: Any
+) -> TrainingView:
     """What a party saw of a training with these options."""
     learner = Network(**options)
-    schedule = BatchSchedule(np.arange(len(data.labels)), batch, seed, reshuffled=True)
+    schedule = BatchSchedule(np.arange(len(data.labels)), batch, seed, reshuffled=reshuffled)
     generators = [np.random.default_rng([seed, number]) for number in range(2)]
     run = train_network(learner, data, schedule, epochs=epochs, generators=generators)
     return network_view(run, learner, data, party, schedule)
@@ -67,25 +70,30 @@ def known(labels: IntArray, rows: IntArray) -> IntArray:
 
 def print_labels(name: str, given: argparse.Namespace) -> None:
     """A line for each attack on labels: true labels, and shuffled ones."""
-    for attack, backward, batch, epochs in (
-        ("gradient_direction", "plain", 256, 5),
-        ("batch_inversion", "paillier", 8, 2),
-        ("batch_inversion", "paillier", 64, 10),
-        ("batch_inversion", "paillier", 256, 5),
-        ("batch_inversion", "paillier", 256, 30),
-        ("batch_inversion", "paillier", 256, 60),
-        ("own_part", "paillier", 256, 30),
+    for attack, backward, batches, batch, epochs in (
+        ("gradient_direction", "plain", RESHUFFLED, 256, 5),
+        ("batch_inversion", "paillier", RESHUFFLED, 8, 2),
+        ("batch_inversion", "paillier", FIXED, 64, 1),
+        ("batch_inversion", "paillier", FIXED, 64, 5),
+        ("batch_inversion", "paillier", FIXED, 64, 20),
+        ("batch_inversion", "paillier", FIXED, 256, 20),
+        ("batch_inversion", "paillier", RESHUFFLED, 64, 10),
+        ("batch_inversion", "paillier", RESHUFFLED, 256, 5),
+        ("batch_inversion", "paillier", RESHUFFLED, 256, 30),
+        ("batch_inversion", "paillier", RESHUFFLED, 256, 60),
+        ("own_part", "paillier", RESHUFFLED, 256, 30),
     ):
         start, areas = time.process_time(), []
         for shuffled in (False, True):
             data = problem(name, given.data_dir, given.rows, given.seed, shuffled=shuffled)
-            view = seen(data, 1, batch, epochs, given.seed, backward=backward)
+            view = seen(data, 1, batch, epochs, given.seed, reshuffled=batches == RESHUFFLED, backward=backward)
             count = 1 if attack == "gradient_direction" else _KNOWN_LABELS
             view = replace(view, known_labels=known(data.labels, np.arange(count)))
             mounted: Any = attacks.load_training(attack)
             areas.append(area(mounted.attack(view), data.labels, count))
         seconds = time.process_time() - start
-        print(f"{name:8} {attack:20} {backward:9} {batch:5} {epochs:6} {areas[0]:>8} {areas[1]:>9} {seconds:6.1f}")
+        plan = f"{backward:9} {batches:10} {batch:5} {epochs:6}"
+        print(f"{name:8} {attack:20} {plan} {areas[0]:>8} {areas[1]:>9} {seconds:6.1f}", flush=True)
     data = problem(name, given.data_dir, given.rows, given.seed, shuffled=False)
     own = data.blocks[1]
     for count in (_KNOWN_LABELS, len(own)):
@@ -123,7 +131,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of tables, weights and batches")
     given = parser.parse_args()
     for name in given.data:
-        print("data     attack               backward  batch epochs      AUC  shuffled  CPU s")
+        print("data     attack               backward  batches    batch epochs      AUC  shuffled  CPU s")
         print_labels(name, given)
         print_features(name, given)
 

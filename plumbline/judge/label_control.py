@@ -11,21 +11,17 @@ import numpy as np
 
 import attacks
 from attacks.label_completion import own_classifier
-from attacks.network_views import network_view
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training import listens
-from attacks.training_views import TrainingView, simulated_view
-from services.common.agreement import Agreement
+from plumbline.judge.redrawn_messages import clear_session
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import FoundLabels
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import GradientDescent, VerticalData, initial_weights
 from vfl.learning.linear.regression import LinearRegression
-from vfl.learning.network import Network, train_network
-from vfl.theory.training import simulate_oracle
+from vfl.learning.network import Network
 
 # Records of a control: it takes seconds, and batches as large as the session's make as many sums a record.
 _MOST_RECORDS, _MOST_CELLS, _FEWEST_RECORDS = 1_500, 20_000_000, 50
@@ -103,7 +99,9 @@ def label_control(folder: RunFolder, party: str, attack: str, *, known: int = 0)
     told[: min(known, len(rows) // 2)] = shuffled[: min(known, len(rows) // 2)]
     unknown = told == UNRESOLVED
     try:
-        view = _session(agreement, [block[rows] for block in blocks], shuffled, at, generator)
+        view = clear_session(
+            agreement, [block[rows] for block in blocks], shuffled, at, np.arange(len(rows)), generator
+        ).view
         listening = attacks.load_training(name)
         if not listens(listening):
             return LabelControl(reason=f"{attack} needs ciphertexts, and a control has none.")
@@ -119,33 +117,6 @@ def label_control(folder: RunFolder, party: str, attack: str, *, known: int = 0)
         majority=float((shuffled == majority)[unknown].mean()),
         columns_right=_by_columns(blocks[at][rows], labels[rows]),
     )
-
-
-def _session(
-    agreement: Agreement, blocks: list[FloatArray], labels: IntArray, party: int, generator: np.random.Generator
-) -> TrainingView:
-    """Make what a party sees of the plan's training on these records, in the clear."""
-    plan, family = agreement.plan, agreement.plan.family
-    schedule = plan.changed(batch_size=min(plan.batch_size, len(labels))).schedule(np.arange(len(labels)))
-    data = VerticalData(blocks, labels, agreement.classes)
-    if isinstance(family, Network):
-        trained = train_network(family, data, schedule, epochs=plan.epochs, generators=generator.spawn(len(blocks)))
-        return network_view(trained, family, data, party, schedule)
-    assert isinstance(family, LinearRegression)  # noqa: S101 - the caller has looked
-    columns = family.columns(agreement.classes)
-    total = sum(block.shape[1] for block in blocks)
-    weights = [
-        initial_weights(family.initialisation, block.shape[1], columns, total_features=total, generator=generator)
-        for block in blocks
-    ]
-    run = simulate_oracle(
-        data,
-        weights,
-        GradientDescent(schedule, plan.epochs, family.rate(len(blocks)), own_moments=family.steps == "own_moments"),
-        share_step=plan.encryption.residual_step,
-        l2=family.l2,
-    )
-    return simulated_view(run, party, initialisation=family.initialisation, label_party_bias=True)
 
 
 def _by_columns(features: FloatArray, labels: IntArray) -> float:

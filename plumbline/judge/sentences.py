@@ -39,7 +39,7 @@ from plumbline.judge.predictions import AttackFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.agreement import Agreement
-from services.common.run_records import FAILED
+from services.common.run_records import DONE, FAILED
 from services.common.session_limit import SessionLimit, forms_of_session
 from services.shared_weights.opening import opened_bits, stays_shared, validation_bits
 from vfl.data.faults import counted
@@ -82,6 +82,11 @@ class _Case:
         return [one for one in self.training if one.levels]
 
     @property
+    def abstained(self) -> list[str]:
+        """Names of attacks on labels that ran and had no answer: nobody can judge them."""
+        return [one.attack for one in self.training if one.kind == "labels" and one.status == DONE and not one.levels]
+
+    @property
     def is_in_the_clear(self) -> bool:
         """Whether it trained without encryption; an installed model trains nothing."""
         plan = self.summary.agreement.plan
@@ -114,7 +119,8 @@ def answer_of(
     labels = _told(case) or (
         _labels_not_told(case)
         if case.labels
-        else f"What {together([case.title(one) for one in case.passive])} can tell of labels was not measured."
+        else f"What {together([case.title(one) for one in case.passive])} can tell of labels was not measured"
+        + (": attacks on them had no answer." if case.abstained else ".")
     )
     return Answer(
         sentences=(*_columns_sentences(case, columns), *_training_sentences(case), labels, *_insecure(case)),
@@ -398,7 +404,8 @@ def _active_answer(case: _Case) -> PartyAnswer:
     words = _told(case) or _labels_not_told(case)
     if not case.labels:
         tried = any(one.party != name for one in case.training)
-        words = f"Its labels were not measured: no attack on them {'could be carried out' if tried else 'was mounted'}."
+        why = "could be carried out" if tried else "was mounted"
+        words = f"Its labels were not measured: no attack on them {'had an answer' if case.abstained else why}."
     return _party_answer(case, name, [light_of_training(one) for one in case.labels], [words], _untried_on_labels(case))
 
 

@@ -9,62 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from attacks import LEVELS, Conduct, Level
-from attacks.label_completion import completed, group_of_class, own_classifier
+from attacks import Conduct
 from attacks.registry import REPLACING
 from plumbline.judge import Progress, silent
-from plumbline.judge.chance import ALPHA
-from plumbline.judge.federation_part import LEAST_PART, Comparison, LevelVerdict, Losses, corrected
+from plumbline.judge.federation_part import LEAST_PART, LevelVerdict
+from plumbline.judge.label_chance import label_chance
 from plumbline.judge.label_control import LabelControl, label_control
+from plumbline.judge.labels import LabelGuesses, RarestLabel, abstains, beside_chance
 from plumbline.judge.planted_trigger import judged_trigger
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, AttackStatus, FoundLabels, PartyFeatures, TrainingAttackOutcome
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.grids import WIDTHS
-from vfl.learning.score_quality import area_under_curve
-
-# Attacks on labels that say how likely each class is, which share what chance may call a leak.
-_SHARED_BY = 5
-
-
-@dataclass(frozen=True)
-class RarestLabel:
-    """How well an attack finds the records of the rarest class, which the share of right names hides.
-
-    Attributes:
-        label: the class, by index.
-        share: of the records.
-        auc: how often a record of the class is held more likely to be of it than one of another class.
-        top: how many records are named: a tenth of all, at most as many as there are of the class.
-        precision: share of those ``top`` held most likely that are of it; ``share`` is what naming any gives.
-        p_value: how likely chance makes any ``top`` records as many of the class, or more.
-    """
-
-    label: int
-    share: float
-    auc: float
-    top: int
-    precision: float
-    p_value: float = 1.0
-
-    @property
-    def part(self) -> float:
-        """How much of what naming any records gets wrong it gets right."""
-        return max(0.0, (self.precision - self.share) / (1 - self.share))
-
-    @property
-    def is_told(self) -> bool:
-        """Whether it finds records of the class worth speaking of, beyond chance, which several attacks share."""
-        return self.part >= LEAST_PART and self.p_value <= ALPHA / _SHARED_BY
-
-    @property
-    def words(self) -> str:
-        """What it finds, in a sentence."""
-        return (
-            f"Of the {self.top} it holds likeliest to be of the rarest class, {100 * self.precision:.0f} % are "
-            f"({100 * self.share:.0f} % of all); the area under the curve is {self.auc:.2f}."
-        )
 
 
 @dataclass(frozen=True)
@@ -94,6 +51,9 @@ class TrainingFinding:
         conduct: whether its party only listened, or replaced messages by its own.
         rarest: how well it finds the rarest class, where it says how likely each class is.
         control: what the messages tell and what any model of the columns tells, likewise.
+        told: of labels, the largest part that their light could rest on.
+        p_value: of labels, how likely messages about other records tell the party's attacks as much; None where they
+            weren't drawn.
         status: ``done``, ``not applicable`` or ``failed``.
     """
 
@@ -113,6 +73,8 @@ class TrainingFinding:
     conduct: Conduct = "listens"
     rarest: RarestLabel | None = None
     control: LabelControl | None = None
+    told: float = 0.0
+    p_value: float | None = None
     status: AttackStatus = DONE
 
     @property
@@ -137,7 +99,37 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
     for number, outcome in enumerate(outcomes):
         progress(outcome.attack, number, len(outcomes))
         findings.append(_judged(folder, outcome))
+    for party in dict.fromkeys(one.party for one in findings):
+        findings = _beside_chance(folder, party, findings)
     return findings
+
+
+def _beside_chance(folder: RunFolder, party: str, findings: list[TrainingFinding]) -> list[TrainingFinding]:
+    """Set what a party's attacks tell of labels against what they tell of messages that are about other records.
+
+    Who replaced messages was answered what nobody can draw again. Who names labels and holds none likelier solves for
+    them, record by record and for minutes: its names have a test of their own. Where little is told there is nothing to
+    set off.
+    """
+    told = {
+        one.attack: one.told
+        for one in findings
+        if one.party == party and one.levels and one.rarest is not None and one.conduct == "listens"
+    }
+    if max(told.values(), default=0.0) < LEAST_PART:
+        return findings
+    chance = label_chance(folder, party, told, known=folder.found_labels(party, next(iter(told))).known)
+    if chance.reason:
+        return findings
+    by_attack = dict(zip(told, zip(chance.p_values.tolist(), chance.means.tolist(), strict=True), strict=True))
+    return [
+        _set_off(one, *by_attack[one.attack]) if one.party == party and one.attack in told else one for one in findings
+    ]
+
+
+def _set_off(finding: TrainingFinding, p_value: float, by_chance: float) -> TrainingFinding:
+    rarest = finding.rarest and replace(finding.rarest, p_value=p_value, by_chance=by_chance)
+    return replace(finding, p_value=p_value, levels=beside_chance(finding.levels, p_value), rarest=rarest)
 
 
 def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFinding:
@@ -179,51 +171,22 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     epochs = np.unique(found.step_epoch)
     # What is told once, behind all epochs, has no course.
     epochs = epochs if len(epochs) > 1 or not epochs.any() else epochs[:0]
-    features = folder.features(party).features
-    likely = found.probabilities
-    # Of records that it says nothing of, an attack has no probabilities either.
-    is_told = likely is not None and bool(np.isfinite(likely[rows]).all())
+    if abstains(found):
+        return {"resolved": 0.0}
+    guesses = LabelGuesses(truth, rows, folder.features(party).features, found.known)
+    rarest = guesses.rarest(found.probabilities)
     known = 0 if found.known is None else len(found.known)
-    told = _told_likely(folder, party, attack, likely, rows, known) if is_told and likely is not None else {}
     return {
-        **told,
+        "rarest": rarest,
+        "control": None if rarest is None else label_control(folder, party, attack, known=known),
+        "told": guesses.told(found.labels, found.probabilities),
         "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
         "told_so_far": _so_far(found, found.labels[rows] >= 0, rows) if len(epochs) else (),
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
         "by_epoch": tuple(float(right[step_epoch == epoch].mean()) for epoch in epochs),
-        "levels": label_verdicts(attack, found.labels, truth, rows, features, found.probabilities, found.known),
+        "levels": guesses.verdicts(attack, found.labels, found.probabilities),
     }
-
-
-def _told_likely(
-    folder: RunFolder, party: str, attack: str, probabilities: FloatArray, rows: IntArray, known: int
-) -> dict[str, Any]:
-    """Judge what an attack that says how likely each class is can be asked besides."""
-    return {
-        "rarest": rarest_label(probabilities[rows], folder.labels()[rows]),
-        "control": label_control(folder, party, attack, known=known),
-    }
-
-
-def rarest_label(probabilities: FloatArray, truth: IntArray) -> RarestLabel | None:
-    """Judge (m, k) probabilities by the rarest of the classes that (m,) records have; None where all are of one."""
-    counts = np.bincount(truth, minlength=probabilities.shape[1])
-    present = np.flatnonzero(counts)
-    if len(present) < 2:
-        return None
-    label = int(present[counts[present].argmin()])
-    likely, is_it = probabilities[:, label], truth == label
-    top = max(1, min(int(counts[label]), len(truth) // 10))
-    # Tables may be in their labels' order: what is held equally likely is drawn.
-    drawn = np.random.default_rng(0).permutation(len(truth))
-    first = drawn[np.argsort(-likely[drawn], kind="stable")[:top]]
-    auc = area_under_curve(np.column_stack([1 - likely, likely]), is_it.astype(np.int64))
-    from scipy.stats import hypergeom  # takes a second to import, which who makes a mistake shouldn't wait for
-
-    # The tail: ``top`` records drawn without a look.
-    chance = float(hypergeom.sf(is_it[first].sum() - 1, len(truth), counts[label], top))
-    return RarestLabel(label, float(is_it.mean()), auc, top, float(is_it[first].mean()), chance)
 
 
 def _so_far(found: FoundLabels, is_counted: BoolArray, rows: IntArray) -> tuple[float, ...]:
@@ -323,140 +286,3 @@ _JUDGES = {
     "estimates": _estimates,
     "backdoor": judged_trigger,
 }
-
-
-# How many labelled records a passive party might have: knowledge that is assumed, not declared.
-LABELLED_RECORDS = (30, 100, 1_000)
-# In attacks' answers.
-_UNANSWERED = -1
-
-
-def label_verdicts(
-    attack: str,
-    found: IntArray,
-    truth: IntArray,
-    rows: IntArray,
-    features: FloatArray,
-    probabilities: FloatArray | None = None,
-    known: IntArray | None = None,
-) -> tuple[LevelVerdict, ...]:
-    """Judge one attack on labels by the share that it gets wrong, at each level of what is known of labels beforehand.
-
-    Without the federation a party guesses any class (nothing), the most frequent one (marginals), or what a logistic
-    regression from its own columns says that learned from 30, 100 or 1,000 labelled records which weren't trained on
-    (records). What the attack leaves open is guessed by a party that knows nothing more than the level.
-
-    Args:
-        attack: its name.
-        found: (n,) class indices, -1 without an answer.
-        truth: (n,) the classes.
-        rows: (m,) which records are judged: those that training told of.
-        features: (n, d) the party's own columns.
-        probabilities: (n, k), what the attack believes of every record; NaN where nothing, None where it doesn't say.
-            Where it says so of records that weren't trained on, those with a known label complete it. Where it tells
-            classes apart and answers nothing, as it doesn't know which is which, known labels name them.
-        known: (t,) records whose labels the attack was given, none of them judged. At every level the guess has them as
-            well: a classifier that learned from them.
-    """
-    known = np.zeros(0, dtype=np.int64) if known is None else known
-    verdicts, given = [], list[Losses]()
-    others = _not_trained_on(truth, np.union1d(rows, known))
-    if len(np.unique(truth[known])) > 1:
-        wrong = _classified(features, truth, known, rows)[:, None]
-        given = [Losses(f"own classifier from the {len(known):,} known labels", "nothing", wrong)]
-    for level in LEVELS:
-        guesses = _guesses(truth, rows, features, others) if level == "records" else _priors(truth, rows)
-        losses = Losses(attack, level, _filled(found[rows], truth[rows], level))
-        if level == "records" and probabilities is not None and np.isfinite(probabilities).all():
-            losses = _completed(losses, truth, rows, features, probabilities) or losses
-        elif level == "records" and probabilities is not None and (found[rows] == _UNANSWERED).all():
-            losses = _named(losses, truth, rows, probabilities) or losses
-        verdicts.append(Comparison([losses], [*guesses, *given]).at(level).verdict(losses.name, 0))
-    return corrected([verdicts])[0]
-
-
-def _completed(
-    plain: Losses, truth: IntArray, rows: IntArray, features: FloatArray, probabilities: FloatArray
-) -> Losses | None:
-    """Measure what an attack gets wrong once known labels, as many as there are, complete it; None if all are alike."""
-    others = _not_trained_on(truth, rows)
-    counts = [count for count in LABELLED_RECORDS if _teaches(truth, others[:count], count)]
-    if not counts:
-        return None
-    known = others[: counts[-1]]
-    named = completed(features, probabilities, known, truth[known])[rows].argmax(axis=1)
-    name = f"{plain.name} completed from {counts[-1]:,} labels"
-    return Losses(name, plain.level, (named != truth[rows]).astype(np.float64)[:, None])
-
-
-def _named(plain: Losses, truth: IntArray, rows: IntArray, probabilities: FloatArray) -> Losses | None:
-    """Measure what an attack gets wrong once labels of a few of its records say which group is which class.
-
-    As few as name them; what was known beforehand counts as not found. None where no number of labels names them, or
-    where it has no groups.
-    """
-    if not np.isfinite(probabilities[rows]).all():
-        return None
-    drawn = np.random.default_rng(0).permutation(rows)
-    for count in LABELLED_RECORDS:
-        known = drawn[:count]
-        order = group_of_class(probabilities[known], truth[known]) if 2 * count <= len(rows) else None
-        if order is not None:
-            wrong = probabilities[rows][:, order].argmax(axis=1) != truth[rows]
-            wrong |= np.isin(rows, known)
-            return Losses(f"{plain.name} named by {count:,} labels", plain.level, wrong.astype(np.float64)[:, None])
-    return None
-
-
-def _not_trained_on(truth: IntArray, rows: IntArray) -> IntArray:
-    """List records that training didn't tell of, in an order that is always the same."""
-    others: IntArray = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(truth)), rows))
-    return others
-
-
-def _teaches(truth: IntArray, known: IntArray, count: int) -> bool:
-    return len(known) == count and len(np.unique(truth[known])) > 1
-
-
-def _filled(found: IntArray, truth: IntArray, level: Level) -> FloatArray:
-    """1 for each wrong answer, (m, 1); where there is none, what guessing it costs."""
-    guess = _blind(truth) if level == "nothing" else _most_frequent(truth)
-    return np.where(found == _UNANSWERED, guess, (found != truth).astype(np.float64))[:, None]
-
-
-def _priors(truth: IntArray, rows: IntArray) -> list[Losses]:
-    judged = truth[rows]
-    return [
-        Losses("any class", "nothing", _blind(judged)[:, None]),
-        Losses("the most frequent class", "marginals", _most_frequent(judged)[:, None]),
-    ]
-
-
-def _guesses(truth: IntArray, rows: IntArray, features: FloatArray, others: IntArray) -> list[Losses]:
-    """Make the priors, and classifiers that learned from the records of `_not_trained_on`, as many as there are."""
-    learned = [
-        Losses(
-            f"own classifier from {count:,} labels",
-            "records",
-            _classified(features, truth, others[:count], rows)[:, None],
-        )
-        for count in LABELLED_RECORDS
-        if _teaches(truth, others[:count], count)
-    ]
-    return [*_priors(truth, rows), *learned]
-
-
-def _classified(features: FloatArray, truth: IntArray, known: IntArray, rows: IntArray) -> FloatArray:
-    classifier = own_classifier().fit(features[known], truth[known])
-    wrong: FloatArray = (classifier.predict(features[rows]) != truth[rows]).astype(np.float64)
-    return wrong
-
-
-def _blind(truth: IntArray) -> FloatArray:
-    """Compute the expected loss of naming any class at random."""
-    return np.full(len(truth), 1 - 1 / max(2, len(np.unique(truth))))
-
-
-def _most_frequent(truth: IntArray) -> FloatArray:
-    wrong: FloatArray = (truth != np.bincount(truth).argmax()).astype(np.float64)
-    return wrong

@@ -1,13 +1,13 @@
 """What training gives away of labels is what a passive party can't guess anyway."""
 
-import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from attacks import LEVELS
 from attacks.label_completion import own_classifier
-from plumbline.judge.training import label_verdicts, rarest_label
+from plumbline.judge.labels import LabelGuesses, rarest_label
 from vfl.arrays import IntArray
 
 RNG = np.random.default_rng(4)
@@ -19,7 +19,7 @@ ROWS = np.arange(800)
 
 
 def parts(found: IntArray, features: np.ndarray) -> list[float]:
-    verdicts = label_verdicts("label_recovery", found, TRUTH, ROWS, features)
+    verdicts = LabelGuesses(TRUTH, ROWS, features).verdicts("label_recovery", found)
     assert [one.level for one in verdicts] == list(LEVELS)
     return [one.part.mean if one.part is not None else float("nan") for one in verdicts]
 
@@ -30,7 +30,7 @@ def test_all_labels_found_are_all_given_away() -> None:
 
 def test_no_answer_gives_nothing_away_at_any_level() -> None:
     # What is left open is guessed, and a guess is known anyway.
-    verdicts = label_verdicts("label_recovery", np.full(1000, -1), TRUTH, ROWS, MUTE)
+    verdicts = LabelGuesses(TRUTH, ROWS, MUTE).verdicts("label_recovery", np.full(1000, -1))
     assert not any(one.is_exposed for one in verdicts)
     assert verdicts[0].error == pytest.approx(verdicts[0].e0)
 
@@ -44,7 +44,7 @@ def test_naming_the_most_frequent_class_is_no_attack() -> None:
 def test_what_an_own_classifier_tells_is_not_the_federations() -> None:
     # Right but for every tenth label: much beside the base rate, nothing beside a classifier that is as good.
     found = np.where(RNG.random(1000) < 0.1, 1 - TRUTH, TRUTH)
-    *_, covariance, records = label_verdicts("x", found, TRUTH, ROWS, TELLING)
+    *_, covariance, records = LabelGuesses(TRUTH, ROWS, TELLING).verdicts("x", found)
     assert covariance.is_exposed
     assert not records.is_exposed
     assert records.baseline.startswith("own classifier from")
@@ -55,12 +55,12 @@ def test_what_an_own_classifier_tells_is_not_the_federations() -> None:
 def test_who_knew_some_labels_is_measured_against_a_classifier_of_these_at_every_level() -> None:
     known = np.arange(40)
     rows = np.setdiff1d(ROWS, known)
-    verdicts = label_verdicts("x", TRUTH, TRUTH, rows, TELLING, known=known)
+    verdicts = LabelGuesses(TRUTH, rows, TELLING, known).verdicts("x", TRUTH)
     assert {one.baseline for one in verdicts[:-1]} == {"own classifier from the 40 known labels"}
     classifier = own_classifier().fit(TELLING[known], TRUTH[known])
     assert verdicts[0].e0 == pytest.approx((classifier.predict(TELLING[rows]) != TRUTH[rows]).mean())
     named = classifier.predict(TELLING)
-    assert not any(one.is_exposed for one in label_verdicts("x", named, TRUTH, rows, TELLING, known=known))
+    assert not any(one.is_exposed for one in LabelGuesses(TRUTH, rows, TELLING, known).verdicts("x", named))
 
 
 def test_half_of_the_labels_is_half_of_what_was_unknown() -> None:
@@ -76,9 +76,11 @@ def test_the_rarest_class_shows_what_the_share_of_right_names_hides() -> None:
     found = rarest_label(np.column_stack([1 - likely, likely]), truth)
     assert found is not None
     assert (found.label, found.share, found.auc, found.top, found.precision) == (1, 0.01, 1.0, 10, 1.0)
-    # One way to draw them, of 1,000 choose 10.
-    assert found.p_value == pytest.approx(1 / math.comb(1000, 10))
-    assert found.is_told
+    # Until messages about other records were drawn nothing is told; then beyond what they tell on average.
+    assert not found.is_told
+    assert replace(found, p_value=0.01).is_told
+    assert not replace(found, p_value=0.02).is_told
+    assert replace(found, precision=0.505, by_chance=0.25).part == pytest.approx((0.5 - 0.25) / 0.75)
     backwards = rarest_label(np.column_stack([likely, 1 - likely]), truth)
     assert backwards is not None
     assert (backwards.auc, backwards.precision) == (0.0, 0.0)
@@ -101,13 +103,13 @@ def test_known_labels_complete_what_is_believed_of_records_that_were_not_trained
     likely = np.clip(0.05 + 0.3 * TRUTH + RNG.normal(0, 0.02, 1000), 0, 1)
     believed = np.column_stack([1 - likely, likely])
     found = believed.argmax(axis=1)
-    *_, covariance, records = label_verdicts("x", found, TRUTH, ROWS, MUTE, believed)
+    *_, covariance, records = LabelGuesses(TRUTH, ROWS, MUTE).verdicts("x", found, believed)
     assert not covariance.is_exposed
     assert records.attack == "x completed from 100 labels"
     assert records.part is not None
     assert records.part.low > 0.9
     unknown = np.where(np.arange(1000)[:, None] < 800, believed, np.nan)
-    assert label_verdicts("x", found, TRUTH, ROWS, MUTE, unknown)[-1].attack == "x"
+    assert LabelGuesses(TRUTH, ROWS, MUTE).verdicts("x", found, unknown)[-1].attack == "x"
 
 
 @pytest.mark.parametrize("are_telling", [True, False])
@@ -119,7 +121,7 @@ def test_classes_that_are_told_apart_are_named_by_a_few_labels(are_telling: bool
     groups[rows] = 0.02
     members = (truth[rows] + 1) % 4 if are_telling else generator.integers(0, 4, len(rows))
     groups[rows, members] = 0.94
-    *_, marginals, _, records = label_verdicts("x", np.full(1000, -1), truth, rows, MUTE, groups)
+    *_, marginals, _, records = LabelGuesses(truth, rows, MUTE).verdicts("x", np.full(1000, -1), groups)
     assert not marginals.is_exposed
     assert records.is_exposed == are_telling
     if are_telling:

@@ -42,7 +42,7 @@ ONCE_IN_10_000 = 1e-4
         (Cell("five values", 100, 2, 9), independent),
         (Cell("five values", 200, 1, 9), useless),
     ],
-    ids=str,
+    ids=lambda one: getattr(one, "__name__", str(one)),
 )
 def test_nothing_planted_raises_an_alarm_in_few_audits(cell: Cell, estimate: Estimate) -> None:
     assert alarms(cell, DRAWS, estimate) <= binom.isf(ONCE_IN_10_000, DRAWS, 0.05)
