@@ -58,6 +58,7 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "network, and mount it at the active party",
         "labels": "only the active party has the labels: mount this attack there",
         "known_records": "give complete records of training, whose passive columns the active party knows anyway",
+        "moments": "say what the adversary knows of the passive columns beforehand",
         "label_party": "only a passive party has a peer with the labels: mount this attack there",
     },
 }

@@ -96,29 +96,34 @@ class BinaryColumns:
         """Find the columns of the batch with most records. Raises ViewError for a passive party's view."""
         require(self, view)
         one = max(view.forwarded, key=lambda step: len(step.rows))
-        _, triangle, order = qr(one.products.T, mode="economic", pivoting=True)
-        sizes = np.abs(np.diag(triangle))
-        rank = int((sizes > _RANK * max(float(sizes.max(initial=0.0)), 1e-300)).sum())
-        columns, nothing = sum(view.peer_features.values()), np.zeros((len(one.rows), 0))
-        if view.columns < columns and rank == view.columns:
+        found = binary_values(one.rows, one.products, self.most_rank)
+        columns = sum(view.peer_features.values())
+        if view.columns < columns and found.rank == view.columns:
             reason = f"Not possible: {view.columns} units for {columns} columns, so that units hide them."
-            return BinaryValues(one.rows, nothing, rank, reason)
-        reason = ""
-        if rank > _MOST_DIRECTIONS or len(one.rows) < rank + _MORE:
-            reason = (
-                f"Not possible: {rank} directions of {len(one.rows)} records; at most {_MOST_DIRECTIONS}, and {_MORE} "
-                "records more than directions."
-            )
-        elif rank > self.most_rank and not has_flint():
-            reason = f"Not possible: of {rank} directions {FlintMissing()}"
-        if reason:
-            return BinaryValues(one.rows, nothing, rank, reason)
-        # What every record's values are, of values in the first ``rank`` records of the order.
-        settled = one.products @ np.linalg.pinv(one.products[order[:rank]])
-        found = _binary(settled, order[rank:]) if rank <= self.most_rank else _short(settled, order[rank:])
-        values = _irreducible(found)
-        reason = "" if values.shape[1] else "Not possible: no column of the passive parties has but 0 and 1."
-        return BinaryValues(one.rows, values, rank, reason)
+            return BinaryValues(one.rows, np.zeros((len(one.rows), 0)), found.rank, reason)
+        return found
+
+
+def binary_values(rows: IntArray, products: FloatArray, most_rank: int = 16) -> BinaryValues:
+    """Find the columns of 0 and 1 that (s, h) products span, of records that are (s,) rows of the common order."""
+    _, triangle, order = qr(products.T, mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(triangle))
+    rank = int((sizes > _RANK * max(float(sizes.max(initial=0.0)), 1e-300)).sum())
+    reason = ""
+    if rank > _MOST_DIRECTIONS or len(rows) < rank + _MORE:
+        reason = (
+            f"Not possible: {rank} directions of {len(rows)} records; at most {_MOST_DIRECTIONS}, and {_MORE} "
+            "records more than directions."
+        )
+    elif rank > most_rank and not has_flint():
+        reason = f"Not possible: of {rank} directions {FlintMissing()}"
+    if reason:
+        return BinaryValues(rows, np.zeros((len(rows), 0)), rank, reason)
+    # What every record's values are, of values in the first ``rank`` records of the order.
+    settled = products @ np.linalg.pinv(products[order[:rank]])
+    values = _irreducible(_binary(settled, order[rank:]) if rank <= most_rank else _short(settled, order[rank:]))
+    reason = "" if values.shape[1] else "Not possible: no column of the passive parties has but 0 and 1."
+    return BinaryValues(rows, values, rank, reason)
 
 
 def _binary(settled: FloatArray, others: IntArray) -> FloatArray:

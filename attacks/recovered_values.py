@@ -41,6 +41,7 @@ class EstimatedFeatures:
         guesses: by peer, (m, d): what is guessed without the federation; empty for public ranges alone.
         errors: mean squares on known records that were left out, by how they were estimated; empty where none was.
         reason: why nothing is estimated; empty when something is.
+        numbers: what else the attack says of how they came about.
     """
 
     kind: ClassVar[str] = "estimates"
@@ -49,10 +50,16 @@ class EstimatedFeatures:
     guesses: Mapping[str, FloatArray]
     errors: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+    numbers: Mapping[str, Json] = field(default_factory=dict)
 
     def facts(self) -> Mapping[str, Json]:
         """Errors on known records that were left out, for each way and without the federation."""
-        return {"left_out_errors": dict(self.errors), "records": len(self.rows), "reason": self.reason}
+        return {
+            "left_out_errors": dict(self.errors),
+            "records": len(self.rows),
+            **self.numbers,
+            "reason": self.reason,
+        }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Give rows and values of every peer, and what is guessed without the federation."""

@@ -46,6 +46,7 @@ _BUILT_IN = {
     "gradient_direction": "attacks.gradient_direction:GradientDirection",
     "batch_inversion": "attacks.batch_inversion:BatchInversion",
     "hidden_space": "attacks.hidden_space:HiddenSpace",
+    "gram_space": "attacks.gram_space:GramSpace",
     "binary_columns": "attacks.binary_columns:BinaryColumns",
     "chosen_share": "attacks.chosen_share:ChosenShare",
     "replacement_backdoor": "attacks.replacement_backdoor:ReplacementBackdoor",
@@ -65,6 +66,8 @@ FROM_RECORDS, LEARNED = "imputation", "regression"
 REPLACING = ("auxiliary_ciphertext", "single_shares", "randomiser_channel", "replacement_backdoor")
 # Of them, what the label party is told to mount against whole records.
 SINGLE = "single_shares"
+# What a network's hidden sums tell with no record known: where it isn't done, nothing is known of them.
+ON_SUMS = "gram_space"
 # Likewise where a first layer is shared.
 CHOOSING = "chosen_share"
 

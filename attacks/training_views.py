@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attacks.views import ViewError
+from attacks.views import PassiveMoments, ViewError
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import registry as learners
 from vfl.learning.learner import Learner
@@ -136,6 +136,7 @@ class TrainingView:
         forwarded: each step's, of the label party of a network only.
         known_labels: (n,) class indices of records whose label a passive party knows anyway, -1 elsewhere.
         known_records: what the label party knows of the others' columns anyway.
+        moments: statistics of the others' columns that it knows beforehand, in the order of ``peer_features``.
         stays_shared: whether nobody was told its weights, so that what stands in for an own part is a uniform share's.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
@@ -184,6 +185,7 @@ class TrainingView:
     forwarded: tuple[Forwarded, ...] = ()
     known_labels: IntArray | None = None
     known_records: KnownRecords | None = None
+    moments: PassiveMoments | None = None
     stays_shared: bool = False
 
     def __post_init__(self) -> None:
@@ -287,6 +289,9 @@ class TrainingView:
 
     def _check_known(self) -> None:
         labels, known = self.known_labels, self.known_records
+        columns = sum(self.peer_features.values())
+        if self.moments is not None and len(self.moments.mean) != columns:
+            raise ViewError(f"moments tell of {len(self.moments.mean)} columns, and the other parties have {columns}.")
         if labels is not None and (labels.shape != (self.n,) or labels.min() < -1 or labels.max() >= self.classes):
             raise ViewError(f"known_labels must be ({self.n},) class indices, -1 where a label isn't known.")
         if known is None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import attacks
+from attacks.known_moments import known_moments
 from attacks.label_completion import own_classifier
 from attacks.network_views import network_view
 from attacks.recovered_labels import UNRESOLVED, EstimatedLabels
@@ -29,6 +30,8 @@ from vfl.learning.network import Network, train_network
 from vfl.learning.score_quality import area_under_curve
 
 _KNOWN_LABELS, _KNOWN_RECORDS = 40, 100
+# Of hidden sums with no record known: records trained on, and at most so many others that statistics are over.
+_SUMMED, _BESIDE, _SEEDS, _FEW = 400, 300, 5, 30
 
 
 def problem(name: str, data_dir: Path | None, rows: int, seed: int, *, shuffled: bool) -> VerticalData:
@@ -118,6 +121,51 @@ def print_features(name: str, given: argparse.Namespace) -> None:
         print(f"{name:8} d {truth.shape[1]:3}  h {hidden:3}  epochs {epochs}  left {left:.1e}  left out: {ways}")
 
 
+def print_sums(name: str, given: argparse.Namespace) -> None:
+    """Medians over seeds: the part of the columns' variance that sums tell, by what is known, and what is against."""
+    for title, options, noise, digits in (
+        ("16 units, 10 epochs", {}, 0.0, None),
+        ("4 units, 10 epochs", {"hidden": 4}, 0.0, None),
+        ("16 units, hidden_noise .01", {}, 0.01, None),
+        ("16 units, hidden_noise .1", {}, 0.1, None),
+        ("16 units, rounded to .01", {}, 0.0, 2),
+    ):
+        parts: dict[str, list[float]] = {"marginals": [], "covariance": [], "records": []}
+        start = time.process_time()
+        for seed in range(given.seed, given.seed + _SEEDS):
+            data = problem(name, given.data_dir, _SUMMED + _BESIDE, seed, shuffled=False)
+            trained = VerticalData([block[:_SUMMED] for block in data.blocks], data.labels[:_SUMMED], data.classes)
+            view = seen(trained, 0, 64, 10, seed, backward="shared", **options)
+            generator = np.random.default_rng(seed)
+            defended = tuple(
+                replace(one, products=_defended(one.products, noise, digits, generator)) for one in view.forwarded
+            )
+            known_few = KnownRecords(np.arange(_FEW), data.blocks[1][:_FEW])
+            view = replace(
+                view,
+                forwarded=defended,
+                moments=known_moments(data.blocks[1][_SUMMED:]),
+                known_records=known_few,
+            )
+            for prior, found_parts in parts.items():
+                found = attacks.load("gram_space", prior=prior).attack(view)
+                found_parts.append(0.0 if found.reason else _mean_part(found, data.blocks[1]))
+        told = "  ".join(f"{prior} {np.median(some):.3f}" for prior, some in parts.items())
+        columns, seconds = data.blocks[1].shape[1], (time.process_time() - start) / _SEEDS
+        print(f"{name:14} d {columns:3}  {title:27} {told}  {seconds:5.1f} s each")
+
+
+def _defended(products: FloatArray, noise: float, digits: int | None, generator: np.random.Generator) -> FloatArray:
+    noisy = products + noise * generator.standard_normal(products.shape)
+    return noisy if digits is None else noisy.round(digits)
+
+
+def _mean_part(found: EstimatedFeatures, features: FloatArray) -> float:
+    """The mean over columns of the part of their variance that is told, below 0 where estimates err more."""
+    truth = features[found.rows]
+    return float((1 - ((found.values["party-1"] - truth) ** 2).mean(axis=0) / truth.var(axis=0)).mean())
+
+
 def _error(estimate: FloatArray, truth: FloatArray) -> float:
     return float(((estimate - truth) ** 2).mean())
 
@@ -128,9 +176,13 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["breast_cancer"], help="data sets, by name")
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("PLUMBLINE_DATA_DIR"), help="raw files")
     parser.add_argument("--rows", type=int, default=2000, help="records of each table")
+    parser.add_argument("--sums", action="store_true", help="only what hidden sums tell with no record known")
     parser.add_argument("--seed", type=int, default=0, help="of tables, weights and batches")
     given = parser.parse_args()
     for name in given.data:
+        print_sums(name, given)
+        if given.sums:
+            continue
         print("data     attack               backward  batches    batch epochs      AUC  shuffled  CPU s")
         print_labels(name, given)
         print_features(name, given)

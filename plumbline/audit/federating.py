@@ -158,8 +158,14 @@ def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int, *, tra
         ValueError: where there are too few records that are neither trained on nor all that could be judged.
     """
     given = auxiliary_rows(joined, records, trained=trained)
-    others = np.setdiff1d(np.arange(len(joined.ids)), np.setdiff1d(joined.split.test, given))
-    write_moments(run.prior_knowledge, known_moments(_passive(joined, others), _one_hot(joined)))
+    everybody, groups = np.arange(len(joined.ids)), _one_hot(joined)
+    # None is over a record that is attacked: on predictions those of the test, and in training those trained on.
+    others, untrained = (
+        np.setdiff1d(everybody, np.setdiff1d(attacked, given)) for attacked in (joined.split.test, joined.split.train)
+    )
+    moments = known_moments(_passive(joined, others), groups)
+    in_training = known_moments(_passive(joined, untrained), groups) if len(untrained) else None
+    write_moments(run.prior_knowledge, moments, in_training)
     changes: dict[str, Any] = {"prior_knowledge": run.prior_knowledge.resolve()}
     if records:
         _write_records(joined, given, run)

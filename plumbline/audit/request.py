@@ -301,8 +301,9 @@ class AdversaryOptions:
 
     @property
     def uses_records(self) -> bool:
-        """Whether an attack is asked for that complete records may help."""
-        return self.attacks_predictions or any("known_records" in spec_of(name).needs for name in self.attacks)
+        """Whether an attack is asked for that complete records, or published statistics, may help."""
+        specs = map(spec_of, () if self.mounts_all else self.attacks)
+        return self.attacks_predictions or any("known_records" in one.needs or one.at_level for one in specs)
 
     @property
     def uses_labels(self) -> bool:

@@ -21,6 +21,7 @@ from plumbline.judge.answer import (
 )
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, at
+from plumbline.judge.hidden_sums import RECORDS_NOT_MEASURED, known_words, knows_records, unmeasured_sums
 from plumbline.judge.lights import (
     KNOWING_MORE,
     LEAST_RECORDS,
@@ -96,6 +97,16 @@ class _Case:
     def replacing(self) -> list[str]:
         """Names of attacks on ciphertexts that are on what is trained."""
         return [name for name in REPLACING if spec_of(name).is_on(self.summary.agreement.plan.learner)]
+
+    @property
+    def forwards(self) -> bool:
+        """Whether the label party reads sums of a first layer, in training and after."""
+        return self.summary.agreement.plan.family.spec.forwards
+
+    @property
+    def unmeasured_sums(self) -> str:
+        """What to say of the hidden sums of training where nothing was measured of them; empty where it was."""
+        return unmeasured_sums(self.training) if self.forwards else ""
 
     @property
     def honest(self) -> list[str]:
@@ -267,7 +278,8 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is
         measures = [levels for one in columns for levels in one.measures]
         shown = "demonstrably " if any(is_open(one) or not at(one).attack for one in measures) else ""
         whom = "none of them" if len(columns) > 1 else "nothing of it"
-        sentences.append(f"{who} can reconstruct {whom} {shown}a tenth better than it could guess.")
+        alone = " by predictions alone" if case.forwards else ""
+        sentences.append(f"{who} can reconstruct {whom} {shown}a tenth better than it could guess{alone}.")
     for known in ONCE_IT_KNOWS.values():
         if some := [one for one in columns if once_it_knows(one) == known]:
             what = f"{len(some)} more ({_names(case, some)})" if red or amber else _counted(case, some, columns)
@@ -376,17 +388,11 @@ def _leak_words(finding: TrainingFinding) -> str:
     if finding.kind == "products":
         return f"follow {percent(finding.success)} of the differences between training records' scores that come from"
     if finding.kind == "estimates":
-        known = ", some of which it knows in full," if _knows_records(finding.attack) else ""
-        return f"take {percent(finding.success)} off a guess's error about the training records{known} of"
+        return (
+            f"take {percent(finding.success)} off a guess's error about the training records"
+            f"{known_words(finding.attack)} of"
+        )
     return f"read {percent(finding.success * finding.resolved)} of the columns of"
-
-
-def _knows_records(attack: str) -> bool:
-    """Tell whether an attack is given complete records; no where it isn't installed here."""
-    try:
-        return "known_records" in spec_of(attack.partition("(")[0]).needs
-    except (ImportError, ValueError):
-        return False
 
 
 def _insecure(case: _Case) -> list[str]:
@@ -424,7 +430,8 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
         words = [f"{len(told)} of {its} can be told better than by guessing: {listed(told)}."]
     else:
         shown = "is shown to" if unknown or coded else "can"
-        words = [f"None of {its} {shown} be told a tenth better than by guessing."]
+        alone = ", by predictions alone" if case.forwards else ""
+        words = [f"None of {its} {shown} be told a tenth better than by guessing{alone}."]
     if measured and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
         words = [
             f"After {sessions} sessions: {words[0][0].lower()}{words[0][1:]}",
@@ -441,6 +448,9 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
     if unknown:
         words.append(f"Nothing was shown either way of {listed(unknown)}.")
     lights = [one.light for one in own]
+    if case.unmeasured_sums:
+        words.append(case.unmeasured_sums)
+        lights.append("grey")
     untried = _untried_on_columns(case)
     if is_untried(case.predictions.limit, own):
         untried.append("What further sessions tell was not measured.")
@@ -492,6 +502,10 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     sentences = list[str]()
     if not _is_measured(columns):
         sentences.append(f"What predictions give away of columns was not measured: {_why_not(case)}.")
+    if case.unmeasured_sums:
+        sentences.append(case.unmeasured_sums)
+    if case.forwards and not any(map(knows_records, case.training)):
+        sentences.append(RECORDS_NOT_MEASURED)
     if not case.labels:
         sentences.append("What training gives away of labels was not measured: no attack on labels is judged.")
     if case.is_in_the_clear:

@@ -61,7 +61,8 @@ def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
     beforehand = known_beforehand(settings)
-    adversary = partial(TrainingAdversary, in_training, known=beforehand.records)
+    known = read_moments(settings.prior_knowledge, in_training=True) if settings.prior_knowledge else None
+    adversary = partial(TrainingAdversary, in_training, known=beforehand.records, moments=known)
     transport, channels, context = prepare(settings, Role.ACTIVE, adversary)
     party = ActiveParty(
         context,

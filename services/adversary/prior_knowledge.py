@@ -33,34 +33,55 @@ class _Content:
     supports: list[_Numbers | None] = field(default_factory=list)
     frequencies: list[_Numbers | None] = field(default_factory=list)
     groups: list[list[int]] = field(default_factory=list)
+    in_training: "_Content | None" = None
 
 
-def write_moments(path: Path, moments: PassiveMoments) -> None:
-    """Write statistics into a file that only this user may read. Raises OSError."""
-    content = {one.name: _as_lists(getattr(moments, one.name)) for one in fields(moments)}
+def write_moments(path: Path, moments: PassiveMoments, in_training: PassiveMoments | None = None) -> None:
+    """Write statistics into a file that only this user may read.
+
+    Args:
+        path: of the file.
+        moments: what attacks on predictions know; in an audit they are over no record that is predicted.
+        in_training: what attacks on training know, over no record that is trained on; None for the same.
+
+    Raises OSError.
+    """
+    content = _as_json(moments)
+    if in_training is not None:
+        content["in_training"] = _as_json(in_training)
     write_durably(path, json.dumps(content, indent=1).encode())
 
 
-def read_moments(path: Path) -> PassiveMoments:
-    """Read what ``write_moments``, or a person, wrote.
+def read_moments(path: Path, *, in_training: bool = False) -> PassiveMoments:
+    """Read what ``write_moments``, or a person, wrote, for attacks on predictions or on training.
 
     Raises:
         SettingsError: for a file that can't be read, or whose numbers aren't statistics of the same columns.
     """
     try:
         content = TypeAdapter(_Content).validate_json(path.read_bytes())
-        moments = PassiveMoments(
-            mean=np.array(content.mean, dtype=np.float64),
-            variance=np.array(content.variance, dtype=np.float64),
-            covariance=None if content.covariance is None else np.array(content.covariance, dtype=np.float64),
-            supports=_each(content.supports),
-            frequencies=_each(content.frequencies),
-            groups=tuple(np.array(group, dtype=np.int64) for group in content.groups),
-        )
-        _check(moments)
+        both = [_as_moments(one) for one in (content, content.in_training) if one is not None]
+        for moments in both:
+            _check(moments)
+        _expect(len({len(one.mean) for one in both}) == 1, "in_training tells of as many columns")
     except (OSError, ValueError, OverflowError) as error:
         raise SettingsError(f"{path} tells no prior knowledge ({error_words(error)}). {_REMEDY}") from error
-    return moments
+    return both[-1 if in_training else 0]
+
+
+def _as_json(moments: PassiveMoments) -> dict[str, Any]:
+    return {one.name: _as_lists(getattr(moments, one.name)) for one in fields(moments)}
+
+
+def _as_moments(content: _Content) -> PassiveMoments:
+    return PassiveMoments(
+        mean=np.array(content.mean, dtype=np.float64),
+        variance=np.array(content.variance, dtype=np.float64),
+        covariance=None if content.covariance is None else np.array(content.covariance, dtype=np.float64),
+        supports=_each(content.supports),
+        frequencies=_each(content.frequencies),
+        groups=tuple(np.array(group, dtype=np.int64) for group in content.groups),
+    )
 
 
 def _check(moments: PassiveMoments) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks import Json, TrainingResult, TrainingView
+from attacks import Json, PassiveMoments, TrainingResult, TrainingView
 from attacks.base import refusal
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training import (
@@ -74,6 +74,7 @@ class TrainingAdversary:
         lost: LostRecords | None = None,
         arithmetic: Arithmetic | None = None,
         known: Table | None = None,
+        moments: PassiveMoments | None = None,
     ) -> None:
         """Mount attacks.
 
@@ -85,6 +86,7 @@ class TrainingAdversary:
             arithmetic: computes the party's messages; by default the best kernel there is, on one core.
             known: what its adversary knows of records: the label party's the other parties' columns, a passive party's
                 one column, the class by number.
+            moments: statistics of the other parties' columns that the label party's adversary knows.
 
         Raises:
             ValueError: for two attacks that both replace messages, features or shares.
@@ -96,7 +98,7 @@ class TrainingAdversary:
                 raise ValueError(f"{' and '.join(replacing)} both replace {what}: mount one of them.")
         self._lost = lost or LostRecords()
         self._arithmetic = arithmetic or EngineArithmetic()
-        self._mounted, self._known = dict(mounted), known
+        self._mounted, self._known, self._moments = dict(mounted), known, moments
         self._name = name
         self._folder = RunFolder(folder) if folder is not None else None
         self._transcript = Transcript()
@@ -303,6 +305,7 @@ class TrainingAdversary:
             forwarded=tuple(self._of_forwarded(agreement)),
             known_labels=None if is_active or ids is None else self._known_labels(ids),
             known_records=self._known_records(ids) if is_active and ids is not None else None,
+            moments=self._moments if is_active else None,
             stays_shared=stays_shared(agreement),
         )
 

@@ -13,7 +13,8 @@ def guard_forwarding(agreement: Agreement, name: str, mode: Mode) -> list[str]:
     """Warn of what a learner that forwards tells of this party's data.
 
     A passive party is warned unless units x epochs stay below half of the columns that the products are of: X of n
-    records follows from as many products X W_t as it has columns, where few records are known or X is of whole numbers.
+    records follows from as many products X W_t as it has columns, up to a rotation that a covariance or a few known
+    records settle (``attacks.gram_space``). Beside the warning stands what an audit measured, or that it didn't.
     A label party is always warned where others learn their gradients.
 
     Args:
@@ -70,6 +71,7 @@ def _of_features(agreement: Agreement, name: str) -> list[str]:
     whose = f"{name}'s columns are {columns}" if len(passive) == 1 else f"all passive parties' columns are {columns}"
     return [
         f"{active} could learn every column of {name}'s records: it reads {units} sums of them for each record in each "
-        f"of {epochs} epochs, {units * epochs} in all, and {whose}. To prevent it, train so that units times epochs "
-        f"stay below half of these columns, add more of them, or defend what is forwarded."
+        f"of {epochs} epochs, {units * epochs} in all, and {whose}. From as many sums as columns it finds these up to "
+        f"a rotation, with no record known, and the rotation by what is known of them anyway. To prevent it, train so "
+        f"that units times epochs stay below half of these columns, add more of them, or defend what is forwarded."
     ]

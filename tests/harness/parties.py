@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks import TrainingAttack
+from attacks import PassiveMoments, TrainingAttack
 from defences import ScoreDefence
 from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
@@ -298,6 +298,7 @@ def house(
     passive_adversary: Mapping[str, TrainingAttack] | None = None,
     active_adversary: Mapping[str, TrainingAttack] | None = None,
     known: Table | None = None,
+    moments: PassiveMoments | None = None,
     known_labels: Table | None = None,
 ) -> Iterator[House]:
     settings = settings or small_settings()
@@ -350,7 +351,7 @@ def house(
                 peers=peers_of("active"),
                 record=RunRecord(folder, "active", TrafficMeter()),
                 executor=stack.enter_context(ThreadPoolExecutor(16)),
-                adversary=TrainingAdversary(active_adversary or {}, "active", folder, known=known),
+                adversary=TrainingAdversary(active_adversary or {}, "active", folder, known=known, moments=moments),
                 defences=active_defences or PartyDefences(),
                 share_peers=share_peers_of("active"),
             ),

@@ -44,6 +44,7 @@ ON_NETWORKS = (
     "batch_inversion",
     "hidden_space",
     "binary_columns",
+    "gram_space",
     "chosen_share",
     "replacement_backdoor",
 )

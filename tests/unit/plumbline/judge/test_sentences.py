@@ -16,10 +16,11 @@ from attacks.registry import REPLACING
 from plumbline.judge.answer import Answer, listed, percent
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings, read_findings
+from plumbline.judge.labels import RarestLabel
 from plumbline.judge.lights import LEAST_RECORDS, Light, light_of, light_of_training, worst
 from plumbline.judge.measures import Interval
 from plumbline.judge.sentences import answer_of
-from plumbline.judge.training import RarestLabel, TrainingFinding
+from plumbline.judge.training import TrainingFinding
 from services.common.run_folder import RunFolder
 from services.common.run_records import FAILED, NOT_APPLICABLE, PartyRecord
 from tests.harness.judged_runs import (

@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 import attacks
+from attacks import LEVELS
+from attacks.known_moments import known_moments
+from plumbline.judge.lights import light_of_training
+from plumbline.judge.training import read_training_findings
 from services.common.run_folder import RunFolder
 from services.common.run_records import TrainingAttackOutcome
 from tests.harness.parties import data_of, house, small_settings
@@ -101,3 +105,44 @@ def test_they_say_that_a_linear_model_is_none_of_theirs(tmp_path: Path, name: st
         home.train()
     (outcome,) = RunFolder(tmp_path).training_outcomes()
     assert outcome.reason == f"{name} is on sessions of network, and this one trains linear."
+
+
+@pytest.mark.parametrize("backward", ["plain", "paillier", "shared"])
+def test_hidden_sums_alone_tell_columns_on_every_rung_of_several_parties(tmp_path: Path, backward: str) -> None:
+    generator = np.random.default_rng(3)
+    # Statistics are of other records. Columns that vary alike, and about the middle, would be told apart by nothing.
+    own = np.rint(generator.random((RECORDS, 3)) * 2**16) / 2**16
+    both = generator.random((2 * RECORDS, 5)) ** 3 * np.array([1.0, 0.8, 0.6, 0.4, 0.25])
+    other, beside = np.split(np.rint(both * 2**16) / 2**16, 2)
+    label = np.where(generator.random(RECORDS) < 0.3, "yes", "no").tolist()
+    tables = [data_of(other[:, :2]), data_of(other[:, 2:])]
+    known = Table(tuple(tables[0].ids[:30]), other[:30], tuple("abcde"))
+    mounted = {f"gram_space(prior={one})": attacks.load("gram_space", prior=one) for one in LEVELS}
+    settings = small_settings(
+        learner="network",
+        learner_options={"hidden": 6, "backward": backward},
+        cipher="plain" if backward == "plain" else "paillier",
+        validation_fraction=0.0,
+        record_features=True,
+        epochs=4,
+        batch_size=20,
+    )
+    with house(
+        tmp_path,
+        settings=settings,
+        active=data_of(own, labels=label, has_bias=True),
+        passive=tables,
+        active_adversary=mounted,
+        known=known,
+        moments=known_moments(beside),
+    ) as home:
+        home.train()
+    found = {one.attack: one for one in read_training_findings(RunFolder(tmp_path))}
+    assert {name: (one.status, one.reason) for name, one in found.items() if one.kind == "estimates"} == dict.fromkeys(
+        list(mounted)[1:], ("done", "")
+    )
+    assert found["gram_space(prior=records)"].success >= 0.99
+    assert found["gram_space(prior=covariance)"].success >= 0.5
+    assert found["gram_space(prior=covariance)"].peers == ("passive-1", "passive-2")
+    assert light_of_training(found["gram_space(prior=covariance)"]) == "red"
+    assert found["gram_space(prior=nothing)"].kind == "binary columns"
