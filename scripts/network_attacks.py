@@ -123,13 +123,14 @@ def print_features(name: str, given: argparse.Namespace) -> None:
 
 def print_sums(name: str, given: argparse.Namespace) -> None:
     """Medians over seeds: the part of the columns' variance that sums tell, by what is known, and what is against."""
-    for title, options, noise, digits in (
+    cases: tuple[tuple[str, dict[str, Any], float, int | None], ...] = (
         ("16 units, 10 epochs", {}, 0.0, None),
         ("4 units, 10 epochs", {"hidden": 4}, 0.0, None),
         ("16 units, hidden_noise .01", {}, 0.01, None),
         ("16 units, hidden_noise .1", {}, 0.1, None),
         ("16 units, rounded to .01", {}, 0.0, 2),
-    ):
+    )
+    for title, options, noise, digits in cases:
         parts: dict[str, list[float]] = {"marginals": [], "covariance": [], "records": []}
         start = time.process_time()
         for seed in range(given.seed, given.seed + _SEEDS):
