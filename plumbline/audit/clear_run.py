@@ -19,9 +19,11 @@ from services.adversary.prior_knowledge import read_moments
 from services.common.identity import Role
 from services.common.meters import TrafficMeter
 from services.common.run_records import DeliveredScores
+from services.party.calibrating import calibration_record
 from services.party.party_model import PartyModel
 from services.party.record import RunRecord
 from vfl.crypto.ciphers import IN_THE_CLEAR
+from vfl.learning.calibration import Calibration
 from vfl.learning.linear.regression import LinearRegression
 
 # Stages of defences that change what is trained, in ways that nothing here draws again.
@@ -52,11 +54,11 @@ def run_in_one_place(plan: ClearPlan, tables: JoinedTables, run: AuditFolder) ->
     agreement = expected_agreement(plan.recipe, tables, is_trained=True)
     agreement = replace(agreement, plan=agreement.plan.changed(cipher=IN_THE_CLEAR))
     sessions = ClearSessions(tables, plan.recipe.parties, agreement)
-    models = sessions.audited()
+    models, calibration = sessions.audited()
     settings = plan.recipe.parties[Role.ACTIVE]
     rows = tables.split.test
     scores = sessions.scores(models, rows)
-    _write(sessions, models, tables, run, DeliveredScores(rows, scores, tables.labels[rows]))
+    _write(sessions, models, calibration, tables, run, DeliveredScores(rows, scores, tables.labels[rows]))
     known = auxiliary_rows(tables, plan.request.adversary.auxiliary)
     write_knowledge(tables, run, len(known))
     knowledge = sessions.knowledge(models, known if len(known) else None, read_moments(run.prior_knowledge))
@@ -73,6 +75,7 @@ def run_in_one_place(plan: ClearPlan, tables: JoinedTables, run: AuditFolder) ->
 def _write(
     sessions: ClearSessions,
     models: dict[str, PartyModel],
+    calibration: Calibration | None,
     tables: JoinedTables,
     run: AuditFolder,
     tested: DeliveredScores,
@@ -86,6 +89,7 @@ def _write(
         record = RunRecord(run.parties.path, name, TrafficMeter())
         record.begin(sessions.agreement, aligned.columns, data.table)
         if is_active:
-            record.note(class_names=tables.class_names, transport="insecure")
+            calibrated = calibration_record(sessions.agreement, calibration)
+            record.note(class_names=tables.class_names, transport="insecure", calibration=calibrated)
         record.keep_features(aligned.truth, aligned.gridded, tables.labels if is_active else None)
         record.finish(model.part, tested if is_active else None)

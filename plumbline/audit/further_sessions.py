@@ -33,6 +33,7 @@ from services.common.run_records import Estimates
 from services.common.session_limit import SessionLimit
 from services.common.settings import Settings
 from services.coordinator.protection import Protection, total_gram
+from services.party.calibrating import calibrates
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
 from services.shared_weights.opening import stays_shared
@@ -52,6 +53,7 @@ from vfl.learning import (
     train_by_epoch,
     train_centrally,
 )
+from vfl.learning.calibration import Calibration, fitted
 from vfl.learning.linear.regression import LinearRegression
 
 # More records would change the weights no further than these do.
@@ -110,8 +112,11 @@ class ClearSessions:
             for name, features in self._features.items()
         }
 
-    def audited(self) -> dict[str, PartyModel]:
+    def audited(self) -> tuple[dict[str, PartyModel], Calibration | None]:
         """Train the audited session itself: its batches and, of parties that repeat themselves, its start weights.
+
+        Returns:
+            The parties' models, and what calibrated their scores; None for nothing.
 
         Raises:
             ValueError: for a learner that isn't the linear one.
@@ -143,7 +148,7 @@ class ClearSessions:
             learner.rate(len(starts)),
             own_moments=learner.steps == "own_moments",
         )
-        return self._kept(train_by_epoch(data, starts, descent, l2=learner.l2, unpenalised=spared))
+        return self._calibrated(self._kept(train_by_epoch(data, starts, descent, l2=learner.l2, unpenalised=spared)))
 
     def _kept(self, epochs: Iterator[list[FloatArray]]) -> dict[str, PartyModel]:
         """Find the model of the epoch that a session keeps: the last, or with patience the best before that ran out."""
@@ -159,6 +164,20 @@ class ClearSessions:
             if waited >= patience:
                 break
         return kept
+
+    def _calibrated(self, models: dict[str, PartyModel]) -> tuple[dict[str, PartyModel], Calibration | None]:
+        """Fit a slope and intercepts to validation records where the session does, and scale every party's part."""
+        validation = self._tables.split.validation
+        if not calibrates(self.agreement):
+            return models, None
+        fit = fitted(self.scores(models, validation), self._tables.labels[validation])
+        if fit is None:
+            return models, None
+        slope = Calibration(fit.step)
+        return {
+            name: replace(model, part=(fit if name == Role.ACTIVE else slope).part_of(model.part), trained=model.part)
+            for name, model in models.items()
+        }, fit
 
     def trained(self, passive: Sequence[str], generator: np.random.Generator) -> dict[str, PartyModel]:
         """Train a further session with some of the passive parties; ``generator`` draws the active party's start."""

@@ -9,15 +9,18 @@ scores of as many records as features tell as well (as GLiR: Leemann et al., Gau
 2023), and the plain threshold of the loss (Yeom et al., Privacy risk in machine learning, 2018).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.special import logsumexp
 
 from plumbline.judge.chance import ALPHA, holm
 from plumbline.judge.measures import Interval, exact_share
 from plumbline.judge.summary import RunSummary
+from services.common.agreement import Agreement
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -34,8 +37,10 @@ from vfl.learning import (
     initial_weights,
     residual_columns,
     train_by_sums,
+    train_centrally,
 )
 from vfl.learning.confidence import class_rows
+from vfl.learning.linear.own_moments import OwnMoments
 from vfl.learning.linear.regression import LinearRegression
 
 # Reference models, and the share of other records that may be taken for trained ones.
@@ -44,6 +49,8 @@ MODELS, FALSE_POSITIVES = 32, 0.01
 LEAST_RECORDS = 100
 # Products of numbers in the training of all reference models: half a minute of one core.
 _MOST_PRODUCTS = 1e11
+# Of a block's eigenvalues and directions, for each of its columns cubed.
+_OF_EIGENVALUES = 10
 # Scores that differ by more than rounding does aren't those of the model.
 _SAME_SCORES = 1e-3
 # A narrower spread of log odds counts as this.
@@ -117,8 +124,6 @@ def read_membership(folder: RunFolder, summary: RunSummary) -> MembershipFinding
     learner = plan.family
     if not isinstance(learner, LinearRegression):
         return MembershipFinding(f"Reference models are linear ones, and this session's learner is {plan.learner}.")
-    if learner.steps != "plain":
-        return MembershipFinding("Reference models take plain steps, and this session's were steps=own_moments.")
     if stays_shared(agreement):
         return MembershipFinding(
             "The weights stay shared: nobody has the model, and scores of trained records were not asked for."
@@ -130,10 +135,7 @@ def read_membership(folder: RunFolder, summary: RunSummary) -> MembershipFinding
         )
     if agreement.score_defences and any(party.disclosure_defences for party in agreement.parties):
         return MembershipFinding("Scores and parameters are both defended: nothing shows which model is the true one.")
-    schedule = plan.schedule(np.arange(counts.train))
-    passes = plan.epochs if schedule.reshuffled else 1
-    of_sums, of_steps = counts.train * width, plan.epochs * schedule.steps_per_epoch * min(width, 2 * plan.batch_size)
-    if MODELS * width * (passes * of_sums + of_steps) > _MOST_PRODUCTS:
+    if MODELS * _products(agreement, learner) > _MOST_PRODUCTS:
         return MembershipFinding(
             f"{MODELS} reference models of {counts.train:,} records and {width:,} features would take too long."
         )
@@ -143,11 +145,28 @@ def read_membership(folder: RunFolder, summary: RunSummary) -> MembershipFinding
         return MembershipFinding("The run's folder lacks weights, features or scores, or has them of another session.")
 
 
+def _products(agreement: Agreement, learner: LinearRegression) -> int:
+    """Count the products of numbers in training one reference model, roughly."""
+    plan, width, rows = agreement.plan, agreement.total_features, agreement.row_counts.train
+    schedule = plan.schedule(np.arange(rows))
+    steps = plan.epochs * schedule.steps_per_epoch
+    if learner.steps == "plain":
+        passes = plan.epochs if schedule.reshuffled else 1
+        return width * (passes * rows * width + steps * min(width, 2 * plan.batch_size))
+    squares, cubes = (sum(party.feature_count**power for party in agreement.parties) for power in (2, 3))
+    of_steps = 2 * plan.epochs * rows * width * agreement.residual_columns
+    if schedule.steps_per_epoch == 1:
+        return rows * squares + cubes + of_steps
+    # Each batch has a block of its own, and eigenvalues.
+    return (1 + plan.epochs) * rows * squares + _OF_EIGENVALUES * steps * cubes + of_steps
+
+
 def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression) -> MembershipFinding:
     """Train reference models and attack the session's; a model that other scores came from can't be attacked."""
     agreement, width = summary.agreement, summary.agreement.total_features
     plan, names = agreement.plan, [party.name for party in agreement.parties]
-    features, labels = np.hstack([folder.features(name).features for name in names]), folder.labels()
+    blocks, labels = [folder.features(name).features for name in names], folder.labels()
+    features = np.hstack(blocks)
     weights = np.vstack([folder.weights(name).weights for name in names])
     shapes = (agreement.active.aligned_rows, width), (width, residual_columns(agreement.classes))
     if (features.shape, weights.shape) != shapes:
@@ -169,12 +188,18 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     split = rows_of_plan(plan, len(features))
     # Validation records may have chosen the epoch: they are neither trained on nor quite new to the model.
     rows = np.concatenate([split.train, split.test[labels[split.test] != NO_LABEL]])
-    data = VerticalData([features[rows]], labels[rows], agreement.classes)
+    data = VerticalData([block[rows] for block in blocks], labels[rows], agreement.classes)
 
     def log_odds(weights: FloatArray) -> FloatArray:
-        return own_log_odds(data.blocks[0] @ class_rows(weights).T, data.labels)
+        return own_log_odds(features[rows] @ class_rows(weights).T, data.labels)
 
-    descent = partial(GradientDescent, epochs=epochs, learning_rate=learner.learning_rate)
+    # Weights that were shared took steps without centring: their default plan has twice as many, and ends near these.
+    descent = partial(
+        GradientDescent,
+        epochs=epochs,
+        learning_rate=learner.rate(len(names)),
+        own_moments=learner.steps == "own_moments",
+    )
 
     def start() -> FloatArray:
         columns = weights.shape[1]
@@ -183,7 +208,7 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     members = np.stack([generator.permutation(len(rows))[: len(split.train)] for _ in range(MODELS)])
     is_member = np.zeros((MODELS, len(rows)), dtype=bool)
     np.put_along_axis(is_member, members, values=True, axis=1)
-    trained = [train_by_sums(data, start(), descent(plan.schedule(one)), penalty) for one in members]
+    trained = [_trained(data, start(), descent(plan.schedule(one)), penalty) for one in members]
     own = log_odds(weights)
     scores = {
         "likelihood ratio": likelihood_ratios(own, np.stack([log_odds(one) for one in trained]), is_member),
@@ -194,6 +219,16 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     }
     found = membership_of(scores, np.arange(len(rows)) < len(split.train), generator)
     return replace(found, without=tuple(sorted({one for name in names for one in summary.defences.get(name, ())})))
+
+
+def _trained(data: VerticalData, start: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:
+    """Train one reference model; by own moments each party's are of this model's records, as the session's were."""
+    if not descent.own_moments:
+        return train_by_sums(data, start, descent, penalty)
+    ends = np.cumsum([block.shape[1] for block in data.blocks])[:-1]
+    spared = [part[:, 0] == 0 for part in np.split(penalty, ends)]
+    parts = train_centrally(data, np.split(start, ends), descent, l2=float(penalty.max()), unpenalised=spared)
+    return np.vstack(parts)
 
 
 def _as_trained(weights: FloatArray, calibration: CalibrationRecord | None, bias: int) -> FloatArray:
@@ -258,6 +293,11 @@ def influences(
     direction of an eigenvalue h of the gradient's slope (1 - (1 - eta h)^T) / h. Were the sum normal, the likelihood
     ratio of record i would grow with g_i^T S^-1 F^-1 (weights - reference), S the sum's covariance.
 
+    Steps by own moments are plain ones of centred columns X R, R R^T the inverse of the parties' blocks: so are
+    gradients and eigenvalues then, and momentum is part of F. It's an approximation there: the blocks are of all
+    records, in place of those that were trained on, and aren't raised on batches. Of a model that fits its records
+    exactly no gradient is left at the end, under whatever steps: likelihood ratios find these.
+
     Args:
         data: all records, those that were trained on and others.
         weights: (d, columns) of the attacked model.
@@ -270,23 +310,49 @@ def influences(
         (n,), larger for records that were likelier trained on.
     """
     scheme, features = ResidualScheme(data.classes), np.hstack(data.blocks)
-    trained, steps = len(descent.schedule.train_rows), max(1, descent.epochs) * descent.schedule.steps_per_epoch
+    residuals = scheme.active_share(features @ weights, data.labels)
+    trained, turn = len(descent.schedule.train_rows), np.eye(len(weights))
+    if descent.own_moments:
+        turn = _turn(data.blocks, scheme.gradient_scale(1), penalty)
+        features = (features - features.mean(axis=0)) @ turn
     _, spread, directions = np.linalg.svd(np.linalg.qr(features, mode="r"), full_matrices=False)
     reached = spread > 1e-9 * spread[0]
     spread, directions = spread[reached], directions[reached]
-    slopes = scheme.gradient_scale(len(features)) * spread**2 + (directions**2) @ penalty[:, 0]
-    left = np.clip(1 - descent.learning_rate * slopes, 0.0, 1.0) ** steps
-    filters = (1 - left) / slopes
-    told = directions @ (reference - weights) / filters[:, None]
-    residuals = scheme.active_share(features @ weights, data.labels)
+    slopes = scheme.gradient_scale(len(features)) * spread**2 + ((directions @ turn.T) ** 2) @ penalty[:, 0]
+    left = _left(slopes, descent)
+    filters, back = (1 - left) / slopes, directions @ np.linalg.inv(turn)
+    told = back @ (reference - weights) / filters[:, None]
     projected, share = features @ directions.T * scheme.gradient_scale(trained), trained / len(features)
+    drawn = start_variance * (back**2).sum(axis=1) * (left / filters) ** 2
     ratios = np.zeros(len(features))
     for residual, of_column in zip(residuals.T, told.T, strict=True):
         gradients = residual[:, None] * projected
-        covariance = share * (1 - share) * (gradients.T @ gradients) + np.diag(start_variance * (left / filters) ** 2)
+        covariance = share * (1 - share) * (gradients.T @ gradients) + np.diag(drawn)
         covariance += 1e-9 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
         ratios += gradients @ np.linalg.solve(covariance, of_column)
     return ratios
+
+
+def _turn(blocks: Sequence[FloatArray], curvature: float, penalty: FloatArray) -> FloatArray:
+    """Make the (d, d) R of all parties, whose R R^T are the inverses of their blocks over all these records."""
+    penalties = np.split(penalty, np.cumsum([block.shape[1] for block in blocks])[:-1])
+    rows = np.arange(len(blocks[0]))
+    turn: FloatArray = block_diag(
+        *(OwnMoments(block, rows, curvature, part).turn for block, part in zip(blocks, penalties, strict=True))
+    )
+    return turn
+
+
+def _left(slopes: FloatArray, descent: GradientDescent) -> FloatArray:
+    """Give what all steps leave of a distance in directions of these slopes, (k,); momentum is OwnMomentsDescent's."""
+    steps, shrunk = max(1, descent.epochs) * descent.schedule.steps_per_epoch, 1 - descent.learning_rate * slopes
+    if not descent.own_moments or descent.schedule.steps_per_epoch > 1:
+        powers: FloatArray = np.clip(shrunk, 0.0, 1.0) ** steps
+        return powers
+    left = before = np.ones_like(slopes)
+    for taken in range(steps):
+        before, left = left, shrunk * (left + taken / (taken + 3) * (left - before))
+    return left
 
 
 def membership_of(

@@ -26,7 +26,14 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
         attacks=("half_star",),
         runs=tmp_path,
         cipher="plain",
-        settings={"epochs": 1, "batch_size": 32, "learning_rate": rate, "most_forms": 0.5},
+        settings={
+            "epochs": 1,
+            "batch_size": 32,
+            "steps": "plain",
+            "learning_rate": rate,
+            "calibrated": False,
+            "most_forms": 0.5,
+        },
     )
     run, findings = audited(request, Console(file=io.StringIO()))
     parties = request.recipe(request.tables.party_settings).checked().parties
@@ -37,7 +44,7 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
     monkeypatch.setattr(further_sessions, "_step_size", lambda *_: rate)
     sessions = ClearSessions(tables, parties, agreement)
     again = sessions.trained(["passive"], np.random.default_rng(parties[Role.ACTIVE].private_seed))
-    for models in (again, sessions.audited()):
+    for models in (again, sessions.audited()[0]):
         for name in ("active", "passive"):
             trained = run.parties.weights(name).weights
             np.testing.assert_allclose(models[name].part.arrays()["weights"], trained, atol=1e-12)
@@ -63,7 +70,12 @@ def test_a_session_of_steps_by_own_moments_is_trained_in_one_place_as_well(tmp_p
     )
     run, findings = audited(request, Console(file=io.StringIO()))
     parties = request.recipe(request.tables.party_settings).checked().parties
-    models = ClearSessions(JoinedTables(parties), parties, findings.summary.agreement).audited()
+    models, calibration = ClearSessions(JoinedTables(parties), parties, findings.summary.agreement).audited()
+    record = run.parties.record("active").calibration
+    assert record is not None
+    assert calibration is not None
+    assert calibration.slope == record.slope
+    assert record.intercepts == pytest.approx(calibration.intercepts)
     for name in ("active", "passive"):
         trained = run.parties.weights(name).weights
         np.testing.assert_allclose(models[name].part.arrays()["weights"], trained, atol=1e-9)

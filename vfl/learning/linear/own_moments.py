@@ -94,6 +94,12 @@ class OwnMoments:
         solved: FloatArray = solve_triangular(self._root, raised, lower=True, trans="T")
         return solved
 
+    @property
+    def turn(self) -> FloatArray:
+        """The (d, d) R, upper triangular, whose R R^T is the inverse of the damped block of centred columns."""
+        turn: FloatArray = solve_triangular(self._root, np.eye(len(self._root)), lower=True, trans="T")
+        return turn
+
     def sent(self, share: FloatArray) -> FloatArray:
         """Centre a share of residuals over its batch, (s, columns)."""
         centred: FloatArray = share - share.mean(axis=0)

@@ -27,6 +27,7 @@ from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import GradientDescent, LinearPart, VerticalData, confidence_scores, train_centrally
 from vfl.learning.calibration import Calibration
+from vfl.learning.linear.regression import LinearRegression
 
 RECORDS, EPOCHS = 600, 60
 
@@ -46,12 +47,18 @@ def written(path: Path, features: FloatArray, labels: IntArray, plan: TrainingPl
     starts = [np.zeros((one.shape[1], agreement.residual_columns)) for one in blocks.values()]
     spared = [np.zeros(one.shape[1], dtype=bool) for one in blocks.values()]
     spared[0][-1] = True
-    options = plan.learner_options
+    learner = plan.family
+    assert isinstance(learner, LinearRegression)
     parts = train_centrally(
         VerticalData(list(blocks.values()), labels, classes),
         starts,
-        GradientDescent(plan.schedule(split.train), epochs, options["learning_rate"]),
-        l2=options.get("l2", 0.0),
+        GradientDescent(
+            plan.schedule(split.train),
+            epochs,
+            learner.rate(len(parties)),
+            own_moments=learner.steps == "own_moments",
+        ),
+        l2=learner.l2,
         unpenalised=spared,
     )
     for (name, own), weights in zip(blocks.items(), parts, strict=True):
@@ -71,7 +78,7 @@ def written(path: Path, features: FloatArray, labels: IntArray, plan: TrainingPl
     return folder
 
 
-def plan_of(epochs: int, **options: float) -> TrainingPlan:
+def plan_of(epochs: int, **options: Any) -> TrainingPlan:
     learner = {"initialisation": "zero", **options}
     return TrainingPlan(
         batch_size=32, epochs=epochs, validation_fraction=0.1, test_fraction=0.4, learner_options=learner
@@ -146,6 +153,54 @@ def test_influences_are_the_equations_of_who_was_trained_on() -> None:
     (weights,) = train_centrally(data, [np.zeros((20, 1))], GradientDescent(schedule, 1, 0.1))
     told = influences(data, weights, np.zeros((20, 1)), GradientDescent(schedule, 1, 0.1), np.zeros((20, 1)))
     assert set(np.argsort(told)[-6:]) == set(trained)
+
+
+def by_own_moments(epochs: int, batch_size: int, **options: Any) -> TrainingPlan:
+    """A plan as settings make it: few steps, here on all 300 training records or on batches of them."""
+    learner = {"initialisation": "xavier", "steps": "own_moments", "learning_rate": 0.5, **options}
+    return plan_of(epochs, **learner).changed(batch_size=batch_size)
+
+
+@pytest.mark.parametrize(("classes", "epochs", "batch_size"), [(2, 8, 300), (3, 8, 300), (3, 3, 150)])
+def test_steps_by_own_moments_that_learned_records_by_heart_are_found(
+    tmp_path: Path, classes: int, epochs: int, batch_size: int
+) -> None:
+    generator = np.random.default_rng(1)
+    features, labels = one_hot(generator, 12, 12), generator.integers(0, classes, RECORDS)
+    found = measured(written(tmp_path, features, labels, by_own_moments(epochs, batch_size), epochs))
+    assert found.is_found
+    attacks = {one.name: one for one in found.attacks}
+    assert attacks["likelihood ratio"].auc > attacks["threshold"].auc > 0.6
+    assert attacks["influence on weights"].auc > 0.6
+    assert found.control is not None
+    assert found.control.p_found > 0.01
+    assert found.control.p_area > 0.01
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_regularised_model_of_steps_by_own_moments_is_at_the_control(tmp_path: Path, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    features = generator.random((RECORDS, 6))
+    labels = (features[:, 0] + 0.3 * generator.normal(size=RECORDS) > 0.5).astype(np.int64)
+    found = measured(written(tmp_path, features, labels, by_own_moments(8, 300, l2=0.3).changed(seed=seed), 8))
+    assert not found.reason
+    assert not found.is_found
+    assert not found.is_on_average
+    assert abs(found.attacks[0].auc - 0.5) < 0.1
+
+
+def test_influences_follow_own_moments_whatever_columns_scales_and_means(tmp_path: Path) -> None:
+    """Plain steps on such columns would have learned the large ones alone."""
+    generator = np.random.default_rng(5)
+    features, labels = generator.normal(size=(RECORDS, 80)), generator.integers(0, 2, RECORDS)
+    plan, scales = by_own_moments(8, 300, initialisation="zero"), 10.0 ** generator.integers(-2, 3, 80)
+    told = [
+        {one.name: one.auc for one in measured(written(tmp_path / name, table, labels, plan, 8)).attacks}
+        for name, table in {"as they are": features, "scaled": 3 + scales * features}.items()
+    ]
+    assert told[0]["influence on weights"] > 0.65
+    assert told[0]["likelihood ratio"] > 0.65
+    assert told[1] == pytest.approx(told[0], abs=1e-3)
 
 
 @pytest.mark.parametrize(("trained", "others"), [(600, 120), (900, 900)])
@@ -254,10 +309,10 @@ def test_what_cannot_be_measured_says_why(overfitted: RunFolder, tmp_path: Path)
         return read_membership(overfitted, replace(summary, agreement=changed)).reason
 
     assert "learner is network" in reason(learner="network")
-    assert "steps=own_moments" in reason(steps="own_moments", learning_rate=0.5)
     assert "stay shared" in reason(protocol="shared", serving="shared")
     assert "100 of each" in reason(test_fraction=0.05)
     assert "too long" in reason(epochs=1_000_000, batches="reshuffled")
+    assert "too long" in reason(epochs=1_000, steps="own_moments", learning_rate=0.5)
     gone = read_membership(RunFolder(tmp_path), summary).reason
     assert "lacks weights" in gone
     assert str(tmp_path) not in gone

@@ -56,7 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> AuditFolder:
         cipher="plain",
         verbosity="quiet",
         runs=folder / "runs",
-        settings={"epochs": 3, "batch_size": 32, "learning_rate": 1.0, "most_forms": 0.2},
+        settings={"epochs": 3, "batch_size": 32, "steps": "plain", "learning_rate": 1.0, "most_forms": 0.2},
     )
     plan, tables = prepare(request, Console(file=io.StringIO()))
     made = new_run(plan)
