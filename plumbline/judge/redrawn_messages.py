@@ -114,7 +114,10 @@ class RedrawnMessages:
                 carried[epoch, self._places[own.rows]] = session.carriers[peer, own.step]
         first = view.steps[0]
         # Of weights that no column tells of, nothing shows in what follows.
-        self._start = np.asarray(np.linalg.lstsq(view.features[first.rows], first.share, rcond=None)[0], np.float64)
+        features = view.features[first.rows]
+        if getattr(session.agreement.plan.family, "steps", "plain") == "own_moments":
+            features = features - features.mean(axis=0)  # as shares are sent
+        self._start = np.asarray(np.linalg.lstsq(features, first.share, rcond=None)[0], np.float64)
 
     def draw(self, generator: np.random.Generator) -> TrainingView:
         """Make the view of one draw: records whose labels are known, and all others, are permuted among themselves."""

@@ -51,7 +51,7 @@ class TrainingFinding:
         conduct: whether its party only listened, or replaced messages by its own.
         rarest: how well it finds the rarest class, where it says how likely each class is.
         control: what the messages tell and what any model of the columns tells, likewise.
-        told: of labels, the largest part that their light could rest on.
+        statistic: of labels, the largest part that their light could rest on.
         p_value: of labels, how likely messages about other records tell the party's attacks as much; None where they
             weren't drawn.
         status: ``done``, ``not applicable`` or ``failed``.
@@ -73,7 +73,7 @@ class TrainingFinding:
     conduct: Conduct = "listens"
     rarest: RarestLabel | None = None
     control: LabelControl | None = None
-    told: float = 0.0
+    statistic: float = 0.0
     p_value: float | None = None
     status: AttackStatus = DONE
 
@@ -112,7 +112,7 @@ def _beside_chance(folder: RunFolder, party: str, findings: list[TrainingFinding
     set off.
     """
     told = {
-        one.attack: one.told
+        one.attack: one.statistic
         for one in findings
         if one.party == party and one.levels and one.rarest is not None and one.conduct == "listens"
     }
@@ -179,7 +179,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     return {
         "rarest": rarest,
         "control": None if rarest is None else label_control(folder, party, attack, known=known),
-        "told": guesses.told(found.labels, found.probabilities),
+        "statistic": guesses.told(found.labels, found.probabilities),
         "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
         "told_so_far": _so_far(found, found.labels[rows] >= 0, rows) if len(epochs) else (),
         "success": float((found.labels[rows] == truth[rows]).mean()),

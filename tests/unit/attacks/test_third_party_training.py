@@ -26,7 +26,9 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(folder: Path, *names: str, labels: list[Any] = LABELS, **settings: Any) -> list[TrainingFinding]:
     """Train with these attacks at the passive party; what the judge says of them."""
-    chosen = small_settings(**{"record_features": True, "epochs": 1, "initialisation": "zero", **settings})
+    chosen = small_settings(
+        **{"record_features": True, "steps": "plain", "epochs": 1, "initialisation": "zero", **settings}
+    )
     adversary = {name: attacks.load_training(name) for name in names}
     with house(folder, settings=chosen, active=active_data(labels=labels), passive_adversary=adversary) as home:
         home.train()

@@ -72,7 +72,7 @@ BOTH = pytest.mark.parametrize("start", [start_audit, start_local])
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"settings": {"epochs": 0}}, "PLUMBLINE_EPOCHS: expected from 1 to 10000, got 0"),
+        ({"settings": {"epochs": -1}}, "PLUMBLINE_EPOCHS: expected from 0 to 10000, got -1"),
         ({"settings": {"cipher": "plain", "key_bits": 2048}}, "cipher=plain uses no keys"),
         ({"attacks": ("half_starr",)}, "half_star"),
         ({"attacks": ("gia",), "settings": {"attack_options": {"gia": {"init": "nowhere"}}}}, "nowhere"),
@@ -217,7 +217,7 @@ def test_the_shells_common_settings_are_those_of_an_audit_and_not_of_a_notebooks
     monkeypatch.setenv("PLUMBLINE_BATCH_SIZE", "16")
     audited = start_audit(tmp_path, settings={"batch_size": 8})
     assert {(one.epochs, one.batch_size) for one in audited.values()} == {(3, 8)}
-    assert {(one.epochs, one.batch_size) for one in start_local(tmp_path).values()} == {(60, 0)}
+    assert {(one.epochs, one.batch_size) for one in start_local(tmp_path).values()} == {(0, 0)}
     # Not even a variable that no setting has: it is somebody else's.
     monkeypatch.setenv("PLUMBLINE_EPOCH", "3")
     assert start_local(tmp_path)

@@ -136,7 +136,7 @@ def test_a_mistake_in_a_setting_is_told_before_tables_are_read(tmp_path: Path) -
     console = Console(file=io.StringIO())
     nowhere = str(tmp_path / "nowhere.csv")
     request = AuditRequest.of(active=nowhere, passive=(nowhere,), label="y", settings={"epochs": -1})
-    with pytest.raises(ValueError, match="EPOCHS: expected from 1 to 10000, got -1"):
+    with pytest.raises(ValueError, match="EPOCHS: expected from 0 to 10000, got -1"):
         prepare(request, console)
 
 

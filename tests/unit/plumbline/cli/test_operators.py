@@ -163,7 +163,7 @@ def test_whatever_is_wrong_with_the_connection_is_one_sentence(
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        (("--epochs", "0"), "Expected epochs to be from 1 to 10000, got 0."),
+        (("--epochs", "-1"), "Expected epochs to be from 0 to 10000, got -1."),
         (("--batch-size", "2000000"), "Expected batch_size to be from 0 to 1048576, got 2000000."),
         (("--batch-size", "-1"), "Expected batch_size to be from 0 to 1048576, got -1."),
         (("--learning-rate", "nan"), "Expected learning_rate to be a positive number up to 1e+09, got nan."),

@@ -89,7 +89,9 @@ def test_encrypted_and_plain_jobs_end_with_the_same_weights_and_scores(tmp_path:
 def test_early_stopping_keeps_the_epoch_with_the_best_validation_loss(tmp_path: Path) -> None:
     """Labels that features say nothing of: the loss gets worse sooner or later."""
     labels = np.random.default_rng(4).permutation([0, 1] * 30).tolist()
-    settings = small_settings(cipher="plain", patience=2, epochs=40, learning_rate=2.0, validation_fraction=0.3)
+    settings = small_settings(
+        cipher="plain", steps="plain", patience=2, epochs=40, learning_rate=2.0, validation_fraction=0.3
+    )
     with house(tmp_path, settings=settings, active=active_data(labels=labels)) as home:
         watcher = home.train()
         record, tested = home.record(), home.tested()
@@ -217,7 +219,7 @@ def test_a_passive_party_refuses_terms_weaker_than_its_own_settings(
 def test_a_learning_rate_that_diverges_ends_the_job_with_a_sentence_that_names_the_remedy(tmp_path: Path) -> None:
     # Once: FixedPointOverflow is no FederationError: over the wire it becomes "INTERNAL: Unexpected
     # FixedPointOverflow; the service's log has the rest" and a traceback in the log.
-    with house(tmp_path, settings=small_settings(learning_rate=1e5)) as home:
+    with house(tmp_path, settings=small_settings(steps="plain", learning_rate=1e5)) as home:
         with pytest.raises(FederationError, match=r"learning_rate|residual_integer_bits"):
             home.train()
         assert home.active.stage == "failed"

@@ -15,7 +15,13 @@ from tests.harness.parties import data_of, house, party_data, small_settings, va
 
 # Batches of four records can be solved for from five columns of the active party, as well as from six of the other.
 SETTINGS = small_settings(
-    epochs=15, batch_size=4, learning_rate=0.2, initialisation="zero", residual_integer_bits=9, record_features=True
+    steps="plain",
+    epochs=15,
+    batch_size=4,
+    learning_rate=0.2,
+    initialisation="zero",
+    residual_integer_bits=9,
+    record_features=True,
 )
 
 
