@@ -24,7 +24,7 @@ PLAIN = small_settings(
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lights aren't looked at here, and each of 199 draws takes as long as the attack on these trainings does."""
-    monkeypatch.setattr("plumbline.judge.label_chance.DRAWS", 4)
+    monkeypatch.setattr("plumbline.judge.label_chance.DRAWS", 9)
 
 
 def listened(folder: Path, epochs: int, *seeds: int, sigma: float = 0.0) -> dict[str, TrainingFinding]:
@@ -53,8 +53,8 @@ def test_labels_that_no_column_tells_are_read_and_the_control_says_so(tmp_path: 
     assert labels.conduct == "listens"
     assert labels.rarest is not None
     assert (labels.rarest.auc, labels.rarest.precision) == (1.0, 1.0)
-    # None of four draws tells as much.
-    assert labels.p_value == pytest.approx(1 / 5)
+    # None of nine draws tells as much, or one by the other attack.
+    assert labels.p_value <= 0.2
     assert labels.control is not None
     assert labels.control.shuffled_right >= 0.98
     assert labels.control.columns_right <= 0.7
