@@ -20,7 +20,8 @@ from plumbline.cli import app
 from plumbline.federation import Federation, FederationFailed
 from services.common.settings import PREFIX
 
-SMALL = {"key_bits": 512, "allow_insecure_keys": True, "epochs": 2, "batch_size": 64, "validation_fraction": 0.0}
+SMALL = {"steps": "plain", "key_bits": 512, "allow_insecure_keys": True, "epochs": 2, "batch_size": 64}
+SMALL |= {"validation_fraction": 0.0}
 # 511 bits hold seven sums of 64 bits: 105 equations for 15 columns, of 88 to 92 rows.
 ATTACKED = {**SMALL, "packing": False, "batch_size": 100, "learning_rate": 0.1}
 # INSECURE, for the study of Algorithm 2.

@@ -400,7 +400,7 @@ def test_terms_that_no_party_accepts_end_before_training_with_the_reason(
 def test_a_diverging_job_is_told_its_remedy(federation: Federation) -> None:
     # Found: "INTERNAL: Unexpected FixedPointOverflow; the service's log has the rest.", with a traceback there.
     with pytest.raises(FederationFailed, match=r"learning_rate|residual_integer_bits"):
-        federation.train(learning_rate=1e6)
+        federation.train(steps="plain", learning_rate=1e6)
     assert_goes_on(federation)
 
 

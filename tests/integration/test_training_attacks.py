@@ -16,7 +16,13 @@ from plumbline.audit.run import run_audit
 from tests.harness.documented_plugin import install
 
 # From zero weights, as common frameworks start: Criterion 4.2 is then right for every record of the first epoch.
-HU: dict[str, Any] = {"initialisation": "zero", "epochs": 2, "validation_fraction": 0.0}
+HU: dict[str, Any] = {
+    "steps": "plain",
+    "calibrated": False,
+    "initialisation": "zero",
+    "epochs": 2,
+    "validation_fraction": 0.0,
+}
 SMALL: dict[str, Any] = {**HU, "key_bits": 512, "allow_insecure_keys": True, "batch_size": 14}
 UNPACKED: dict[str, Any] = {**HU, "packing": False, "batch_size": 128}
 # INSECURE, for the study of Algorithm 2.

@@ -70,7 +70,7 @@ class Soak:
     def _round(self, number: int) -> None:
         faults = self.source.sample(self.faults, 2 if len(self.faults) > 1 and self.source.random() < 0.25 else 1)
         # No two models are alike: another one's scores can't be taken for the right ones.
-        terms: dict[str, Any] = {"epochs": self.source.randint(1, 4), "learning_rate": self.source.uniform(0.1, 0.9)}
+        terms: dict[str, Any] = {"epochs": self.source.randint(1, 4), "learning_rate": self.source.uniform(0.1, 0.5)}
         trains = self.source.random() < 0.75
         before, held = self.source.uniform(0, 2.5), self.source.uniform(0.2, 1.5 * STEP_TIMEOUT)
         struck: list[Struck] = []
