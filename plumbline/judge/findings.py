@@ -11,7 +11,8 @@ from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.record_risks import RecordRisks
-from plumbline.judge.sentences import answer_of, sessions_behind
+from plumbline.judge.sentences import answer_of
+from plumbline.judge.session_sentences import sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.variant_results import VariantResult, result_of, then_how

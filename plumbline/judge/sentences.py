@@ -25,7 +25,6 @@ from plumbline.judge.hidden_sums import RECORDS_NOT_MEASURED, known_words, knows
 from plumbline.judge.lights import (
     KNOWING_MORE,
     LEAST_RECORDS,
-    RED_PART,
     Light,
     are_too_few,
     is_open,
@@ -37,11 +36,10 @@ from plumbline.judge.lights import (
     worst,
 )
 from plumbline.judge.predictions import AttackFinding, PredictionFindings
+from plumbline.judge.session_sentences import is_untried, limit_sentence, sessions_behind, told_by_one
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
-from services.common.agreement import Agreement
 from services.common.run_records import DONE, FAILED
-from services.common.session_limit import SessionLimit, forms_of_session
 from services.shared_weights.opening import opened_bits, stays_shared, validation_bits
 from vfl.data.faults import counted
 
@@ -548,69 +546,3 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     if failed:
         sentences.append(f"Failed, so that what they would have told is unknown: {listed(failed)}.")
     return sentences
-
-
-def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], party: str = "") -> int:
-    """After how many sessions with a passive party, or with any, the lights of columns hold; 1 where nobody added any.
-
-    Args:
-        limit: of the run; None where no auditor looked beyond its own session.
-        columns: that are judged.
-        party: the passive party's name; empty for the most of all.
-    """
-    if limit is None or not any(one.one_session for one in columns):
-        return 1
-    return max(one.sessions for one in limit.parties if party in ("", one.name))
-
-
-def is_untried(limit: SessionLimit | None, columns: Sequence[ColumnAnswer]) -> bool:
-    """Tell whether what further sessions tell is unknown, though an owner allows them."""
-    is_open = limit is not None and limit.reason is None and limit.sessions > 1
-    return is_open and sessions_behind(limit, columns) == 1
-
-
-def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
-    """Count the columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
-    headlines = [at(one.one_session) for one in columns if not are_too_few(one.one_session)]
-    parts = [one.part.mean for one in headlines if one.is_exposed and one.part is not None]
-    far = sum(part >= RED_PART for part in parts)
-    words = [f"{far} of them far better"] if far else []
-    if better := len(parts) - far:
-        words.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
-    return " and ".join(words) or "none of them demonstrably"
-
-
-def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], agreement: Agreement) -> str:
-    """Say for how many sessions the lights of columns are, why so many, and what one of them would show.
-
-    Args:
-        limit: of the run; None where no auditor looked beyond its own session: then nobody says.
-        columns: that are judged.
-        agreement: of the session.
-    """
-    if limit is None or not columns:
-        return ""
-    if limit.reason:
-        return f"The lights of columns are for one session. {limit.reason}"
-    kind = "a network" if agreement.plan.family.spec.forwards else f"{agreement.classes} classes"
-    share = f"PLUMBLINE_MOST_FORMS={limit.share:g}"
-    each = f"a session of {kind} takes {forms_of_session(agreement)} of them"
-    if limit.sessions == 1:
-        return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
-    most = f"the most that {share} allows ({_forms(limit)}; {each})"
-    if is_untried(limit, columns):
-        return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
-    lights = [light_of(one.one_session) for one in columns]
-    shown = ", ".join(f"{lights.count(light)} {light}" for light in dict.fromkeys(lights))
-    return (
-        f"The lights of columns are for {limit.sessions} sessions, {most}. All but one were trained in the clear by "
-        f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED). After one session alone: {shown}."
-    )
-
-
-def _forms(limit: SessionLimit) -> str:
-    """Count the forms of a record that each passive party's owner lets be answered."""
-    several = len(limit.parties) > 1
-    words = [f"{one.forms} of a record's {counted(one.features, 'form')}" for one in limit.parties]
-    named = [f"{word} at {short(one.name)}" for word, one in zip(words, limit.parties, strict=True)]
-    return ", ".join(named if several else words)

@@ -187,7 +187,7 @@ class Settings(BaseSettings):
         description=f"{_LINEAR['steps'].meaning} Default: own_moments; plain with dp_noise, whose proof is of "
         "these, and with protocol=shared where batch_size or l2 is given.",
     )
-    calibrated: bool = _option("calibrated")
+    calibrated: bool = Field(True, description=_LINEAR["calibrated"].meaning)
     validation_fraction: float = _term("validation_fraction")
     test_fraction: float = _term("test_fraction")
     patience: int = _term("patience")

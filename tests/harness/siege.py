@@ -69,7 +69,8 @@ class Siege(Interrupted):
         """Copy the victim's folder, as a back-up does."""
         self._copies[label] = into = self.folder / f"{label}-of-{self.victim}"
         shutil.rmtree(into, ignore_errors=True)
-        shutil.copytree(self.folder / "state" / self.victim, into)
+        # What is being written as it copies has no name yet.
+        shutil.copytree(self.folder / "state" / self.victim, into, ignore=shutil.ignore_patterns("*.unfinished"))
 
     def put_copy_back(self, label: str = "copy") -> None:
         """Put the copy back in its place. The victim must not run."""

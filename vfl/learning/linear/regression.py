@@ -123,7 +123,7 @@ class LinearRegression(Learner):
     l2: float = 0.0
     initialisation: Initialisation = "xavier"
     steps: Steps = "plain"
-    calibrated: bool = True
+    calibrated: bool = False
 
     name: ClassVar[str] = "linear"
     spec: ClassVar[LearnerSpec] = LearnerSpec(senders="all", part=LinearPart, source="Hu section 2", resumes=True)

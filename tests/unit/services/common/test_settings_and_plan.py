@@ -28,7 +28,7 @@ from tests.harness.parties import party_data, values_of
 
 def test_the_defaults_are_a_plan_that_works_and_is_fully_encrypted() -> None:
     settings = load_settings()
-    assert settings.plan() == TrainingPlan(epochs=0).changed(steps="own_moments")
+    assert settings.plan() == TrainingPlan(epochs=0).changed(steps="own_moments", calibrated=True)
     assert (settings.cipher, settings.key_bits, settings.transport) == ("paillier", 2048, "mtls")
 
 
@@ -229,7 +229,9 @@ def test_settings_of_a_learner_that_contradict_each_other_stop_the_start(setting
 def test_a_learners_options_come_from_their_own_settings_or_together() -> None:
     apart, together = load_settings(l2=0.1, epochs=2), load_settings(learner_options={"l2": 0.1}, epochs=2)
     assert (
-        apart.plan() == together.plan() == TrainingPlan(epochs=2, learner_options={"l2": 0.1, "steps": "own_moments"})
+        apart.plan()
+        == together.plan()
+        == TrainingPlan(epochs=2, learner_options={"l2": 0.1, "steps": "own_moments", "calibrated": True})
     )
     drawn = {"initialisation": "xavier", "l2": 0.1, "learning_rate": 0.5}
     assert apart.plan().learner_options == {**drawn, "steps": "own_moments", "calibrated": True}
@@ -238,7 +240,7 @@ def test_a_learners_options_come_from_their_own_settings_or_together() -> None:
 
 def test_steps_by_own_moments_are_a_setting_an_option_and_a_term_of_the_plan() -> None:
     apart, together = load_settings(steps="plain"), load_settings(learner_options={"steps": "plain"})
-    assert apart.plan() == together.plan() == TrainingPlan(epochs=0)
+    assert apart.plan() == together.plan() == TrainingPlan(epochs=0).changed(calibrated=True)
     assert TrainingPlan.from_message(load_settings().plan().to_message()).terms["steps"] == "own_moments"
 
 

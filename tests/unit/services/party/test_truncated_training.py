@@ -59,7 +59,7 @@ def test_truncation_leaves_training_bit_identical_and_shrinks_answers(
     tmp_path: Path, answers: list[tuple[str, DecryptedVector]], parties: int, classes: int, packing: bool
 ) -> None:
     labels = [f"class-{row % classes}" for row in range(60)]
-    settings = small_settings(packing=packing, epochs=1, initialisation="xavier", l2=0.01)
+    settings = small_settings(steps="plain", packing=packing, epochs=1, initialisation="xavier", l2=0.01)
     passive = [party_data(rows=range(59, 25, -1), seed=seed) for seed in range(1, parties)]
     outcomes = {}
     for truncating in ((), ("active",), ("passive",), ("active", "passive")):
@@ -157,7 +157,12 @@ def test_algorithm_2_reads_every_label_in_the_first_epoch_where_answers_are_whol
     tmp_path: Path, packing: bool, batch_size: int
 ) -> None:
     settings = small_settings(
-        packing=packing, batch_size=batch_size, learning_rate=0.01, record_features=True, truncate_answers=False
+        steps="plain",
+        packing=packing,
+        batch_size=batch_size,
+        learning_rate=0.01,
+        record_features=True,
+        truncate_answers=False,
     )
     found, _ = attacked(tmp_path, settings, AuxiliaryCiphertext())
     assert (found.kind, found.success, found.resolved, found.by_epoch) == ("labels", 1.0, 1.0, (1.0, 1.0))
@@ -169,7 +174,7 @@ def test_truncated_answers_tell_all_labels_of_a_batch_that_the_guard_counts_and_
 ) -> None:
     """Two residuals in each of three answers, or five in one: labels, and with them the honest sums."""
     settings = small_settings(
-        packing=packing, batch_size=6 if not packing else 5, learning_rate=0.01, record_features=True
+        steps="plain", packing=packing, batch_size=6 if not packing else 5, learning_rate=0.01, record_features=True
     )
     found, weights = attacked(tmp_path / "on", settings, AuxiliaryCiphertext())
     assert (found.success, found.resolved, found.reason) == (1.0, 1.0, "")
@@ -185,7 +190,9 @@ def test_truncated_answers_tell_labels_of_a_part_of_each_batch_until_all_are_kno
     tmp_path: Path, packing: bool
 ) -> None:
     """The guard is silent about 38 rows; the attack reads other rows in every epoch, then sends honest messages."""
-    settings = small_settings(packing=packing, batch_size=38, epochs=9, learning_rate=0.5, record_features=True)
+    settings = small_settings(
+        steps="plain", packing=packing, batch_size=38, epochs=9, learning_rate=0.5, record_features=True
+    )
     found, weights = attacked(tmp_path / "on", settings, AuxiliaryCiphertext())
     assert RunFolder(tmp_path / "on").record("active").guard == ()
     assert (found.success, found.resolved) == (1.0, 1.0)
@@ -199,7 +206,9 @@ def test_truncated_answers_tell_labels_of_a_part_of_each_batch_until_all_are_kno
 
 def test_with_peers_of_both_kinds_each_is_asked_for_what_its_answers_hold(tmp_path: Path) -> None:
     """The active party cuts its answers, the other passive one doesn't: all shares of the rows read follow."""
-    settings = small_settings(packing=False, batch_size=19, epochs=5, learning_rate=0.1, record_features=True)
+    settings = small_settings(
+        steps="plain", packing=False, batch_size=19, epochs=5, learning_rate=0.1, record_features=True
+    )
     with house(
         tmp_path,
         settings=settings,
@@ -215,7 +224,7 @@ def test_with_peers_of_both_kinds_each_is_asked_for_what_its_answers_hold(tmp_pa
 
 def test_truncation_doesnt_help_where_the_honest_sums_are_enough(tmp_path: Path) -> None:
     """s <= d: three rows, three features (Hu, Corollary 3.2). The guard says so."""
-    settings = small_settings(batch_size=3, learning_rate=0.01, record_features=True, epochs=1)
+    settings = small_settings(steps="plain", batch_size=3, learning_rate=0.01, record_features=True, epochs=1)
     found, _ = attacked(tmp_path, settings, LabelRecovery())
     assert found.resolved > 0.9
     assert found.success > 0.9
@@ -243,7 +252,7 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         return share
 
     monkeypatch.setattr(GradientExchange, "gradient_share", watching)
-    settings = small_settings(batch_size=20, epochs=1, initialisation=initialisation)
+    settings = small_settings(steps="plain", batch_size=20, epochs=1, initialisation=initialisation)
     labels = np.random.default_rng(8).permutation(["no", "yes"] * 30).tolist()
     with house(
         tmp_path,
@@ -327,7 +336,7 @@ def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_
     with house(
         tmp_path,
         settings=small_settings(
-            packing=False, batch_size=20, learning_rate=0.01, epochs=8, truncate_answers=truncating
+            steps="plain", packing=False, batch_size=20, learning_rate=0.01, epochs=8, truncate_answers=truncating
         ),
         passive_adversary={"auxiliary_ciphertext": Stubborn()},
     ) as home:
@@ -351,7 +360,7 @@ def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_
 
 @pytest.mark.parametrize("packing", [False, True], ids=["unpacked", "packed"])
 def test_each_party_counts_its_own_answers_and_the_active_one_warns(tmp_path: Path, packing: bool) -> None:
-    with house(tmp_path, settings=small_settings(packing=packing, truncate_answers=False)) as home:
+    with house(tmp_path, settings=small_settings(steps="plain", packing=packing, truncate_answers=False)) as home:
         home.train()
         for name, peer in (("active", "passive"), ("passive", "active")):
             record = home.record(name)

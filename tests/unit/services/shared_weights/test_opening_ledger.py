@@ -164,8 +164,8 @@ def _one_column(folder: Path, **own: Any) -> AbstractContextManager[House]:
         folder,
         active=active_data(rows=rows),
         passive=[party_data(rows=rows, columns=1)],
-        settings=small_settings(**terms, **own),
-        passive_settings=small_settings(**terms, opening="always", guard="off"),
+        settings=small_settings(**terms, calibrated=False, **own),
+        passive_settings=small_settings(**terms, calibrated=False, opening="always", guard="off"),
     )
 
 

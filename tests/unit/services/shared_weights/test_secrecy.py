@@ -185,6 +185,8 @@ def told_of_drawn_labels(folder: Path, seed: int, protocol: str) -> dict[str, in
     rows = range(100)
     labels = [("no", "yes")[one % 2] for one in np.random.default_rng(seed).permutation(rows)]
     settings = small_settings(
+        steps="plain",
+        calibrated=False,
         protocol=protocol,
         opening="always",
         opening_bits=OPENED_BITS,

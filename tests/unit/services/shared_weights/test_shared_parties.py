@@ -19,7 +19,7 @@ from tests.harness.parties import House, active_data, house, party_data, small_s
 from tests.harness.shared_sessions import SharedProblem
 
 # One batch of all rows: then both protocols take the same steps.
-WHOLE = {"batch_size": 1000, "epochs": 3, "key_bits": 512}
+WHOLE = {"steps": "plain", "calibrated": False, "batch_size": 1000, "epochs": 3, "key_bits": 512}
 
 
 def letting_all_open(agreement: Agreement) -> Agreement:
