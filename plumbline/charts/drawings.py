@@ -10,6 +10,8 @@ from plumbline.charts.marks import Anchor, Bar, Chart, Mark, Trace, Word
 from vfl.arrays import FloatArray
 
 WIDTH = 340.0
+# Of a letter of a name, on average and generously.
+_LETTER = 6.5
 _BINS = 24
 _KEY = (("truth", "true"), ("estimate", "estimated"))
 
@@ -220,7 +222,7 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
         place = (field.x(false), field.y(true))
         words = f"{name}: {percent_words(true, 0.001)} true, {percent_words(false, 0.001)} false positives"
         marks.append(Trace((place,), "found point", words, True))
-        marks.append(_beside(place[0], place[1] + 14, name, to_left=false >= 0.5))
+        marks.append(_beside(place[0], place[1] + 14, name))
     key = [*((one.style, one.name) for one in curves), ("guess", "guessing")]
     told = "; ".join(
         f"{name}: {percent_words(true)} true at {percent_words(false)} false" for name, false, true in points
@@ -229,10 +231,12 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
     return Chart(title, described, WIDTH, 300, tuple(marks), tuple(key))
 
 
-def _beside(x: float, y: float, name: str, *, to_left: bool) -> Word:
-    """Put a point's name on the side where there is room for it."""
+def _beside(x: float, y: float, name: str) -> Word:
+    """Put a point's name on the side where there is more room, as much of it as there is room for."""
+    to_left = x > WIDTH / 2
     anchor: Anchor = "end" if to_left else "start"
-    return Word(x - 8 if to_left else x + 8, y, name, anchor)
+    room = (x if to_left else WIDTH - x) - 8
+    return Word(x - 8 if to_left else x + 8, y, cut(name, int(room / _LETTER)), anchor)
 
 
 def share_bar(title: str, share: Share | None, style: str = "leak") -> Chart:
