@@ -83,7 +83,7 @@ def _near(exact: FloatArray, steps: FloatArray) -> IntArray:
     Rows are compared that lie near each other on a line which all columns are projected on: a tree of many columns
     would look at most of them.
     """
-    if not steps.shape[1]:
+    if not steps.size:
         return np.empty((0, 2), dtype=np.int64)
     weights: FloatArray = np.random.default_rng(0).uniform(1, 2, (steps.shape[1],))
     place, reach = steps @ weights, weights.sum() + 1.0

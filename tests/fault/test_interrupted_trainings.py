@@ -95,7 +95,7 @@ def at_random(role: str, parties: int, last: int = EVENTS, kills: int = KILLS) -
     ],
 )
 def test_a_training_goes_on_wherever_a_party_is_killed(tmp_path: Path, victim: str, parties: int, event: int) -> None:
-    with interrupted(tmp_path, parties=parties, cipher="paillier") as made:
+    with interrupted(tmp_path, parties=parties, cipher="paillier", steps="plain") as made:
 
         def strike(town: Interrupted) -> None:
             town.lives[victim].dies_at = event

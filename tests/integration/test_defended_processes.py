@@ -127,7 +127,7 @@ def test_at_2048_bits_truncated_answers_tell_every_label_where_the_guard_counts_
     tmp_path: Path,
 ) -> None:
     """One packed answer of 15 sums tells 26 residuals to the last bit and five bits of another."""
-    settings = {"epochs": 1, "batch_size": 27, "validation_fraction": 0.0}
+    settings = {"steps": "plain", "epochs": 1, "batch_size": 27, "validation_fraction": 0.0}
     _, results, _ = audit(tmp_path, settings, attacks=("auxiliary_ciphertext",), adversary="passive")
     found = labels(results)
     assert (found["success"], found["resolved"], found["reason"]) == (1.0, 1.0, "")

@@ -104,7 +104,7 @@ def test_a_job_that_waits_is_cancelled(federation: Federation) -> None:
 
 def test_shared_weights_go_on_when_their_label_party_is_killed(tmp_path: Path) -> None:
     """That of the passive party, and whose model it is then: test_whole_life."""
-    shared = {**TERMS, "batch_size": 64, "protocol": "shared", "opening": "always"}
+    shared = {**TERMS, "batch_size": 64, "protocol": "shared", "opening": "always", "calibrated": False}
     with quick_federation(tmp_path, **shared) as federation:
         federation.train()
         before = weights(federation)

@@ -191,6 +191,7 @@ def executed(dask_worker: Any) -> int:
 def test_a_party_in_a_federation_uses_its_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """A large batch: small products aren't worth the way."""
     plan: dict[str, Any] = {**QUICK, "batch_size": 256, "packing": False, "kernel": "portable", "step_timeout": 30}
+    plan |= {"steps": "plain", "calibrated": False}
     processes = local_processes(tmp_path, **plan)
     own = changed("passive", processes.settings["passive"], dask=cluster.address)
     processes.settings = {**processes.settings, "passive": own}

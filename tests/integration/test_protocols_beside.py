@@ -21,6 +21,7 @@ def test_what_another_protocol_leaves_stands_beside_the_run(tmp_path: Path) -> N
         attacks=("half_star", "own_part", "auxiliary_ciphertext"),
         settings={
             "protocol": "hu,shared",
+            "steps": "plain",
             "epochs": 4,
             "seed": 7,
             "batch_size": 100,

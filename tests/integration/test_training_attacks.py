@@ -65,7 +65,9 @@ def test_small_batches_give_all_labels_to_a_passive_party_that_only_listens(tmp_
 def test_reshuffled_batches_give_all_labels_to_a_passive_party_that_only_listens(tmp_path: Path) -> None:
     # Gradients are those of encrypted training to its precision.
     attacks = ("trajectory_labels", "own_part", "label_recovery", "trajectory_products")
-    results = audit(tmp_path, {"batches": "reshuffled"}, attacks=attacks, cipher="plain")
+    results = audit(
+        tmp_path, {"steps": "plain", "epochs": 60, "batches": "reshuffled"}, attacks=attacks, cipher="plain"
+    )
     found = finding(results, "trajectory_labels")
     assert found["success"] >= 0.99
     assert found["control"]["shuffled_right"] >= 0.95

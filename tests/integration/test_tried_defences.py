@@ -26,7 +26,7 @@ def test_a_leak_is_tried_on_and_the_cheapest_that_holds_is_named(
         data="breast_cancer",
         attacks=("half_star",),
         cipher="plain",
-        settings={"epochs": 2},
+        settings={"epochs": 2, "calibrated": False},
         runs=tmp_path,
         try_defences=True,
     )

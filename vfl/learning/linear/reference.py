@@ -54,14 +54,18 @@ class BlockDescent:
 
     def __init__(self, data: VerticalData, descent: GradientDescent, penalties: Sequence[FloatArray]) -> None:
         """Take every party's features, and the (d_j, 1) strength of the penalty on its weights."""
-        self._scheme, rate = ResidualScheme(data.classes), descent.learning_rate
-        curvature, self._data, self._rows = self._scheme.gradient_scale(1), data, descent.schedule.train_rows
-        if descent.own_moments and not (data.blocks[data.label_party][:, -1] == 1).all():
+        self._label_party, rate = data.label_party, descent.learning_rate
+        self._intercept: FloatArray | None = None
+        self._descents: list[PlainDescent | OwnMomentsDescent]
+        if not descent.own_moments:
+            self._descents = [PlainDescent(rate) for _ in data.blocks]
+            return
+        if not (data.blocks[data.label_party][:, -1] == 1).all():
             raise ValueError("Steps by own moments need the label party's bias: make its last column 1 throughout.")
-        self._descents: list[PlainDescent | OwnMomentsDescent] = [
-            OwnMomentsDescent(OwnMoments(block, descent.schedule.train_rows, curvature, penalty), rate)
-            if descent.own_moments
-            else PlainDescent(rate)
+        scheme, rows = ResidualScheme(data.classes), descent.schedule.train_rows
+        self._intercept = scheme.intercept(data.labels[rows])
+        self._descents = [
+            OwnMomentsDescent(OwnMoments(block, rows, scheme.gradient_scale(1), penalty), rate)
             for block, penalty in zip(data.blocks, penalties, strict=True)
         ]
 
@@ -76,13 +80,11 @@ class BlockDescent:
     def trained(self, weights: Sequence[FloatArray]) -> list[FloatArray]:
         """Give the model's weights: of centred columns, with the intercept at the label party's bias."""
         constants = [descent.constant(block) for descent, block in zip(self._descents, weights, strict=True)]
-        told = [constant for constant in constants if constant is not None]
-        if not told:
+        if self._intercept is None:
             return list(weights)
-        model, label_party = list(weights), self._data.label_party
-        intercept = self._scheme.intercept(self._data.labels[self._rows]) + np.add.reduce(told)
-        own = weights[label_party]
-        model[label_party] = np.vstack([own[:-1], intercept + own[-1:]])
+        model, own = list(weights), weights[self._label_party]
+        bias = self._intercept + own[-1:] + np.add.reduce([one for one in constants if one is not None])
+        model[self._label_party] = np.vstack([own[:-1], bias])
         return model
 
     def moved(

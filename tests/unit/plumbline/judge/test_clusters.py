@@ -60,3 +60,7 @@ def test_sums_of_persons_keep_the_mean_over_records(seed: int) -> None:
     first = losses[found.numbers == 0].sum(axis=0) * found.count / 30
     assert sums[0] == pytest.approx(first)
     assert Clusters.alone(30).summed(losses) is losses
+
+
+def test_of_no_records_there_is_no_person() -> None:
+    assert Clusters.of(np.empty((0, 2)), np.array([0.0, 0.1])).count == 0
