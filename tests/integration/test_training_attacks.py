@@ -71,7 +71,7 @@ def test_reshuffled_batches_give_all_labels_to_a_passive_party_that_only_listens
     found = finding(results, "trajectory_labels")
     assert found["success"] >= 0.99
     assert found["control"]["shuffled_right"] >= 0.95
-    assert finding(results, "label_recovery")["success"] == 0.0
+    assert "Not possible" in finding(results, "label_recovery")["reason"]
     assert finding(results, "own_part")["control"]["shuffled_right"] <= 0.65
     assert "can tell 100 % of the labels" in json.dumps(results["answer"])
 
