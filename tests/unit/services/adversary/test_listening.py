@@ -54,6 +54,7 @@ def test_labels_that_no_column_tells_are_read_and_the_control_says_so(tmp_path: 
     assert labels.rarest is not None
     assert (labels.rarest.auc, labels.rarest.precision) == (1.0, 1.0)
     # None of nine draws tells as much, or one by the other attack.
+    assert labels.p_value is not None
     assert labels.p_value <= 0.2
     assert labels.control is not None
     assert labels.control.shuffled_right >= 0.98
