@@ -460,8 +460,8 @@ class Job:
             training.keep_epoch(kept, calibration)
         first_failure(finishing)
         self._ending.check()
-        training.keep_epoch(kept, calibration)
         training.take_constants([one.result() for one in finishing])
+        training.keep_epoch(kept, calibration)
         if not self._context.adversary.is_idle:
             self.observer.stage("attacking")
             self._context.adversary.attack(

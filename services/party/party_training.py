@@ -536,7 +536,8 @@ class PartyTraining:
     @property
     def constants(self) -> tuple[float, ...]:
         """What this party's products had added while its columns were centred, in the part that it keeps."""
-        constant = getattr(self._kept_part, "constant", None)
+        part = self._kept_part
+        constant = part.constant if isinstance(part, LinearPart) else None
         return () if constant is None else tuple(constant.tolist())
 
     def take_constants(self, told: Sequence[tuple[float, ...]]) -> None:

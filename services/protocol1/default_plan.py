@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import FederationError
 from services.common.learner_calls import LearnerCalls
@@ -53,17 +54,20 @@ def _in_few_steps(agreement: Agreement, few: FewSteps) -> Agreement:
         few = replace(few, batches=1, whole=2 * few.whole)
     batches = -(-rows // plan.batch_size) if plan.batch_size else few.batches
     sized = _sized(agreement, plan.epochs or few.epochs(batches), batches)
+    if plan.shares_weights:
+        return sized
     while not plan.batch_size and sized.plan.batch_size > _FEWEST_ROWS and not _fits(sized):
         batches *= 2
         sized = _sized(agreement, plan.epochs or few.epochs(batches), batches)
-    if plan.epochs or batches > 1 or plan.shares_weights:
+    if plan.epochs or batches > 1:
         return sized
-    fewer = (_sized(agreement, epochs, batches) for epochs in range(few.whole, few.least - 1, -1))
-    last = sized
-    for last in fewer:
-        if not (exposed := _exposure(last)).settled:
-            return last
-    return sized if exposed.telling else last
+    fewest = min(few.least, few.whole)
+    for epochs in range(few.whole, fewest, -1):
+        shorter = _sized(agreement, epochs, batches)
+        if not _exposure(shorter).settled:
+            return shorter
+    shortest = _sized(agreement, fewest, batches)
+    return sized if _exposure(shortest).telling else shortest
 
 
 def _sized(agreement: Agreement, epochs: int, batches: int) -> Agreement:
@@ -73,6 +77,8 @@ def _sized(agreement: Agreement, epochs: int, batches: int) -> Agreement:
 
 def _fits(agreement: Agreement) -> bool:
     """Tell whether messages of a step may be as large; parties say why not when they make their ciphers."""
+    if agreement.plan.batch_size > limits.BATCH_SIZE:
+        return False
     try:
         check_vector_sizes(agreement)
     except FederationError:

@@ -22,6 +22,7 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import ColumnWidths
 from vfl.data import DATASETS, common_order, encode_labels, rows_of
 from vfl.learning import (
+    FewSteps,
     GradientDescent,
     VerticalData,
     confidence_scores,
@@ -30,6 +31,7 @@ from vfl.learning import (
     split_rows,
     train_centrally,
 )
+from vfl.learning.linear.regression import LinearRegression
 
 # Read here, since tests run without the settings of the shell.
 RAW_DATA = os.environ.get("PLUMBLINE_DATA_DIR")
@@ -204,6 +206,18 @@ def test_what_is_given_stays_and_the_rest_follows() -> None:
     assert of_few_steps(400, epochs=3).plan.batch_size == 400
     assert of_few_steps(400, epochs=3).plan.epochs == 3
     assert [of_few_steps(400, batch_size=size).plan.epochs for size in (400, 200, 100, 20)] == [7, 4, 2, 2]
+
+
+def test_on_shared_weights_all_training_records_are_in_every_step_however_many() -> None:
+    for rows in (400, 200_000):
+        plan = of_few_steps(rows, protocol="shared").plan
+        assert (plan.epochs, plan.batch_size) == (16, rows)
+
+
+def test_a_learner_that_needs_more_than_it_wants_has_what_it_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = FewSteps(batches=1, whole=3, least=5, parted=1)
+    monkeypatch.setattr(LinearRegression, "few_steps", lambda *_: few)
+    assert of_few_steps(400).plan.epochs == 3
 
 
 def test_plain_steps_and_networks_have_sixty_epochs_and_no_plan_is_left_open() -> None:
