@@ -55,23 +55,8 @@ def _check_party(settings: Settings) -> None:
         raise SettingsError("PLUMBLINE_PEERS names no coordinator: add coordinator=HOST:PORT.")
     if settings.kernel == "phe":
         _check_reference(settings)
-    if settings.dask:
-        _check_cluster(settings)
     if settings.kernel == "native":
         _check_native()
-
-
-def _check_cluster(settings: Settings) -> None:
-    if settings.kernel == "phe":
-        raise SettingsError(
-            "PLUMBLINE_KERNEL=phe computes in its own process: it contradicts PLUMBLINE_DASK. Drop one."
-        )
-    from vfl.crypto.cluster import ClusterRefused, check_cluster
-
-    try:
-        check_cluster(settings.dask)
-    except ClusterRefused as error:
-        raise SettingsError(f"PLUMBLINE_DASK: {error}") from error
 
 
 def _check_native() -> None:

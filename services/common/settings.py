@@ -226,7 +226,6 @@ class Settings(BaseSettings):
     workers: int | None = Field(
         None, ge=1, le=256, description="Cores that this party's cryptography uses; default: all that it may use."
     )
-    dask: str = Field("", description="This party's own Dask cluster as further cores for products: tls://HOST:PORT.")
 
     model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
     disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")

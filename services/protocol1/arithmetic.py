@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from services.common.agreement import Agreement
 from services.common.settings import Settings
@@ -13,9 +13,6 @@ from vfl.crypto import Engine, PrivateKey, keygen
 from vfl.crypto.kernels import best_kernel, kernel_named
 from vfl.crypto.messages import HonestMessages, MessageFormats, Messages
 from vfl.crypto.pool import PooledEngine
-
-if TYPE_CHECKING:
-    from vfl.crypto.cluster import ClusterCores
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +33,9 @@ class EngineArithmetic:
 
     Attributes:
         engine: what computes; by default the best kernel there is, on one core.
-        cluster: the engine's cores for products, where the party has a cluster of its own.
     """
 
     engine: Engine = field(default_factory=Engine)
-    cluster: "ClusterCores | None" = None
 
     def __str__(self) -> str:
         return str(self.engine)
@@ -50,12 +45,7 @@ class EngineArithmetic:
         return keygen(bits, insecure=True)[1]
 
     def messages(self, formats: MessageFormats, private_key: PrivateKey) -> Messages:
-        """Make messages that the engine computes, from what it made ahead where there was time.
-
-        A cluster that was lost in an earlier session is tried again.
-        """
-        if self.cluster is not None:
-            self.cluster.begin_session()
+        """Make messages that the engine computes, from what it made ahead where there was time."""
         return HonestMessages(formats, private_key, PooledEngine.of(self.engine))
 
 
@@ -101,9 +91,4 @@ def arithmetic_of(settings: Settings, processes: Cores) -> Arithmetic:
 def _engine_of(settings: Settings, processes: Cores) -> EngineArithmetic:
     kernel = best_kernel() if settings.kernel == "auto" else kernel_named(settings.kernel)
     cores = cores_for(processes.count, releases_gil=True) if kernel.releases_gil else processes
-    if not settings.dask:
-        return EngineArithmetic(Engine(kernel, cores))
-    from vfl.crypto.cluster import ClusterCores
-
-    cluster = ClusterCores(settings.dask, cores)
-    return EngineArithmetic(Engine(kernel, cores, cluster), cluster)
+    return EngineArithmetic(Engine(kernel, cores))

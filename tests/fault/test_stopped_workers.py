@@ -15,7 +15,7 @@ from vfl.cores import ProcessCores
 from vfl.cores.own_children import packed_for_child
 from vfl.cores.processes import WorkerLink
 from vfl.crypto import keygen
-from vfl.crypto.product_jobs import ProductJob, compute_product
+from vfl.crypto.engine import ProductJob, compute_product
 
 # Its services are started as anywhere: what a process has of its own is looked at.
 COLD = True

@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vfl.cores.cores import OneCore
-from vfl.crypto.cluster import ClusterCores
-
 ROOT = Path(__file__).parents[2]
 _LOOPBACK = ("--host", "127.0.0.1", "--no-dashboard")
 _START_SECONDS = 120
@@ -33,30 +30,20 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(
-    folder: Path, workers: int = 2, port: int = 0, certificates: Path | None = None
-) -> Iterator[Cluster]:
-    """Starts a cluster, waits until all workers have registered, and ends it.
-
-    With a folder of certificates it speaks TLS: ``ca.crt``, and a pair each of scheduler, worker and client.
-    """
-    from distributed import Client, Security
+def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
+    """Starts a cluster, waits until all workers have registered, and ends it."""
+    from distributed import Client
 
     found = folder / "scheduler.json"
     found.unlink(missing_ok=True)
-    begin = ("--port", str(port), "--scheduler-file", str(found), *_tls_options(certificates, "scheduler"))
-    scheduler = _process("dask_scheduler", folder, *begin)
+    scheduler = _process("dask_scheduler", folder, "--port", "0", "--scheduler-file", str(found))
     each: list[subprocess.Popen[bytes]] = []
     try:
         _wait(found, scheduler)
         place = ("--scheduler-file", str(found), "--local-directory", str(folder))
-        options = ("--no-nanny", "--nthreads", "1", *place, *_tls_options(certificates, "worker"))
+        options = ("--no-nanny", "--nthreads", "1", *place)
         each += [_process("dask_worker", folder, *options) for _ in range(workers)]
-        security = None
-        if certificates is not None:
-            authority, pem, key = _files(certificates, "client")
-            security = Security(require_encryption=True, tls_ca_file=authority, tls_client_cert=pem, tls_client_key=key)
-        with Client(scheduler_file=str(found), set_as_default=False, security=security) as client:
+        with Client(scheduler_file=str(found), set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=_START_SECONDS)
             address = str(client.scheduler.address)
         yield Cluster(address, scheduler, each)
@@ -64,33 +51,6 @@ def running_cluster(
         for process in (*each, scheduler):
             process.kill()
             process.wait()
-
-
-def connected(address: str, local: OneCore) -> ClusterCores:
-    """Cores of a cluster that has answered, beside this machine's."""
-    cores = ClusterCores(address, local)
-    await_cluster(cores, local)
-    return cores
-
-
-def await_cluster(cores: ClusterCores, local: OneCore) -> None:
-    """Waits until a cluster has answered."""
-    end = time.monotonic() + _START_SECONDS
-    while cores.count == local.count:
-        if time.monotonic() > end:
-            raise RuntimeError("The cluster doesn't answer.")
-        time.sleep(0.02)
-
-
-def _files(certificates: Path, name: str) -> tuple[str, str, str]:
-    return tuple(str(certificates / file) for file in ("ca.crt", f"{name}.crt", f"{name}.key"))  # type: ignore[return-value]
-
-
-def _tls_options(certificates: Path | None, name: str) -> tuple[str, ...]:
-    if certificates is None:
-        return ()
-    options = zip(("--tls-ca-file", "--tls-cert", "--tls-key"), _files(certificates, name), strict=True)
-    return (*(word for option in options for word in option), "--protocol", "tls")
 
 
 def _process(module: str, folder: Path, *arguments: str) -> "subprocess.Popen[bytes]":

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from vfl.crypto import PrivateKey
+from vfl.crypto.engine import ProductJob
 from vfl.crypto.kernels import PortableKernel, ProductTask
-from vfl.crypto.product_jobs import ProductJob
 
 
 def product_jobs(key: PrivateKey, count: int, *, rows: int = 24, columns: int = 4, seed: int = 0) -> list[ProductJob]:

@@ -15,7 +15,6 @@ from vfl.crypto.kernels import Kernel, ProductTask, best_kernel
 from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, product_cost
 from vfl.crypto.keys import PrivateKey
 from vfl.crypto.obfuscation import OwnerObfuscator
-from vfl.crypto.product_jobs import ProductCores, ProductJob, compute_product
 from vfl.crypto.rerandomising import Rerandomiser
 
 Task = TypeVar("Task")
@@ -29,8 +28,6 @@ class Engine:
     Attributes:
         kernel: the arithmetic.
         cores: of this machine: most tasks hold secrets.
-        product_cores: what products go over where that is more than ``cores``. Their type takes nothing else: they see
-            ciphertexts and the party's own features but never a key, a mask or an obfuscator.
 
     Examples:
         >>> str(Engine())
@@ -39,7 +36,6 @@ class Engine:
 
     kernel: Kernel = field(default_factory=best_kernel)
     cores: Cores = field(default_factory=OneCore)
-    product_cores: ProductCores | None = None
     # By modulus, with large tables. A session's engine (`vfl.crypto.pool`) has all of its keys' until it is closed, any
     # other those of the latest: every model that is served on shares comes with a key of its own.
     _rerandomisers: dict[int, Rerandomiser] = field(init=False, repr=False, default_factory=dict)
@@ -54,13 +50,13 @@ class Engine:
 
         Several blocks of ciphertexts, one after the other, are multiplied by the same matrix; each has its answers.
         """
-        cores, rows = self.product_cores or self.cores, len(task.entries)
+        rows = len(task.entries)
         blocks = [ciphertexts[start : start + rows] for start in range(0, len(ciphertexts), max(1, rows))]
-        chunks = product_chunks(task, modulus.bit_length(), cores.count, self.kernel.batch, len(blocks))
+        chunks = product_chunks(task, modulus.bit_length(), self.cores.count, self.kernel.batch, len(blocks))
         if len(chunks) == 1:
             return self.kernel.product(ciphertexts, task, modulus)
         jobs = (ProductJob(self.kernel, chunk.chosen(blocks), chunk.task, modulus) for chunk in chunks)
-        return _multiplied(chunks, cores.map(compute_product, jobs), modulus)
+        return _multiplied(chunks, self.cores.map(compute_product, jobs), modulus)
 
     def encrypt(self, private_key: PrivateKey, plaintexts: Sequence[int]) -> list[int]:
         """Encrypt integers, which count modulo n, under one's own key."""
@@ -263,6 +259,28 @@ def _worthwhile_chunks(products: int, modulus_bits: int) -> int:
 
 
 # --- tasks of a core ---
+
+
+@dataclass(frozen=True, eq=False)
+class ProductJob:
+    """A part of an encrypted matrix product.
+
+    Attributes:
+        kernel: what computes it.
+        ciphertexts: what the peer has sent, which holds the key; one block or several.
+        task: what becomes of them: the party's own features, secret from the peer.
+        modulus: n**2 of the peer's key.
+    """
+
+    kernel: Kernel
+    ciphertexts: Sequence[int]
+    task: ProductTask
+    modulus: int
+
+
+def compute_product(job: ProductJob) -> list[int]:
+    """Compute the answers of a job; raises InvalidCiphertext as `Kernel.product` does."""
+    return job.kernel.product(job.ciphertexts, job.task, job.modulus)
 
 
 def _multiplied(chunks: Sequence[ProductChunk], results: Iterable[list[int]], modulus: int) -> list[int]:

@@ -30,13 +30,6 @@ PEERS = {"coordinator": "h:1", "active": "h:2", "passive": "h:3"}
         (Role.ACTIVE, {"data": "wine", "share": "2/2"}, "SHARE|share"),
         (Role.ACTIVE, {"data": "t.csv", "kernel": "phe"}, r"KERNEL=phe.*set PLUMBLINE_PACKING=off"),
         (Role.PASSIVE, {"data": "t.csv", "kernel": "phe"}, r"KERNEL=phe.*set PLUMBLINE_PACKING=off"),
-        (
-            Role.ACTIVE,
-            {"data": "t.csv", "dask": "tcp://10.0.0.1:8786"},
-            r"^PLUMBLINE_DASK: tcp://10.0.0.1:8786 is reach",
-        ),
-        (Role.PASSIVE, {"data": "t.csv", "dask": "http://127.0.0.1:80"}, r"^PLUMBLINE_DASK: .* give it as tls://"),
-        (Role.PASSIVE, {"data": "t.csv", "dask": "tcp://[::1]:1", "kernel": "phe", "packing": False}, "Drop one"),
     ],
 )
 def test_settings_that_do_not_fit_the_role_stop_with_a_sentence(
