@@ -512,7 +512,7 @@ class Job:
 
     def _validation_loss(self, training: PartyTraining, epoch: int) -> float:
         if training.agreement.validates_on_shares:
-            return training.shared_loss
+            return training.validated_loss
         rows = training.rows.validation
         if not len(rows):
             return math.nan

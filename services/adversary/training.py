@@ -370,7 +370,7 @@ class TrainingAdversary:
             own = model.features_of(rows)
             steps.append(OwnStep(step, rows, own @ np.asarray(weights, dtype=np.float64)))
             centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
-            sums = training.turn.sums((centred / half_ring).astype(np.float64) * len(rows))
+            sums = training.side.turn.sums((centred / half_ring).astype(np.float64) * len(rows))
             senders = [peer.name for peer in agreement.peers_of(self._name) if peer.name in agreement.senders]
             equations += [Equations(step, peer, rows, own, sums) for peer in senders]
         return steps, equations

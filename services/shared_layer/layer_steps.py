@@ -1,13 +1,14 @@
 """Runs a network's steps with its first layer on shared weights: answers what a half asks for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.shared_layer.layer_exchange import LayerExchange
@@ -21,6 +22,7 @@ from vfl.crypto import PackingImpossible
 from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Integers, Shares, encoded
 from vfl.learning import Ask, BatchSchedule, Forward, Half, OwnData, Part, Send, log_loss
+from vfl.learning.learner import Request
 
 
 class LayerObserver(SharedObserver, Protocol):
@@ -45,6 +47,8 @@ class LayerSteps:
             others. It alone knows, and nothing ends by it.
     """
 
+    is_shared = counts_redone = True
+
     def __init__(
         self,
         terms: LayerTerms,
@@ -58,7 +62,7 @@ class LayerSteps:
         """Begin a party's half of a session; features are (aligned rows, d), in its fixed point."""
         self.exchange, self.half = exchange, _begun(terms, name, own)
         self._terms, self._name, self._means, self._observer = terms, name, means, observer
-        self._chosen = means.chosen
+        self._chosen, self.turn = means.chosen, means.turn
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._is_label_party = name == terms.agreement.active.name
@@ -118,42 +122,19 @@ class LayerSteps:
             ]
             _all_done(sending)
 
-    def show_features(self) -> None:
-        """Show nothing: features stay where they are."""
+    def begin_epoch(self) -> None:
+        """Do nothing: features stay where they are."""
 
-    def run_step(self, step: int, batch: IntArray) -> StageTimer:
-        """Run the learner's program of a step, from 0, on these rows."""
-        sending: list[Future[None]] = []
-        with none_left(sending):
-            return self._run_step(step, batch, sending)
+    @contextmanager
+    def step(self, step: int, batch: IntArray) -> Iterator["LayerStep"]:
+        """Begin a step, from 0, on these rows."""
+        answers = LayerStep(self, step, batch)
+        with none_left(answers.sending):
+            yield answers
 
-    def _run_step(self, step: int, batch: IntArray, sending: list[Future[None]]) -> StageTimer:
-        """Run a step; what it sends is added to ``sending``."""
-        timer, features = StageTimer(), self._features[batch]
-        signal: Integers | None = None
-        program = self._calls(lambda: self.half.step(batch))
-        request = self._calls.next_request(program)
-        while request is not None:
-            answer: Any = None
-            match request:
-                case Forward(weights):
-                    answer = self._products(step, features, self._checked(weights), sending, timer)
-                case Send(values):
-                    signal = self._signal(values, features)
-                    if self._observer is not None:
-                        self._observer.own_share(step, values)
-                    with timer.stage("encrypt"):
-                        sending += self._sending(self.exchange.hide_signal(step, signal))
-                case Ask():
-                    answer = self._sums(step, features, signal, sending, timer)
-            with timer.stage("update"):
-                request = self._calls.next_request(program, answer)
-        with timer.stage("wait"):
-            _all_done(sending)
-        # First: nobody may see this party in the next step before it would find itself there.
-        self._means.complete(step, self._checked(self.half.weights))
+    def complete_step(self, step: int) -> None:
+        """Let peers go on behind a step."""
         self.exchange.complete_step(step)
-        return timer
 
     def validate(self, step: int) -> float | None:
         """After so many steps, the log loss of validation rows, in nats, at the label party; None at others.
@@ -162,8 +143,8 @@ class LayerSteps:
         tells that is kept for it, the label party counts.
         """
         terms, sending, rows = self._terms, list[Future[None]](), self._terms.validated_rows
-        number, weights = terms.validation_after(step), self._checked(self.half.weights)
-        joined = self._products(number, self._features[rows], weights, sending, StageTimer(), validates=True)
+        number, weights = terms.validation_after(step), self.checked(self.half.weights)
+        joined = self.products(number, self._features[rows], weights, sending, StageTimer(), validates=True)
         _all_done(sending)
         if self._labels is None:
             return None
@@ -175,9 +156,14 @@ class LayerSteps:
         return log_loss(self._calls.scores(self._part, joined, agreement.classes), self._labels[rows])
 
     @property
+    def weights(self) -> Shares:
+        """This party's shares as they stand: what to go on from."""
+        return self.checked(self.half.weights)
+
+    @property
     def state(self) -> tuple[Shares, Part | None]:
         """What to go back to after an epoch that was validated: shares, and the label party's own layers."""
-        return self._checked(self.half.weights), self._part
+        return self.checked(self.half.weights), self._part
 
     def restore(self, state: tuple[Shares, Part | None]) -> None:
         """Go back to what ``state`` was."""
@@ -185,13 +171,17 @@ class LayerSteps:
         weights, self._part = state
         self._calls.set_weights(self.half, weights)
 
-    def open(self) -> FloatArray:
-        """Raise OutOfOrder: a first layer is never opened."""
-        raise OutOfOrder("The weights of a first layer stay shared: they would tell of the labels.")
+    def finish(self) -> SharedPart:
+        """End training: weights are served as they are shared. Those of a first layer would tell of the labels."""
+        return self.freeze()
+
+    def asked(self) -> frozenset[str]:
+        """Name nobody: nothing is asked that is answered once."""
+        return frozenset()
 
     def freeze(self) -> SharedPart:
         """Have weights served as they are shared: this party's part of the model. No step is taken after it."""
-        weights, terms = self._checked(self.half.weights), self._terms
+        weights, terms = self.checked(self.half.weights), self._terms
         own = weights[terms.places(self._name)[self._name]]
         share = terms.scores.weights(own)
         if not self._is_label_party:
@@ -202,7 +192,7 @@ class LayerSteps:
         _all_done(
             self._means.executor.submit(peers[one].send_serving_key, self._session_id, shown) for one in terms.passive
         )
-        sending = self._sending(self.exchange.freeze(weights, key))
+        sending = self.sending(self.exchange.freeze(weights, key))
         part = SharedPart.of_owner(share, key, self._part or self._own_part(weights))
         self._calls.set_weights(self.half, _values(own.integers, own.fraction_bits))
         _all_done(sending)
@@ -216,7 +206,7 @@ class LayerSteps:
         self._calls.set_weights(self.half, weights)
         return part
 
-    def _products(
+    def products(
         self,
         step: int,
         features: Integers,
@@ -234,11 +224,11 @@ class LayerSteps:
         own = features @ share.integers
         if not self._is_label_party:
             with timer.stage("product"):
-                sending += self._sending(exchange.forward(step, features, own))
+                sending += self.sending(exchange.forward(step, features, own))
             return Shares(own, bits)
         with timer.stage("encrypt"):
             hidden = weights if chosen is None else self._with_added(step, weights)
-            sending += self._sending(exchange.hide_weights(step, hidden))
+            sending += self.sending(exchange.hide_weights(step, hidden))
         with timer.stage("decrypt"):
             others = _values(exchange.products(step), bits)
         # Beyond the range they come back within it: what grows is seen on its way there.
@@ -259,7 +249,7 @@ class LayerSteps:
                 added[places[peer]] = found
         return weights + added
 
-    def _signal(self, values: Any, features: Integers) -> Integers:
+    def signal(self, values: Any, features: Integers) -> Integers:
         """Put the backward signal in the session's fixed point, whatever it is: leaving its range ends nothing."""
         if not self._is_label_party:
             raise self._calls.refused(f"has {self._name} send more often than its spec says")
@@ -269,7 +259,7 @@ class LayerSteps:
         self.left_range |= not (np.abs(checked) <= limit).all()
         return encoded(np.clip(np.nan_to_num(checked), -limit, limit), formats.fraction_bits)
 
-    def _sums(
+    def sums(
         self,
         step: int,
         features: Integers,
@@ -288,24 +278,76 @@ class LayerSteps:
             by_owner = {**held, self._name: features.T @ signal}
             return Shares(np.concatenate([by_owner[owner] for owner in terms.places(self._name)]), bits)
         with timer.stage("product"):
-            sending += self._sending(exchange.backward(step, features))
+            sending += self.sending(exchange.backward(step, features))
         share = Shares(exchange.own_sums(step), bits)
         if self._observer is not None:
             self._observer.kept_sums(step, share)
         return share
 
-    def _checked(self, values: Any) -> Shares:
+    def checked(self, values: Any) -> Shares:
         """Check a learner's weights: what it has made of shares."""
         if not isinstance(values, Shares):
             raise self._calls.refused("turns shares into something else")
         return values
 
-    def _sending(self, messages: Iterable[Outgoing]) -> list[Future[None]]:
+    def send(self, step: int, values: Any, features: Integers) -> tuple[Integers, list[Future[None]]]:
+        """Hide the backward signal of a step: in the session's fixed point, and what is on its way of it."""
+        signal = self.signal(values, features)
+        if self._observer is not None:
+            self._observer.own_share(step, values)
+        return signal, self.sending(self.exchange.hide_signal(step, signal))
+
+    def features_of(self, rows: IntArray) -> Integers:
+        """Find records' features, in the session's fixed point."""
+        return self._features[rows]
+
+    def sending(self, messages: Iterable[Outgoing]) -> list[Future[None]]:
+        """Send messages, each to its receiver."""
         peers, executor = self._means.peers, self._means.executor
         return [
             executor.submit(peers[one.receiver].send_values, self._session_id, one.kind, one.step, one.vector)
             for one in messages
         ]
+
+
+class LayerStep:
+    """The answers of one step.
+
+    Attributes:
+        rows: of the common order.
+        timer: where the step's time goes.
+        sending: what is on its way.
+    """
+
+    is_passed_over = False
+
+    def __init__(self, side: LayerSteps, number: int, rows: IntArray) -> None:
+        """Begin a step on these rows."""
+        self.rows, self.timer, self.sending = rows, StageTimer(), list[Future[None]]()
+        self._side, self._number, self._features = side, number, side.features_of(rows)
+        self._signal: Integers | None = None
+
+    def answer(self, request: Request) -> Any:
+        """Answer a request of the learner's."""
+        side, step = self._side, self._number
+        match request:
+            case Forward(weights):
+                return side.products(step, self._features, side.checked(weights), self.sending, self.timer)
+            case Send(values):
+                with self.timer.stage("encrypt"):
+                    self._signal, sending = side.send(step, values, self._features)
+                self.sending += sending
+                return None
+            case Ask():
+                return side.sums(step, self._features, self._signal, self.sending, self.timer)
+
+    def pass_over(self) -> None:
+        """Pass over no step: all that goes back to it does it again."""
+
+    def finish(self) -> None:
+        """Wait for what is on its way."""
+        with self.timer.stage("wait"):
+            _all_done(self.sending)
 
 
 def _begun(terms: LayerTerms, name: str, own: OwnData) -> Half:

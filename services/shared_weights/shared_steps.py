@@ -1,6 +1,6 @@
 """Runs a learner's steps on shared weights: answers what it asks for with opaque shares."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
+from services.shared_weights.opening import stays_shared
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_holder import ShareHolder
@@ -29,6 +30,7 @@ from vfl.crypto.keys import MINIMUM_SECURE_BITS
 from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Half, OwnData, Send
+from vfl.learning.learner import Request
 
 
 class SharedObserver(Protocol):
@@ -51,7 +53,6 @@ class SharedMeans:
         others: what the party encrypts in place of its features, an adversary's; None for an honest one.
         observer: is told what this party decrypts; None where nobody looks.
         chosen: what it adds to its shares of others' weights where a first layer is shared, as others.
-        complete: keeps the party's shares after a step, before the next one begins. May raise StateNotKept.
         turn: how the party's columns are turned before they are shared.
     """
 
@@ -63,7 +64,6 @@ class SharedMeans:
     others: OtherFeatures | None = None
     observer: SharedObserver | None = None
     chosen: ChosenShares | None = None
-    complete: Callable[[int, Shares], None] = lambda *_: None
     turn: Turn = Turn()  # noqa: RUF009 - immutable
 
 
@@ -74,17 +74,20 @@ class SharedSteps:
         schedule: the public batches of blocks.
         exchange: the party's messages.
         half: the party's half of the learner; its weights are shares of its own and of others'.
+        turn: how the party's columns are turned.
     """
+
+    is_shared, counts_redone, left_range = True, False, False
 
     def __init__(self, terms: SharedTerms, name: str, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
         """Take a party's exchange and half of a session."""
         self.schedule, self.exchange, self.half = terms.schedule, exchange, half
         self._terms, self._name = terms, name
         self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
-        self._others, self._turn = means.others, means.turn
+        self._others, self.turn = means.others, means.turn
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
         self._observer, self._own = means.observer, terms.places(name)[name]
-        self._complete, self._has_shown = means.complete, False
+        self._has_shown = False
 
     @classmethod
     def begin(
@@ -141,7 +144,7 @@ class SharedSteps:
         if pads := self.exchange.validation_key:
             self._peers[self._terms.agreement.active.name].send_validation_key(self._session_id, pads)
 
-    def show_features(self) -> None:
+    def begin_epoch(self) -> None:
         """Send this party's encrypted features, once, and wait for the others'. Keys are shown before."""
         if self._has_shown:
             return
@@ -150,52 +153,21 @@ class SharedSteps:
             # A part is encrypted while the one before is on its way, and a peer is sent one at a time.
             if part.receiver in sending:
                 sending[part.receiver].result()
-            (sending[part.receiver],) = self._sending([part])
+            (sending[part.receiver],) = self.sending([part])
         _all_done(sending.values())
         self.exchange.await_features()
         self._has_shown = True
 
-    def run_step(self, step: int, batch: IntArray) -> StageTimer:
-        """Run the learner's program of a step, from 0, on a batch of block numbers."""
-        sending: list[Future[None]] = []
-        with none_left(sending):
-            return self._run_step(step, batch, sending)
+    @contextmanager
+    def step(self, step: int, batch: IntArray) -> Iterator["SharedStep"]:
+        """Begin a step, from 0, on a batch of block numbers."""
+        answers = SharedStep(self, step, batch)
+        with none_left(answers.sending):
+            yield answers
 
-    def _run_step(self, step: int, batch: IntArray, sending: list[Future[None]]) -> StageTimer:
-        """Run a step; what it sends is added to ``sending``."""
-        timer, exchange = StageTimer(), self.exchange
-        rows = np.concatenate([self.schedule.blocks[number] for number in batch])
-        residual: Shares | None = None
-        program = self._calls(lambda: self.half.step(rows))
-        request = self._calls.next_request(program)
-        while request is not None:
-            answer: Any = None
-            match request:
-                case Forward(weights):
-                    shares = self._checked(weights)
-                    with timer.stage("product"):
-                        sending += self._sending(exchange.forward(step, batch, shares))
-                    with timer.stage("decrypt"):
-                        answer = exchange.products(step, batch, shares)
-                case Send(values):
-                    residual = self._checked(values)
-                    with timer.stage("product"):
-                        sending += self._sending(exchange.backward(step, batch, residual))
-                case Ask():
-                    if residual is None:
-                        raise self._calls.refused("asks for sums before it has sent anything")
-                    with timer.stage("decrypt"):
-                        answer = exchange.sums(step, batch, residual)
-                    if self._observer is not None:
-                        self._observer.kept_sums(step, answer[self._own])
-            with timer.stage("update"):
-                request = self._calls.next_request(program, answer)
-        with timer.stage("wait"):
-            _all_done(sending)
-        # First: nobody may see this party in the next step before it would find itself there.
-        self._complete(step, self.state)
-        exchange.complete_step(step)
-        return timer
+    def complete_step(self, step: int) -> None:
+        """Let peers go on behind a step."""
+        self.exchange.complete_step(step)
 
     def validate(self, step: int) -> float | None:
         """After so many steps, the quadratic loss of validation rows, in nats, at the label party; None at others.
@@ -207,50 +179,66 @@ class SharedSteps:
         program = self._calls(lambda: self.half.step(rows))
         match self._calls.next_request(program):
             case Forward(weights):
-                shares = self._checked(weights)
+                shares = self.checked(weights)
             case _:
                 raise self._calls.refused("begins a step with something else than Forward")
-        sending = self._sending(exchange.forward(step, terms.validation, shares, Kind.VALIDATION))
+        sending = self.sending(exchange.forward(step, terms.validation, shares, Kind.VALIDATION))
         products: Any = exchange.products(step, terms.validation, shares, Kind.VALIDATION)
         match self._calls.next_request(program, products):
             case Send(values):
-                residual = self._checked(values)
+                residual = self.checked(values)
             case _:
                 raise self._calls.refused("sends nothing after Forward")
         self._calls(program.close)
         loss = None
         if self._name == terms.agreement.active.name:
-            sending += self._sending(exchange.cross(step, residual))
+            sending += self.sending(exchange.cross(step, residual))
             loss = self._calls.quadratic_loss(exchange.mean_square(step), terms.agreement.classes)
         else:
-            sending += self._sending(exchange.hide(step, residual))
-            sending += self._sending(exchange.show(step))
+            sending += self.sending(exchange.hide(step, residual))
+            sending += self.sending(exchange.show(step))
         _all_done(sending)
         return loss
 
     @property
+    def weights(self) -> Shares:
+        """This party's shares as they stand: what to go on from."""
+        return self.checked(self.half.weights)
+
+    @property
     def state(self) -> Shares:
-        """This party's shares as they stand: what to go back to, and to go on from."""
-        return self._checked(self.half.weights)
+        """What to go back to after an epoch that was validated: the shares."""
+        return self.weights
 
     def restore(self, state: Any) -> None:
         """Go back to what ``state`` was."""
         self._calls.set_weights(self.half, state)
 
+    def finish(self) -> SharedPart | None:
+        """End training: weights are served as they are shared, or opened to their owners."""
+        if stays_shared(self._terms.agreement):
+            return self.freeze()
+        self._calls.set_weights(self.half, self.open())
+        return None
+
+    def asked(self) -> frozenset[str]:
+        """Name nobody: nothing is asked that is answered once."""
+        return frozenset()
+
     def open(self) -> FloatArray:
         """Open all weights to their owners: this party's own, (d, columns). No step is taken after it."""
-        weights = self._checked(self.half.weights)
-        sending = self._sending(self.exchange.open(weights))
+        weights = self.checked(self.half.weights)
+        sending = self.sending(self.exchange.open(weights))
         own = self.exchange.opened(weights)
         _all_done(sending)
-        return self._turn.weights(own if self._others is None else self._others.read(own))
+        return self.turn.weights(own if self._others is None else self._others.read(own))
 
     def freeze(self) -> SharedPart:
         """Have weights served as they are shared: this party's part of the model. No step is taken after it.
 
         What this party holds of others' weights goes to them under a key that is made for it, and isn't kept.
         """
-        weights, held = self._checked(self.half.weights), self._terms.held_by(self._name)
+        weights, held = self.checked(self.half.weights), self._terms.held_by(self._name)
         key = made_key(self._terms.agreement.plan.key_bits) if held else None
         sending: list[Future[None]] = []
         if key is not None:
@@ -258,26 +246,86 @@ class SharedSteps:
             _all_done(
                 [self._executor.submit(self._peers[one].send_serving_key, self._session_id, shown) for one in held]
             )
-            sending = self._sending(self.exchange.freeze(weights, key))
+            sending = self.sending(self.exchange.freeze(weights, key))
         share = self._terms.scores.weights(weights[self._terms.places(self._name)[self._name]])
-        part = SharedPart.made(share, *self.exchange.frozen(), key, self._turn.matrix)
+        part = SharedPart.made(share, *self.exchange.frozen(), key, self.turn.matrix)
         _all_done(sending)
         self._calls.set_weights(self.half, np.zeros(weights.shape))
         return part
 
-    def _checked(self, values: Any) -> Shares:
+    def sent(self, residual: Shares | None) -> Shares:
+        """Give what the learner has sent before it asks for sums; raises LearnerFailed for nothing."""
+        if residual is None:
+            raise self._calls.refused("asks for sums before it has sent anything")
+        return residual
+
+    def observe(self, step: int, sums: Shares) -> None:
+        """Show this party's share of its own sums to whoever looks."""
+        if self._observer is not None:
+            self._observer.kept_sums(step, sums[self._own])
+
+    def checked(self, values: Any) -> Shares:
         """Check a learner's weights or values: what it has made of shares."""
         if not isinstance(values, Shares):
             raise self._calls.refused("turns shares into something else")
         return values
 
-    def _sending(self, messages: Iterable[Outgoing]) -> list[Future[None]]:
+    def sending(self, messages: Iterable[Outgoing]) -> list[Future[None]]:
+        """Send messages, each to its receiver."""
         return [
             self._executor.submit(
                 self._peers[one.receiver].send_values, self._session_id, one.kind, one.step, one.vector
             )
             for one in messages
         ]
+
+
+class SharedStep:
+    """The answers of one step.
+
+    Attributes:
+        rows: of the common order, those of the batch's blocks.
+        timer: where the step's time goes.
+        sending: what is on its way.
+    """
+
+    is_passed_over = False
+
+    def __init__(self, side: SharedSteps, number: int, batch: IntArray) -> None:
+        """Begin a step on a batch of block numbers."""
+        self.timer, self.sending = StageTimer(), list[Future[None]]()
+        self.rows = np.concatenate([side.schedule.blocks[block] for block in batch])
+        self._side, self._number, self._batch = side, number, batch
+        self._residual: Shares | None = None
+
+    def answer(self, request: Request) -> Any:
+        """Answer a request of the learner's."""
+        side, step, exchange = self._side, self._number, self._side.exchange
+        match request:
+            case Forward(weights):
+                shares = side.checked(weights)
+                with self.timer.stage("product"):
+                    self.sending += side.sending(exchange.forward(step, self._batch, shares))
+                with self.timer.stage("decrypt"):
+                    return exchange.products(step, self._batch, shares)
+            case Send(values):
+                self._residual = side.checked(values)
+                with self.timer.stage("product"):
+                    self.sending += side.sending(exchange.backward(step, self._batch, self._residual))
+                return None
+            case Ask():
+                with self.timer.stage("decrypt"):
+                    sums = exchange.sums(step, self._batch, side.sent(self._residual))
+                side.observe(step, sums)
+                return sums
+
+    def pass_over(self) -> None:
+        """Pass over no step: all that goes back to it does it again."""
+
+    def finish(self) -> None:
+        """Wait for what is on its way."""
+        with self.timer.stage("wait"):
+            _all_done(self.sending)
 
 
 def made_key(bits: int) -> PrivateKey:

@@ -18,6 +18,7 @@ import numpy as np
 
 from services.common.errors import FederationError, Suspended
 from services.common.meters import StageTimer
+from services.party.gradient_side import GradientSide, GradientStep
 from services.party.party_training import PartyTraining
 from services.party.resumption import Place
 from services.protocol1.exchange import GradientExchange
@@ -36,7 +37,7 @@ class Patched:
     def __init__(self, path: Path) -> None:
         self._path, self._round, self._claims = path, 0, 0
         self.notes: list[dict[str, Any]] = []
-        self._run_step, self._sums, self._place = PartyTraining._run_step, PartyTraining._sums, PartyTraining.place
+        self._run_step, self._sums, self._place = PartyTraining._run_step, GradientStep.sums, PartyTraining.place
         self._arrivals = GradientExchange.arrivals
         self._training: PartyTraining | None = None
 
@@ -51,9 +52,9 @@ class Patched:
                 raise Suspended("the line was cut.")
             return patched._run_step(training, step, batch)
 
-        def sums(training: PartyTraining, step: int, features: FloatArray, *others: Any) -> FloatArray:
-            total = patched._sums(training, step, features, *others)
-            if step == FIRST:
+        def sums(answers: GradientStep) -> FloatArray:
+            total = patched._sums(answers)
+            if answers.number == FIRST:
                 patched._round += 1
                 raise Suspended("the line was cut, and with it the mask was lost.")
             return total
@@ -71,13 +72,14 @@ class Patched:
                     patched._ask(exchange, peer)
                 yield peer
 
-        PartyTraining._run_step, PartyTraining._sums = run_step, sums  # type: ignore[method-assign, assignment]
+        PartyTraining._run_step, GradientStep.sums = run_step, sums  # type: ignore[method-assign, assignment]
         PartyTraining.place, GradientExchange.arrivals = place, arrivals  # type: ignore[method-assign, assignment]
 
     def _ask(self, exchange: GradientExchange, peer: str) -> None:
         """Ask about the residuals that were sent again, under the names of steps around them."""
         training = self._training
         assert training is not None
+        assert isinstance(training.side, GradientSide)
         cipher, vector = exchange._cipher, exchange._peers[peer].residuals[FIRST]
         rows, columns = exchange._rows_of_step(FIRST), training._features.shape[1]
         features = np.random.default_rng(self._round).integers(0, 2, (rows, columns)).astype(np.float64)
@@ -85,7 +87,7 @@ class Patched:
             masked, read = cipher.mask(step, peer, cipher.combine(step, peer, features, vector))
             note: dict[str, Any] = {"step": step, "round": self._round}
             try:
-                answer = read(training._peers[peer].decrypt(training.agreement.session_id, step, masked))
+                answer = read(training.side.peers[peer].decrypt(training.agreement.session_id, step, masked))
                 note["sums"] = answer.ravel().tolist()
             except FederationError as error:
                 note["refused"] = str(error)

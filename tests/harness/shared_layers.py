@@ -17,6 +17,7 @@ from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.shared_steps import SharedMeans
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
 from tests.harness.shared_wiring import DirectSharePeer
+from tests.harness.sides import do_step
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import OwnData, VerticalData
@@ -88,7 +89,7 @@ def _run(party: LayerSteps, steps: int | None) -> list[float]:
     schedule, agreement, losses = party.schedule, party._terms.agreement, list[float]()
     batches = [batch for epoch in range(agreement.plan.epochs) for batch in schedule.epoch(epoch)]
     for step, batch in enumerate(batches[:steps]):
-        party.run_step(step, batch)
+        do_step(party, step, batch)
         epoch, further = divmod(step + 1, schedule.steps_per_epoch)
         if agreement.validates_on_shares and not further and agreement.validates(epoch - 1):
             loss = party.validate(step + 1)

@@ -27,6 +27,7 @@ from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.turned_columns import Turn
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
+from tests.harness.sides import do_step
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
 
@@ -108,11 +109,11 @@ def run_all(parties: Mapping[str, SharedSteps], terms: SharedTerms, steps: int |
 
 
 def _run(party: SharedSteps, terms: SharedTerms, steps: int | None) -> None:
-    party.show_features()
+    party.begin_epoch()
     schedule = terms.schedule
     batches = [batch for epoch in range(terms.agreement.plan.epochs) for batch in schedule.epoch(epoch)]
     for step, batch in enumerate(batches[:steps]):
-        party.run_step(step, batch)
+        do_step(party, step, batch)
 
 
 def open_all(parties: Mapping[str, SharedSteps]) -> dict[str, FloatArray]:

@@ -19,7 +19,6 @@ from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 from services.protocol1.vectors import WireVector
 from services.shared_layer.layer_steps import LayerSteps
-from services.shared_weights.opening import stays_shared
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
@@ -27,6 +26,7 @@ from services.shared_weights.shared_steps import SharedSteps
 from tests.harness.shared_layers import LAYER_PLAN, wired_layers
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem
 from tests.harness.shared_wiring import Exchanges, over_mutual_tls, wired_shares
+from tests.harness.sides import do_step
 from vfl.crypto import Engine, PublicKey, to_bytes
 from vfl.crypto.kernels import ProductTask
 
@@ -110,13 +110,13 @@ class Session:
 
 
 def _run(party: SharedSteps | LayerSteps, agreement: Agreement) -> Any:
-    party.show_features()
+    party.begin_epoch()
     for step, batch in enumerate(party.schedule.epoch(0)):
-        party.run_step(step, batch)
+        do_step(party, step, batch)
     if agreement.validates_on_shares:
         loss = party.validate(party.schedule.steps_per_epoch)
         assert loss is None or np.isfinite(loss)
-    return party.freeze() if stays_shared(agreement) else party.open()
+    return party.finish()
 
 
 @pytest.fixture(scope="module")

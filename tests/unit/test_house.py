@@ -52,9 +52,7 @@ MIRRORED = {
 }
 # A file is as long as its one subject. From 400 lines on look whether there are two; beyond this it is listed, and why.
 MOST_LINES = 600
-LONGER: dict[str, str] = {
-    "services/party/party_training.py": "a party's steps, and how they go on after an interruption"
-}
+LONGER: dict[str, str] = {}
 # Who names an attack or a defence beside its registry, and why: all else works by what a plugin says of itself.
 NAMING_PLUGINS = {
     "plumbline/cli/preflight.py": "says what to do, with an example",

@@ -129,7 +129,7 @@ def test_a_validation_is_of_the_weights_and_not_of_where_momentum_carries_them()
         losses = train(parties, terms)
         weights = as_session(problem, plan, parties).joined()
         validated = np.concatenate([terms.blocks[number] for number in terms.validation])
-        cells = [one._turn.cells(problem.blocks[name][validated]) for name, one in parties.items()]
+        cells = [one.turn.cells(problem.blocks[name][validated]) for name, one in parties.items()]
     z = np.hstack(cells) @ np.vstack(list(weights.values()))
     assert abs(losses[-1] - loss_of(z, problem.labels[validated], 2)) <= 1.01 * last_bit(terms, 2)
 
@@ -182,7 +182,7 @@ def test_opened_weights_are_those_of_the_columns() -> None:
         run_all(parties, problem.terms(PLAN))
         joined = as_session(problem, PLAN, parties).joined()
         for name, weights in open_all(parties).items():
-            np.testing.assert_allclose(weights, parties[name]._turn.weights(joined[name]), rtol=0, atol=OF_WEIGHTS)
+            np.testing.assert_allclose(weights, parties[name].turn.weights(joined[name]), rtol=0, atol=OF_WEIGHTS)
             assert np.abs(weights - joined[name]).max() > 0.1
 
 

@@ -24,6 +24,7 @@ from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.parties import Watcher, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, WatchedEngine
 from tests.harness.shared_wiring import as_session, run_all, wired_shares
+from tests.harness.sides import do_step
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 
@@ -43,11 +44,11 @@ def train(parties: Mapping[str, SharedSteps], terms: SharedTerms, epochs: int = 
 
 
 def _run(party: SharedSteps, terms: SharedTerms, epochs: int) -> list[Any]:
-    party.show_features()
+    party.begin_epoch()
     losses, steps = [], terms.schedule.steps_per_epoch
     for epoch in range(epochs):
         for index, batch in enumerate(terms.schedule.epoch(epoch)):
-            party.run_step(epoch * steps + index, batch)
+            do_step(party, epoch * steps + index, batch)
         losses.append(party.validate((epoch + 1) * steps))
     return losses
 

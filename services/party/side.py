@@ -1,0 +1,156 @@
+"""One party's side of a training protocol: it answers what a learner's half asks for. Knows no session, no network."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from defences import TrainingTerms
+from services.common.agreement import Agreement
+from services.common.learner_calls import LearnerCalls
+from services.common.meters import StageTimer
+from services.party.training_means import TrainingMeans
+from services.shared_weights.shared_serving import SharedPart
+from services.shared_weights.turned_columns import Turn
+from vfl.arrays import IntArray
+from vfl.data import GriddedFeatures
+from vfl.learning import Ask, BatchSchedule, BlockSchedule, Half, OwnData
+from vfl.learning.learner import Request
+
+
+class Exchange(Protocol):
+    """A party's messages of a session, for whoever ends it."""
+
+    def end(self, reason: str) -> None:
+        """End it: whoever waits or asks is told why."""
+
+    def suspend(self, reason: str) -> None:
+        """End it, and tell whoever waits or asks that another one will go on with the training."""
+
+
+class StepAnswers(Protocol):
+    """What the requests of one step are answered with."""
+
+    @property
+    def rows(self) -> IntArray:
+        """Rows of the common order, which the learner's step is of."""
+
+    @property
+    def timer(self) -> StageTimer:
+        """Where the step's time goes."""
+
+    @property
+    def is_passed_over(self) -> bool:
+        """Whether sums aren't asked for: nobody does the step, or this party has done it before."""
+
+    def answer(self, request: Request) -> Any:
+        """Answer a request; None for what is only sent."""
+
+    def pass_over(self) -> None:
+        """Wait for what the others send, and take the weights that were kept."""
+
+    def finish(self) -> None:
+        """Wait for what is on its way, once the learner has nothing more to ask."""
+
+
+class Side(Protocol):
+    """One party's side of a session.
+
+    Attributes:
+        half: the party's half of the learner.
+        exchange: the party's messages.
+        is_shared: whether no party knows its weights until training is over.
+        counts_redone: whether a step that is begun again shows the label party products of weights it has a share in.
+        left_range: whether numbers came near what the protocol holds, beyond which they are others.
+        turn: how the party's columns are turned before they are shared.
+    """
+
+    half: Half
+    is_shared: bool
+    counts_redone: bool
+    left_range: bool
+    turn: Turn
+
+    @property
+    def exchange(self) -> Any:
+        """The party's messages, an `Exchange`."""
+
+    @property
+    def schedule(self) -> BatchSchedule | BlockSchedule:
+        """The public order of batches."""
+
+    @property
+    def weights(self) -> Any:
+        """The weights as they stand, or this party's shares of them: what to go on from."""
+
+    @property
+    def state(self) -> Any:
+        """What to go back to after an epoch that was validated without scores."""
+
+    def restore(self, state: Any) -> None:
+        """Go back to what ``state`` was."""
+
+    def show_public_key(self) -> None:
+        """Send this party's public key to those who need it."""
+
+    def begin_epoch(self) -> None:
+        """Do what comes before the first step, if it wasn't done; keys are shown before."""
+
+    def step(self, step: int, batch: IntArray) -> AbstractContextManager[StepAnswers]:
+        """Begin a step, from 0. Leaving by an error leaves nothing that a peer could take for the step's next try."""
+
+    def complete_step(self, step: int) -> None:
+        """Let peers go on behind a step. What follows from it is kept before."""
+
+    def validate(self, step: int) -> float | None:
+        """After so many steps, the loss of validation rows at the label party; None elsewhere."""
+
+    def finish(self) -> SharedPart | None:
+        """End training: the half has its weights from here on, or the part is served as it is shared."""
+
+    def asked(self) -> frozenset[str]:
+        """Name the peers of whom this party still has its own question of the next step, when nothing is on its way."""
+
+
+@dataclass(frozen=True, eq=False)
+class SideSetting:
+    """What a side is made of.
+
+    Attributes:
+        agreement: the session's public terms.
+        name: the party's name in it.
+        gridded: (aligned rows, d) features on the grids of their columns.
+        train_rows: those of them that are trained on, in order.
+        own: what the learner's half is begun with.
+        means: what the party trains with.
+        terms: public numbers that defences are told.
+        calls: of the learner.
+        anchor: has what was answered known outside this party, before it is given.
+    """
+
+    agreement: Agreement
+    name: str
+    gridded: GriddedFeatures
+    train_rows: IntArray
+    own: OwnData
+    means: TrainingMeans
+    terms: TrainingTerms
+    calls: LearnerCalls
+    anchor: Callable[[], None]
+
+
+def run_step(side: Side, calls: LearnerCalls, step: int, batch: IntArray) -> StageTimer:
+    """Run the learner's program of a step, answering what it asks for, in its order."""
+    with side.step(step, batch) as answers:
+        program = calls(lambda: side.half.step(answers.rows))
+        request = calls.next_request(program)
+        while request is not None and not (isinstance(request, Ask) and answers.is_passed_over):
+            answer = answers.answer(request)
+            with answers.timer.stage("update"):
+                request = calls.next_request(program, answer)
+        if request is not None:
+            program.close()
+            answers.pass_over()
+        else:
+            answers.finish()
+    return answers.timer
