@@ -116,7 +116,8 @@ def _run(party: SharedSteps | LayerSteps, agreement: Agreement) -> Any:
     if agreement.validates_on_shares:
         loss = party.validate(party.schedule.steps_per_epoch)
         assert loss is None or np.isfinite(loss)
-    return party.finish()
+    part = party.finish()
+    return party.half.weights if part is None else part
 
 
 @pytest.fixture(scope="module")
