@@ -73,8 +73,8 @@ class OwnMoments:
         self._table, self._curvature, self._penalty = table, curvature, penalty[:, 0]
         self._records, self._means = len(trained), table[trained].mean(axis=0)
         block = self._block(trained)
-        # Of constant columns the gradient is 0, whatever it is multiplied by. Their mean is rounded: what they are off it
-        # by isn't theirs, and its inverse would be some 10^30.
+        # Of constant columns the gradient is 0, whatever it is multiplied by. Their mean is rounded: what they are off
+        # it by isn't theirs, and its inverse would be some 10^30.
         moments, rounded = np.diag(block), curvature * (len(trained) * _ROUNDED * self._means) ** 2
         self._damping = np.diag(np.where(moments > rounded, DAMPING * moments, 1.0))
         self._root: FloatArray = cholesky(block + self._damping, lower=True)
