@@ -128,7 +128,7 @@ class AuxiliaryCiphertext:
         source="Hu, section 5.2, Algorithm 2",
         learners=("linear",),
         summary="asks for spare equations inside honest answers, and solves for every residual and label",
-        cost="nothing that shows: sums of random features",
+        cost="nothing that shows in messages; of cut answers its own part learns from the few records that it read",
         conduct="replaces_messages",
     )
 

@@ -48,6 +48,8 @@ from vfl.arrays import FloatArray, IntArray
 
 # Of each column's own moment. Measured: docs/decisions/0026.
 DAMPING = 0.01
+# No mean of n numbers is off by more than n times as much of what it is (Higham 2002, section 4.2).
+_ROUNDED = np.finfo(np.float64).eps
 
 
 class OwnMoments:
@@ -71,9 +73,10 @@ class OwnMoments:
         self._table, self._curvature, self._penalty = table, curvature, penalty[:, 0]
         self._records, self._means = len(trained), table[trained].mean(axis=0)
         block = self._block(trained)
-        # Of columns of zeros the gradient is 0, whatever it is multiplied by.
-        moments = np.diag(block)
-        self._damping = np.diag(np.where(moments > 0, DAMPING * moments, 1.0))
+        # Of constant columns the gradient is 0, whatever it is multiplied by. Their mean is rounded: what they are off
+        # it by isn't theirs, and its inverse would be some 10^30.
+        moments, rounded = np.diag(block), curvature * (len(trained) * _ROUNDED * self._means) ** 2
+        self._damping = np.diag(np.where(moments > rounded, DAMPING * moments, 1.0))
         self._root: FloatArray = cholesky(block + self._damping, lower=True)
 
     def is_whole(self, batch: IntArray) -> bool:

@@ -267,3 +267,49 @@ def test_the_default_rate_is_1_by_the_number_of_parties(parties: int, rate: floa
 def test_a_rate_at_which_momentum_may_diverge_is_refused() -> None:
     with pytest.raises(ValueError, match=r"steps=own_moments takes a learning_rate up to 0.5.*choose 0.5"):
         registry.load("linear", steps="own_moments", learning_rate=0.51)
+
+
+def _awkward(kind: str) -> VerticalData:
+    """A table of two parties that something is wrong with."""
+    generator = np.random.default_rng(3)
+    rows = {"more columns than rows": 20, "five rows": 5}.get(kind, 600)
+    blocks = [generator.normal(size=(rows, 4)), generator.normal(size=(rows, 30))]
+    labels = generator.integers(0, 2, size=rows)
+    if kind == "330 independent columns":
+        blocks = [generator.normal(size=(rows, 30)), generator.normal(size=(rows, 300))]
+    elif kind == "a column twice":
+        blocks[1][:, 1] = blocks[1][:, 0] = blocks[0][:, 0]
+    elif kind == "all constant":
+        # The mean of these is off by what float64 rounds.
+        blocks = [np.full_like(block, 0.7) for block in blocks]
+    elif kind == "1,000 one-hot columns":
+        blocks[1] = np.eye(1000)[generator.integers(0, 1000, size=rows)]
+    elif kind == "one class":
+        labels = np.zeros(rows, dtype=np.int64)
+    elif kind == "the fixed point's edge":
+        step = 2.0**-16
+        blocks[1] = np.hstack([np.sign(blocks[1][:, :15]) * (2.0**15 - step), step * np.sign(blocks[1][:, 15:])])
+    return VerticalData(with_bias(blocks), labels)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "330 independent columns",
+        "more columns than rows",
+        "a column twice",
+        "all constant",
+        "five rows",
+        "1,000 one-hot columns",
+        "one class",
+        "the fixed point's edge",
+    ],
+)
+def test_awkward_tables_are_trained_and_no_step_grows_the_loss(kind: str) -> None:
+    data = _awkward(kind)
+    losses = without_momentum(data, 1 / len(data.blocks), steps=16)
+    assert np.isfinite(losses).all()
+    assert (np.diff(losses) <= 1e-9 * np.abs(losses[:-1]) + 1e-12).all()
+    (*_, weights) = train_by_epoch(data, drawn(data), full_batches(len(data.labels), 16, 1 / len(data.blocks)))
+    assert all(np.isfinite(block).all() for block in weights)
+    assert optimum_of(data) - 1e-9 <= loss_of(data, weights) <= losses[0] + 1e-12
