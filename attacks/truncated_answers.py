@@ -269,7 +269,8 @@ class CutMessages:
         ]
         # Unpacked answers come feature by feature, each with all its columns.
         ordered = [int(one) for one in np.array(answers, dtype=object).reshape(-1, len(self.plan.placements)).T.ravel()]
-        picked = np.eye(len(features))[:, rows]
+        picked = np.zeros((len(features), len(rows)))
+        picked[rows, np.arange(len(rows))] = 1
         weighted = features * (picked.sum(axis=1, keepdims=True) * len(features) / len(rows))
         encrypted = replace(
             residuals,
