@@ -153,12 +153,20 @@ def try_defences(
             if under not in undefended:
                 undefended[under] = _tried(plan, Candidate(), tables, run, under)
         except (ValueError, FederationFailed, ProcessFailed) as error:
-            trials.append(DefenceTrial(candidate.title, candidate.chosen, cipher=under, reason=str(error)))
+            trials.append(DefenceTrial(candidate.title, candidate.chosen, cipher=under, reason=_sentence(error)))
         else:
             trials.append(judged_trial(candidate.title, candidate.chosen, findings, after, undefended[under]))
         # Each time: what was measured stays when the run is stopped.
         write_durably(_file(run), json.dumps([asdict(one) for one in trials], indent=1).encode())
     return tuple(trials)
+
+
+def _sentence(error: Exception) -> str:
+    """Say why a trial wasn't run: where a process died, how its log ends, and nothing of its traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) < 2:
+        return str(error)
+    return f"{lines[0].rstrip(':.')}: {lines[-1]}"
 
 
 def cipher_of_trials(findings: Findings) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from plumbline.cli.completion import dataset_names, listed_attacks, listed_defences, setting_names
-from plumbline.cli.output import ABOVE_THRESHOLD, console_errors, plain_errors, print_json
+from plumbline.cli.output import ABOVE_THRESHOLD, MENDABLE, console_errors, plain_errors, print_json
 from plumbline.training_terms import SETTINGS_AS_OPTIONS, with_terms
 from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
@@ -217,6 +217,7 @@ def audit(
         if wants_json:
             print_json({"run": str(run.path), "report": str(run.report), **results})
         _check_threshold(request.output.fail_above, results)
+        _check_trials(results["trials"])
 
 
 def _is_given(context: typer.Context, option: str) -> bool:
@@ -294,6 +295,17 @@ def _check_place(folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     if not os.access(standing, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def _check_trials(trials: Sequence[Mapping[str, Any]]) -> None:
+    """End with a status that says so where most of the defences that were to be tried weren't run."""
+    missing = [one for one in trials if one["accuracy"] is None]
+    if 2 * len(missing) > len(trials):
+        console_errors.print(
+            f"plumbline: {len(missing)} of {len(trials)} defences weren't run: {missing[0]['reason']}",
+            style="red",
+        )
+        raise typer.Exit(MENDABLE)
 
 
 def _check_threshold(limit: float | None, results: Mapping[str, Any]) -> None:

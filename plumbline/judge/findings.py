@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, overload
 
 from plumbline.judge import Progress, silent
-from plumbline.judge.answer import Answer
+from plumbline.judge.answer import Answer, listed
 from plumbline.judge.column_sets import WhatIf
 from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
@@ -33,8 +33,9 @@ class DefenceTrial:
         holds: whether an adversary that knows of it is shown to get under a tenth of what leaked, at level marginals.
         part: the largest federation's part that is left there, of columns and labels, 0 to 1; None where none was
             measured.
-        exposed: number of columns and of attacks on labels that still tell a tenth or more, beyond chance.
-        accuracy: of the test records; None where the federation refused.
+        exposed: number of columns and of attacks on labels that still tell a tenth or more, beyond chance; None where
+            the federation wasn't run.
+        accuracy: of the test records; None where the federation wasn't run, or not to its end.
         accuracy_change: accuracy less that of the run without the defence.
         seconds: that its training takes more than training without it, under the trial's cipher both.
         bytes: that all its messages take more than without it, likewise.
@@ -46,13 +47,18 @@ class DefenceTrial:
     options: Mapping[str, Any] = field(default_factory=dict)
     holds: bool = False
     part: float | None = None
-    exposed: int = 0
+    exposed: int | None = None
     accuracy: float | None = None
     accuracy_change: float = 0.0
     seconds: float = 0.0
     bytes: int = 0
     cipher: str = IN_THE_CLEAR
     reason: str = ""
+
+    @property
+    def was_run(self) -> bool:
+        """Whether its federation was run to its end. What it would leave isn't known otherwise."""
+        return self.accuracy is not None
 
 
 def recommended(trials: Sequence[DefenceTrial]) -> DefenceTrial | None:
@@ -66,22 +72,33 @@ def recommendation_words(trials: Sequence[DefenceTrial]) -> str:
     """Say in a sentence which defence to take, and what it costs; empty where none was tried."""
     if not trials:
         return ""
-    best = recommended(trials)
+    run = [one for one in trials if one.was_run]
+    missing = [one.defence for one in trials if not one.was_run]
+    if not run:
+        return f"None of the {len(trials)} defences could be tried ({listed(missing)}): no light follows. See why."
+    left = f" {len(missing)} of {len(trials)} weren't run ({listed(missing)}): what they leave isn't known."
+    return _of_those_run(run, "that was run and holds" if missing else "that holds") + (left if missing else "")
+
+
+def _of_those_run(run: Sequence[DefenceTrial], which: str) -> str:
+    best = recommended(run)
     if best is None:
-        measured = [one for one in trials if one.part is not None]
-        closest = min(measured, key=lambda one: (one.exposed, one.part or 0.0), default=None)
+        measured = [one for one in run if one.part is not None]
+        closest = min(measured, key=lambda one: (one.exposed or 0, one.part or 0.0), default=None)
         nearest = (
             f" {closest.defence} comes closest: {closest.exposed} {'leak' if closest.exposed == 1 else 'leaks'}, the "
             f"largest with a part of {closest.part:.0%}."
             if closest
             else ""
         )
-        return f"None of the {len(trials)} defences that were tried holds.{nearest}"
+        if len(run) == 1:
+            return f"The only defence that was tried, {run[0].defence}, doesn't hold.{nearest}"
+        return f"None of the {len(run)} defences that were tried holds.{nearest}"
     lost = max(0.0, -best.accuracy_change)
     price = f"{100 * lost:.1f} points of accuracy" if lost else "no accuracy"
     more = f", {best.seconds:.1f} s of training and {best.bytes / 1e6:.1f} MB" if best.bytes > 0 else ""
     price += more or f" and {best.seconds:.1f} s of training"
-    return f"The cheapest defence that holds is {best.defence}: it costs {price}."
+    return f"The cheapest defence {which} is {best.defence}: it costs {price}."
 
 
 Finding = AttackFinding | TrainingFinding
@@ -139,7 +156,7 @@ class Findings(Sequence[Finding]):
     def in_short(self, variant: str) -> VariantResult:
         """Sum up the run, to stand beside others; ``variant``: what it differs in from them."""
         sessions = sessions_behind(self.predictions.limit, self.answer.columns)
-        return result_of(variant, self.summary, self.answer, self.predictions.attacks, self.training, sessions)
+        return result_of(variant, self.summary, self.answer, self.predictions, self.training, sessions)
 
     def as_dict(self) -> dict[str, Any]:
         """Write everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from plumbline.judge.answer import Answer, listed
 from plumbline.judge.federation_part import at
-from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import DONE, FAILED, AttackStatus
+from vfl.data.faults import counted
 
 # What attacks that are scored against a guess look for.
 LABELS = "labels"
@@ -55,6 +56,9 @@ class VariantResult:
         seconds: of all epochs.
         bytes: of all messages.
         failed: attacks that failed, on training and on predictions: what they would have told is unknown.
+        disclosed: whether parameters that passive parties disclosed entered what is said of columns.
+        steps: how many it was trained in, and by what; empty for an installed model.
+        attacks: on predictions, that were carried out.
     """
 
     variant: str
@@ -68,6 +72,9 @@ class VariantResult:
     seconds: float
     bytes: int
     failed: tuple[str, ...] = ()
+    disclosed: bool = False
+    steps: str = ""
+    attacks: tuple[str, ...] = ()
 
     @property
     def best_on_labels(self) -> AttackTold | None:
@@ -84,7 +91,7 @@ def result_of(
     variant: str,
     summary: RunSummary,
     answer: Answer,
-    predictions: Sequence[AttackFinding],
+    predictions: PredictionFindings,
     training: Sequence[TrainingFinding],
     sessions: int,
 ) -> VariantResult:
@@ -112,9 +119,12 @@ def result_of(
         seconds=sum(epoch.seconds for epoch in summary.epochs),
         bytes=summary.total_bytes,
         failed=tuple(
-            [one.attack for one in predictions if one.status == FAILED]
+            [one.attack for one in predictions.attacks if one.status == FAILED]
             + [f"{one.attack} by {one.party}" for one in training if one.status == FAILED]
         ),
+        disclosed=bool(predictions.kept),
+        steps=_steps_words(summary),
+        attacks=tuple(one.attack for one in predictions.attacks if one.status == DONE and one.sees_scores),
     )
 
 
@@ -149,6 +159,8 @@ def rows_of(results: Sequence[VariantResult]) -> list[tuple[str, ...]]:
         *rows,
         ("columns exposed", *(_exposed_words(one) for one in results)),
         ("largest part of one", *(share_of(one.part) for one in results)),
+        ("passive parameters", *("disclosed" if one.disclosed else "kept" for one in results)),
+        ("training steps", *(one.steps or "none" for one in results)),
         ("test accuracy", *(f"{one.accuracy:.4f}" for one in results)),
         ("test AUC", *(f"{one.auc:.4f}" for one in results)),
         ("training, s", *(f"{one.seconds:.1f}" for one in results)),
@@ -180,6 +192,8 @@ def _beside(first: VariantResult, other: VariantResult) -> str:
         )
     else:
         sentences.append(f"{other.exposed} of {other.columns} columns are exposed, where {first.exposed} were.")
+    if unlike := _unlike(first, other):
+        sentences.append(f"Not like beside like: {'; '.join(unlike)}.")
     if other.failed:
         sentences.append(f"Failed under it, so that what they would have told is unknown: {listed(other.failed)}.")
     lost = 100 * max(0.0, first.accuracy - other.accuracy)
@@ -188,6 +202,28 @@ def _beside(first: VariantResult, other: VariantResult) -> str:
         f"{_times(other.bytes, first.bytes)} the bytes."
     )
     return " ".join(sentences)
+
+
+def _unlike(first: VariantResult, other: VariantResult) -> list[str]:
+    """Say in what the two were judged or trained differently, beside the variant itself."""
+    pairs = [
+        (counted(one.sessions, "session"), f"{'disclosed' if one.disclosed else 'kept'} parameters", one.steps)
+        for one in (first, other)
+    ]
+    unlike = [f"{now} where there were {before}" for before, now in zip(*pairs, strict=True) if before != now]
+    # Of several levels of knowledge only names differ.
+    names = [dict.fromkeys(attack.partition("(")[0] for attack in one.attacks) for one in (first, other)]
+    missing = [[name for name in names[at] if name not in names[1 - at]] for at in (0, 1)]
+    unlike += [f"attacks on scores under {first.variant} alone: {listed(missing[0])}"] if missing[0] else []
+    unlike += [f"attacks on scores under {other.variant} alone: {listed(missing[1])}"] if missing[1] else []
+    return unlike
+
+
+def _steps_words(summary: RunSummary) -> str:
+    if not summary.steps:
+        return ""
+    kind = str(summary.agreement.plan.learner_options.get("steps", "")).replace("_", " ")
+    return counted(summary.steps, "step") + (f" ({kind})" if kind else "")
 
 
 def _best_words(told: AttackTold) -> str:

@@ -36,7 +36,7 @@ from plumbline.judge.answer import (
 )
 from plumbline.judge.column_sets import HEADINGS, sentences
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
-from plumbline.judge.findings import Findings, recommended
+from plumbline.judge.findings import Findings, recommendation_words, recommended
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary, assumptions, calibration_words, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
@@ -322,6 +322,8 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "levels": ranked_levels(findings),
         "labels_charts": labels_by_epoch(findings.training),
         "cheapest": recommended(findings.trials),
+        "recommendation": recommendation_words(findings.trials),
+        "not_run": sum(not one.was_run for one in findings.trials),
         "then_how": then_how(findings.variants),
         "beside": rows_of(findings.variants) if findings.variants else [],
         "beside_headings": headings_of(findings.variants),

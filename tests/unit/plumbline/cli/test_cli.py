@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from plumbline.cli import app
+from plumbline.cli.audits import _check_trials
 from services.common.settings import Settings
 
 
@@ -89,3 +92,14 @@ def test_the_help_needs_none_of_the_auditors_tools() -> None:
     program = "import sys, plumbline.cli; print([n for n in ('torch', 'matplotlib', 'jinja2') if n in sys.modules])"
     options: dict[str, Any] = {"capture_output": True, "text": True, "check": True}
     assert subprocess.run([sys.executable, "-c", program], **options).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("run", "failed", "ends"), [(2, 2, False), (1, 2, True), (0, 1, True), (3, 0, False), (0, 0, False)]
+)
+def test_an_audit_most_of_whose_trials_were_not_run_does_not_end_as_if_done(run: int, failed: int, ends: bool) -> None:
+    trials: list[dict[str, Any]] = [{"accuracy": 0.9, "reason": ""}] * run + [
+        {"accuracy": None, "reason": "It needs torch."}
+    ] * failed
+    with pytest.raises(typer.Exit) if ends else nullcontext():
+        _check_trials(trials)

@@ -50,8 +50,16 @@ def test_words_name_the_defence_and_its_price_or_what_comes_closest() -> None:
         "The cheapest defence that holds is class_label: it costs 4.0 points of accuracy and 0.0 s of training."
     )
     assert "costs no accuracy and 0.5 s" in recommendation_words((QUICK, DEAR))
-    assert recommendation_words((LEAKS, LESS, REFUSED)) == (
-        "None of the 3 defences that were tried holds. score_scheme2 comes closest: 1 leak, the largest with a part of "
+    assert recommendation_words((LEAKS, LESS)) == (
+        "None of the 2 defences that were tried holds. score_scheme2 comes closest: 1 leak, the largest with a part of "
         "30%."
     )
-    assert recommendation_words((REFUSED,)) == "None of the 1 defences that were tried holds."
+
+
+def test_what_was_not_run_is_said_to_be_neither_open_nor_closed() -> None:
+    assert recommendation_words((LEAKS, LESS, REFUSED)).endswith(
+        "1 of 3 weren't run (purification): what they leave isn't known."
+    )
+    assert recommendation_words((QUICK, REFUSED)).startswith("The cheapest defence that was run and holds is black box")
+    assert recommendation_words((REFUSED,)).startswith("None of the 1 defences could be tried (purification)")
+    assert (REFUSED.was_run, REFUSED.exposed, LEAKS.was_run) == (False, None, True)

@@ -57,6 +57,20 @@ def test_then_how_says_what_is_left_and_what_it_costs() -> None:
     assert "no attack on them can be judged" in then_how([HU, replace(SHARED, training=())])
 
 
+def test_what_was_not_judged_alike_is_named() -> None:
+    judged = replace(HU, sessions=3, disclosed=True, steps="8 steps (own moments)", attacks=("half_star", "rcc1(x=1)"))
+    kept = replace(SHARED, steps="16 steps (plain)", attacks=("half_star",))
+    assert "Not like beside like" not in then_how([HU, SHARED])
+    assert (
+        "Not like beside like: 1 session where there were 3 sessions; kept parameters where there were disclosed "
+        "parameters; 16 steps (plain) where there were 8 steps (own moments); attacks on scores under "
+        "protocol=hu alone: rcc1."
+    ) in then_how([judged, kept])
+    rows = {row[0]: row[1:] for row in rows_of([judged, kept])}
+    assert rows["passive parameters"] == ("disclosed", "kept")
+    assert rows["training steps"] == ("8 steps (own moments)", "16 steps (plain)")
+
+
 def test_labels_that_no_attack_tells_better_than_a_guess_are_said_so() -> None:
     blind = replace(SHARED, training=(replace(HU.training[1], right=0.5),))
     assert "of labels no attack has more right than a guess, where under protocol=hu" in then_how([HU, blind])
