@@ -7,7 +7,9 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from services.common.errors import OutOfOrder
+from services.common.settings import settings_of
 from services.party.party_training import PartyTraining
+from services.protocol1.default_plan import with_open_terms
 from services.protocol1.formats import CipherFormats
 from tests.harness.exchanges import (
     SMALL_PLAN,
@@ -94,6 +96,23 @@ def test_encrypted_steps_by_own_moments_equal_plain_ones(classes: int, parties: 
     plan = PLAN.changed(steps="own_moments", epochs=4, batch_size=min(batch_size, trained))
     (active, *passive), (whole, *others) = train_encrypted(problem, plan), train_plainly(problem, plan)
     # Where training stands the label party's bias is what it began with; the model's is the intercept.
+    assert largest_difference([active[:-1], *passive], [whole[:-1], *others]) <= 1e-6
+
+
+@pytest.mark.parametrize("kind", ["five rows", "more columns than rows", "all constant", "one class", "ends of ranges"])
+def test_the_default_plan_of_an_awkward_table_is_the_plain_result(kind: str) -> None:
+    """As a session fixes it: no message leaves the agreed range, and weights are those of float64."""
+    rows = {"five rows": 5, "more columns than rows": 9}.get(kind, 40)
+    problem = random_problem(rows=rows, columns=24)
+    if kind == "all constant":
+        problem = replace(problem, blocks={name: np.ones_like(one) for name, one in problem.blocks.items()})
+    elif kind == "one class":
+        problem = replace(problem, labels=np.zeros(rows, dtype=np.int64))
+    elif kind == "ends of ranges":
+        problem = replace(problem, blocks={name: np.sign(one - 0.5) for name, one in problem.blocks.items()})
+    plan = with_open_terms(problem.agreement(settings_of({"cipher": "plain"}).plan())).plan
+    (active, *passive), (whole, *others) = train_encrypted(problem, plan), train_plainly(problem, plan)
+    assert all(np.isfinite(block).all() for block in [active, *passive])
     assert largest_difference([active[:-1], *passive], [whole[:-1], *others]) <= 1e-6
 
 
