@@ -65,7 +65,7 @@ class GradientSide:
         self.features = setting.gridded.values
         if half is None:
             check_vector_sizes(agreement)
-        self.half = half or setting.calls.begin(setting.own)
+        self.half = setting.calls.begin(setting.own) if half is None else half
         forwards = agreement.plan.family.spec.forwards
         # Its masks are of one try of a step: another has other keys.
         self.forwarding = Forwarding(agreement, setting.name, means.peers, means.executor) if forwards else None
