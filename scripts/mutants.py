@@ -58,7 +58,7 @@ _WHOLE = "tests/integration/test_whole_life.py"
 _MOST_SECONDS = 120.0
 # A function that a test calls more often than this is no longer watched in that test.
 _MOST_CALLS = 200
-_NOT_COPIED = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "runs", "site")
+_NOT_COPIED = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "runs")
 
 _COMPARED: dict[type[ast.cmpop], ast.cmpop] = {
     ast.Lt: ast.LtE(),
@@ -357,7 +357,9 @@ def bench_at(folder: Path, tests: Sequence[str], kept: Path) -> Bench:
     found = kept / f"{digest.hexdigest()[:16]}.json"
     if not found.exists():
         kept.mkdir(parents=True, exist_ok=True)
-        _pytest(copy, found, tests, None)
+        if _pytest(copy, found, tests, None) not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            found.unlink(missing_ok=True)
+            sys.exit(f"The tests could not be collected in a copy of this checkout: run pytest on {' '.join(tests)}.")
     return Bench(copy, **json.loads(found.read_text()))
 
 
