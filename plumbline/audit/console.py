@@ -112,7 +112,9 @@ def print_verdict(console: Console, findings: Findings) -> None:
             console.print(shown_text(f"{row.name},", "bold") + said, highlight=False)
     if findings.variants:
         _print_variants(console, findings.variants)
-    for sentence in filter(None, (*answer.not_measured, *not_applicable(findings), findings.cost_words)):
+    for sentence in filter(
+        None, (findings.malicious_words, *answer.not_measured, *not_applicable(findings), findings.cost_words)
+    ):
         console.print(shown_text(sentence), highlight=False)
 
 

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +15,7 @@ from attacks.known_moments import known_moments
 from defences.base import TrainingDefence
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.further_sessions import attack_at_the_limit
+from plumbline.audit.malicious_attacks import malicious_attacks, mounting
 from plumbline.audit.plan import AuditPlan
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import Federation
@@ -26,6 +27,7 @@ from services.adversary.predictions import spread
 from services.adversary.prior_knowledge import write_moments
 from services.common.durable import write_durably
 from services.common.identity import Role, role_of
+from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import activation_named, save_network
@@ -38,6 +40,9 @@ _POLL_SECONDS = 0.2
 def run_federation(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, progress: RunProgress) -> None:
     """Run what is planned; everything of it is in the run's folder then.
 
+    Attacks that send something else than the protocol says get a second session of the same parties and tables: what is
+    judged of the first is then a model that was trained honestly.
+
     Raises:
         ValueError: where the model or the adversary's knowledge can't be prepared as asked.
         FederationFailed: when the federation refuses or fails.
@@ -45,14 +50,25 @@ def run_federation(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, prog
     """
     progress.stage("starting")
     settings = _prepared(plan, tables, run)
+    malicious = frozenset(malicious_attacks(settings))
+    _train(mounting(settings, malicious, only=False) if malicious else settings, run.parties, run.logs, progress)
+    if malicious:
+        progress.stage("starting a session of other messages")
+        own = run.parties.malicious
+        again = {name: one.model_copy(update={"run_dir": own.path.resolve()}) for name, one in settings.items()}
+        _train(mounting(again, malicious, only=True), own, run.logs / "malicious", progress)
+    attack_at_the_limit(plan, tables, run, progress)
+
+
+def _train(settings: Mapping[str, Settings], folder: RunFolder, logs: Path, progress: RunProgress) -> None:
+    """Train a federation of these processes, which write to the folder, with every attack that they mount."""
     # Keys stay outside the run's folder and go with the run.
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-        run.logs.mkdir()
-        processes = LocalProcesses(Path(scratch), settings, logs=run.logs)
+        logs.mkdir()
+        processes = LocalProcesses(Path(scratch), settings, logs=logs)
         with Federation.start(processes) as federation:
             federation.train(watch=JobWatcher(progress))
-            _await_attacks(run, processes, progress)
-    attack_at_the_limit(plan, tables, run, progress)
+            _await_attacks(folder, processes, progress)
 
 
 def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[str, Settings]:
@@ -81,7 +97,7 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
     return settings
 
 
-def _await_attacks(run: AuditFolder, processes: LocalProcesses, progress: RunProgress) -> None:
+def _await_attacks(folder: RunFolder, processes: LocalProcesses, progress: RunProgress) -> None:
     """Wait until every passive party has written what its attacks on training found."""
     mounting = [
         name
@@ -96,7 +112,7 @@ def _await_attacks(run: AuditFolder, processes: LocalProcesses, progress: RunPro
     deadline = time.monotonic() + _AWAIT_SECONDS
     for number, name in enumerate(mounting):
         progress.at(number, len(mounting), name)
-        while time.monotonic() < deadline and not run.parties.has_training_outcomes(name):
+        while time.monotonic() < deadline and not folder.has_training_outcomes(name):
             processes.check()
             time.sleep(_POLL_SECONDS)
 

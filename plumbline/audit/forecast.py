@@ -30,6 +30,8 @@ from vfl.crypto.widths import ColumnFormats
 _IN_LANES, _IN_LIMBS, _PORTABLE = 1.2e-6, 4.2e-6, 7e-6
 _KEY = 0.25
 _BLINDED_ID, _REBLINDED_ID = 55e-6, 50e-6
+# The stage of attacks that send other messages: all that the audited session does, once more.
+MALICIOUS_SESSION = "malicious session"
 # A run takes between a share of what is foretold and so many times as much.
 _LEAST, _MOST = 0.5, 1.7
 
@@ -174,6 +176,7 @@ class Workload:
         passive_features: how many features these records have at the passive parties.
         sessions: after how many sessions the verdict holds.
         at_the_limit: as ``attacks``, of those on all of these sessions.
+        malicious: names of the attacks that get a session of their own, as they send other messages.
     """
 
     agreement: Agreement
@@ -183,6 +186,7 @@ class Workload:
     passive_features: int
     sessions: int = 1
     at_the_limit: Mapping[str, float] = field(default_factory=dict)
+    malicious: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -222,6 +226,9 @@ def _stages(work: Workload, calibration: Calibration, cipher: str) -> list[Stage
     if work.steps:
         seconds = training_seconds(work, calibration, cipher)
         stages.append(StageForecast("training", seconds, f"{plan.epochs} epochs, {work.steps:,} steps"))
+    if work.malicious:
+        again = sum(stage.seconds for stage in stages)
+        stages.append(StageForecast(MALICIOUS_SESSION, again, f"for {', '.join(work.malicious)}"))
     if work.attacks:
         amount = f"{len(work.attacks)} attacks, {work.attacked_records:,} records"
         stages.append(StageForecast("attacking", attacking, amount))

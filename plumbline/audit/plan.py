@@ -14,6 +14,7 @@ from attacks.base import FEW_SECONDS, AttackSpec
 from attacks.registry import OF_ALL_SESSIONS, REGISTRY
 from plumbline.audit.forecast import Forecast, Span, Workload, forecast, training_seconds, usual_calibration
 from plumbline.audit.forewarnings import forewarnings
+from plumbline.audit.malicious_attacks import malicious_attacks
 from plumbline.audit.request import AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.audit.variants import Variant
@@ -440,6 +441,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
         passive_features=scenario.passive_features,
         sessions=1 if limit is None else limit.sessions,
         at_the_limit={label: attack_seconds(label, extent) for label in together},
+        malicious=malicious_attacks(final.parties) if agreement.plan.family.spec.trains else (),
     )
     # Named attacks on ciphertexts, in a run that has none, say that they don't apply, not that all is safe.
     unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, chosen)))

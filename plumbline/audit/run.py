@@ -39,7 +39,7 @@ from plumbline.audit.folder import (
     write_duration,
     write_plan,
 )
-from plumbline.audit.forecast import Span
+from plumbline.audit.forecast import MALICIOUS_SESSION, Span
 from plumbline.audit.past_runs import began
 from plumbline.audit.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.request import AuditRequest
@@ -259,6 +259,11 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"They reconstruct {plan.attacked:,} of the {plan.test_records:,} test records; "
             f"--set attacked_records={plan.test_records} takes all."
         )
+    if malicious := plan.workload.malicious:
+        yield (
+            f"In a session of its own, for it sends other messages than the protocol's: {', '.join(malicious)}. "
+            "All else is measured of a model that was trained honestly."
+        )
     if plan.limit is not None and (together := labels_of(adversary.attacks, adversary.levels, plan.limit)):
         names = " and ".join(dict.fromkeys(name for name, _ in together.values()))
         yield (
@@ -281,8 +286,8 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
     if plan.request.federation.try_defences:
         most = most_trials(plan.request)
         # No trial takes as long as training does for its cipher.
-        left = "training" if plan.cipher.is_encrypted else ""
-        each = sum(stage.seconds for stage in plan.forecast.stages if stage.name != left)
+        left = ("training", MALICIOUS_SESSION) if plan.cipher.is_encrypted else ()
+        each = sum(stage.seconds for stage in plan.forecast.stages if stage.name not in left)
         yield (
             f"If anything leaks, up to {most} defences are tried afterwards, each in a federation of its "
             f"own over the same tables, split and seeds, in the clear: {Span.about(each)} each."

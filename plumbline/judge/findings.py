@@ -7,6 +7,7 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer, listed
 from plumbline.judge.column_sets import WhatIf
+from plumbline.judge.malicious_session import MaliciousSession, read_malicious_session
 from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
@@ -120,6 +121,7 @@ class Findings(Sequence[Finding]):
         persons: what is told of persons.
         record_risks: the risk of each record, party by party: for its owner's eyes, and in no file of the whole.
         plain: what a plain model of the same columns predicts; None where there is none.
+        malicious: the session of attacks that sent other messages than the protocol's; None without any.
     """
 
     summary: RunSummary
@@ -133,11 +135,17 @@ class Findings(Sequence[Finding]):
     persons: PersonFindings = field(default_factory=PersonFindings)
     record_risks: tuple[RecordRisks, ...] = field(default=(), repr=False)
     plain: PlainTwin | None = None
+    malicious: MaliciousSession | None = None
 
     @property
     def cost_words(self) -> str:
         """The model's quality beside its plain twin's, in a line; empty without one."""
         return cost_words(self.summary, self.plain)
+
+    @property
+    def malicious_words(self) -> str:
+        """Which attacks had a session of their own, and what it did and cost; empty without one."""
+        return "" if self.malicious is None else self.malicious.words(self.summary)
 
     def __len__(self) -> int:
         return len(self.predictions.attacks) + len(self.training)
@@ -170,6 +178,7 @@ class Findings(Sequence[Finding]):
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
             "persons": asdict(self.persons),
             "plain": None if self.plain is None else asdict(self.plain),
+            "malicious": None if self.malicious is None else asdict(self.malicious),
             "largest_part": self.answer.largest_part,
             "trials": [asdict(one) for one in self.trials],
             "variants": [asdict(one) for one in self.variants],
@@ -211,7 +220,14 @@ def read_findings(
     told("persons", 0, 1)
     persons, risks = read_person_findings(folder, summary, predictions, answer.columns)
     told("plain model", 0, 1)
-    plain = plain_twin(folder, summary)
     return Findings(
-        summary, predictions, training, answer, folder=folder, persons=persons, record_risks=risks, plain=plain
+        summary,
+        predictions,
+        training,
+        answer,
+        folder=folder,
+        persons=persons,
+        record_risks=risks,
+        plain=plain_twin(folder, summary),
+        malicious=read_malicious_session(folder, training),
     )

@@ -55,6 +55,7 @@ class TrainingFinding:
         p_value: of labels, how likely messages about other records tell the party's attacks as much; None where they
             weren't drawn.
         status: ``done``, ``not applicable`` or ``failed``.
+        has_own_session: whether it was mounted in the session that an audit gives to attacks that send other messages.
     """
 
     attack: str
@@ -76,6 +77,7 @@ class TrainingFinding:
     statistic: float = 0.0
     p_value: float | None = None
     status: AttackStatus = DONE
+    has_own_session: bool = False
 
     @property
     def is_scored(self) -> bool:
@@ -95,10 +97,11 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
         folder: what the parties wrote.
         progress: called with the attack that is judged, how many are done and of how many.
     """
-    findings, outcomes = [], folder.training_outcomes()
-    for number, outcome in enumerate(outcomes):
-        progress(outcome.attack, number, len(outcomes))
-        findings.append(_judged(folder, outcome))
+    findings, apart = [], folder.malicious
+    mounted = [(place, one) for place in (folder, apart) for one in place.training_outcomes()]
+    for number, (place, outcome) in enumerate(mounted):
+        progress(outcome.attack, number, len(mounted))
+        findings.append(replace(_judged(place, outcome), has_own_session=place is apart))
     for party in dict.fromkeys(one.party for one in findings):
         findings = _beside_chance(folder, party, findings)
     return findings

@@ -275,7 +275,8 @@ def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, flo
     for finding in findings.training:
         if finding.kind != "labels" or not finding.is_scored:
             continue
-        found = folder.found_labels(finding.party, finding.attack)
+        place = folder.malicious if finding.has_own_session else folder
+        found = place.found_labels(finding.party, finding.attack)
         rows = found.judged_rows
         rows = rows[found.labels[rows] >= 0]
         # Read here: a run without attacks has none.

@@ -30,7 +30,7 @@ from attacks.training import (
 )
 from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
-from services.common.agreement import Agreement
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
@@ -91,11 +91,7 @@ class TrainingAdversary:
         Raises:
             ValueError: for two attacks that both replace messages, features or shares.
         """
-        replacing_what = ("messages", replaces_messages), ("features", replaces_features), ("shares", replaces_shares)
-        for what, replaces in replacing_what:
-            replacing = [one for one, attack in mounted.items() if replaces(attack)]
-            if len(replacing) > 1:
-                raise ValueError(f"{' and '.join(replacing)} both replace {what}: mount one of them.")
+        check_replaced(mounted)
         self._lost = lost or LostRecords()
         self._arithmetic = arithmetic or EngineArithmetic()
         self._mounted, self._known, self._moments = dict(mounted), known, moments
@@ -119,7 +115,7 @@ class TrainingAdversary:
                     honest = partial(messages_by, self._arithmetic, agreement, name)
                     known = self._known_records(ids) if ids is not None and name == agreement.active.name else None
                     terms = _terms(agreement, name, known)
-                    cipher, self._conclude[one] = _replaced(one, attack, agreement, terms, honest)
+                    cipher, self._conclude[one] = _replaced(attack, agreement, terms, honest)
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._refused[one] = error
         if not self._mounted:
@@ -132,19 +128,10 @@ class TrainingAdversary:
         self._transcript = Transcript()
         self._conclude, self._refused, self._others = {}, {}, {}
         for one, attack in self._mounted.items():
-            spec, plan = attack.spec, agreement.plan
-            if not spec.is_on(plan.learner):
-                self._refused[one] = ValueError(refusal(attack, plan.learner))
+            if reason := obstacle(one, attack, agreement.plan):
+                self._refused[one] = ValueError(reason)
             elif listens(attack):
                 self._conclude[one] = attack.attack
-            elif replaces_messages(attack) and plan.shares_weights:
-                self._refused[one] = ValueError(
-                    f"{one} replaces messages of protocol=hu, and protocol=shared has none of them."
-                )
-            elif replaces_features(attack) and not plan.shares_weights:
-                self._refused[one] = ValueError(f"{one} reads what protocol=shared opens: protocol=hu opens nothing.")
-            elif replaces_shares(attack) and not plan.shares_weights:
-                self._refused[one] = ValueError(f"{one} adds to shares of weights: only backward=shared has them.")
 
     def kept_sums(self, step: int, share: Shares) -> None:
         """Keep what a step on shared weights left the party with, where any attack is mounted."""
@@ -442,6 +429,40 @@ def _checked(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     return found
 
 
+def check_replaced(mounted: Mapping[str, TrainingAttack]) -> None:
+    """Refuse attacks of one party of which two replace the same; raises ValueError.
+
+    Args:
+        mounted: the attacks, by label.
+    """
+    replacing_what = ("messages", replaces_messages), ("features", replaces_features), ("shares", replaces_shares)
+    for what, replaces in replacing_what:
+        replacing = [one for one, attack in mounted.items() if replaces(attack)]
+        if len(replacing) > 1:
+            raise ValueError(f"{' and '.join(replacing)} both replace {what}: mount one of them.")
+
+
+def obstacle(name: str, attack: TrainingAttack, plan: TrainingPlan) -> str:
+    """Say in a sentence why an attack on training can't be on sessions of this plan; empty where nothing shows.
+
+    Args:
+        name: its label.
+        attack: the attack.
+        plan: the session's; how many epochs and which batches doesn't matter.
+    """
+    if not attack.spec.is_on(plan.learner):
+        return refusal(attack, plan.learner)
+    if replaces_messages(attack):
+        if plan.shares_weights:
+            return f"{name} replaces messages of protocol=hu, and protocol=shared has none of them."
+        return "" if isinstance(plan.encryption, Paillier) else f"{name} needs ciphertexts: cipher={Paillier.name}."
+    if replaces_features(attack) and not plan.shares_weights:
+        return f"{name} reads what protocol=shared opens: protocol=hu opens nothing."
+    if replaces_shares(attack) and not plan.shares_weights:
+        return f"{name} adds to shares of weights: only backward=shared has them."
+    return ""
+
+
 def _numbers(view: TrainingView) -> int:
     return sum(one.matrix.size for one in view.equations)
 
@@ -464,11 +485,9 @@ def _in_own_units(equations: Equations, order: IntArray, scales: FloatArray) -> 
 
 
 def _replaced(
-    name: str, attack: ReplacingAttack, agreement: Agreement, terms: SessionTerms, honest: HonestFactory
+    attack: ReplacingAttack, agreement: Agreement, terms: SessionTerms, honest: HonestFactory
 ) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
     """Make the cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
-    if not isinstance(agreement.plan.encryption, Paillier):
-        raise ValueError(f"{name} needs ciphertexts: cipher={Paillier.name}.")
     messages = attack.messages(terms, honest)
     return PaillierCipher(agreement, terms.party, messages), messages.result
 

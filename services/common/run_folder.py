@@ -79,6 +79,11 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def malicious(self) -> "RunFolder":
+        """What parties wrote of the session in which an audit's attacks sent other messages than the protocol's."""
+        return RunFolder(self.path / "malicious")
+
     def check(self, party: str) -> None:
         """Write a small file and take it away again, so that an unusable folder shows before work is lost.
 

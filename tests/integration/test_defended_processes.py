@@ -135,7 +135,7 @@ def test_at_2048_bits_truncated_answers_tell_every_label_where_the_guard_counts_
     assert channel["rows"] <= channel["equations"] == 27
     assert channel["answer_bits"] == channel["sums"] * channel["sum_bits"], "they were cut"
     # Training went on with what was read.
-    assert results["accuracy"] > 0.6
+    assert results["malicious"]["accuracy"] > 0.6
 
 
 def test_the_guard_warns_of_what_the_attack_did_and_where_nothing_is_spare_of_labels_only(

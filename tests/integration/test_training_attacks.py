@@ -13,6 +13,8 @@ from rich.console import Console
 
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
+from plumbline.judge.summary import read_summary
+from services.common.run_folder import RunFolder
 from tests.harness.documented_plugin import install
 
 # From zero weights, as common frameworks start: Criterion 4.2 is then right for every record of the first epoch.
@@ -116,8 +118,10 @@ def test_auxiliary_ciphertexts_give_all_labels_of_large_batches_at_2048_bits_and
     assert smallest > 100
     assert found["details"]["rank"][0] in (smallest, smallest + 1)
     # Same counts and sizes of messages, same model: the key holder sees nothing.
-    assert messages(results) == messages(honest)
-    assert results["auc"] == pytest.approx(honest["auc"], abs=1e-12)
+    (run,) = tmp_path.glob("*/parties")
+    summary = read_summary(RunFolder(run).malicious, "")
+    assert messages({"bytes_by_message": summary.bytes_by_message}) == messages(honest)
+    assert results["malicious"]["auc"] == summary.auc == pytest.approx(honest["auc"], abs=1e-12)
 
 
 @pytest.mark.parametrize(("rerandomise", "read"), [(False, 1.0), (True, 0.0)], ids=["off", "on"])

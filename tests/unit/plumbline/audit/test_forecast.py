@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from attacks import Extent
 from plumbline.audit import forecast as module
 from plumbline.audit.forecast import (
+    MALICIOUS_SESSION,
     Calibration,
     CipherSeconds,
     Span,
@@ -146,6 +147,19 @@ def test_encryption_is_what_makes_the_difference() -> None:
     ]
     assert changed == ["training"]
     assert encrypted.seconds > plain.seconds
+
+
+@pytest.mark.parametrize("protocol", ["hu", "shared"])
+def test_a_session_of_attacks_that_send_other_messages_takes_what_the_audited_one_does(protocol: str) -> None:
+    agreement = terms(protocol=protocol)
+    honest = forecast(work(agreement), REFERENCE, "paillier")
+    both = forecast(work(agreement, malicious=("auxiliary_ciphertext",)), REFERENCE, "paillier")
+    again = next(stage for stage in both.stages if stage.name == MALICIOUS_SESSION)
+    done = [stage for stage in honest.stages if stage.name not in ("attacking", "judging")]
+    assert again.seconds == pytest.approx(sum(stage.seconds for stage in done))
+    assert again.processor_seconds == pytest.approx(sum(stage.processor_seconds for stage in done))
+    assert again.amount == "for auxiliary_ciphertext"
+    assert both.seconds == pytest.approx(honest.seconds + again.seconds)
 
 
 def test_what_is_not_done_takes_no_time() -> None:

@@ -323,6 +323,21 @@ def test_where_paillier_is_quick_it_is_used_and_ciphertexts_are_attacked(monkeyp
     assert "Cipher paillier: training takes" in shown(plan)
 
 
+def test_attacks_that_send_other_messages_are_planned_in_a_session_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = planned(monkeypatch, FAST)
+    words = "In a session of its own, for it sends other messages than the protocol's: auxiliary_ciphertext."
+    assert plan.workload.malicious == ("auxiliary_ciphertext",)
+    assert words in shown(plan)
+    assert plan_facts(plan)["amounts"]["malicious session"] == "for auxiliary_ciphertext"
+    for other in (planned(monkeypatch, SLOW), planned(monkeypatch, FAST, attacks=("own_part",))):
+        assert words not in shown(other)
+        assert "malicious session" not in plan_facts(other)["amounts"]
+    with pytest.raises(ValueError, match="both replace messages: mount one of them"):
+        planned(monkeypatch, FAST, attacks=("auxiliary_ciphertext", "single_shares"), auxiliary=20)
+
+
 def test_where_paillier_is_slow_the_plan_says_so_in_red_and_in_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(monkeypatch, SLOW)
     assert {settings.cipher for settings in plan.recipe.parties.values()} == {"plain"}
