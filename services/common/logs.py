@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
@@ -39,14 +39,14 @@ def log_context(*, session: str | None = None, step: int | None = None, caller: 
 
     What is None stays as it is outside. Another thread has a context of its own.
     """
-    outer = _facts.get()
     given = {"session": session, "step": step, "caller": caller}
-    _facts.set({**outer, **{name: value for name, value in given.items() if value is not None}})
+    before = _facts.set({**_facts.get(), **{name: value for name, value in given.items() if value is not None}})
     try:
         yield
     finally:
-        # Not by a token: a generator may end on another thread than it began on.
-        _facts.set(outer)
+        # A generator may end on another thread than it began on: what that one is at stays as it is.
+        with suppress(ValueError):
+            _facts.reset(before)
 
 
 class TextLines(logging.Formatter):

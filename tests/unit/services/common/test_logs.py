@@ -1,5 +1,6 @@
 """A record of the log is one line, whoever chose its words, in both forms."""
 
+import contextvars
 import io
 import json
 import logging
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -125,18 +127,22 @@ def test_context_is_of_a_thread_and_ends_with_its_block() -> None:
     ]
 
 
-def test_a_generator_that_another_thread_ends_ends_its_context() -> None:
+def test_a_generator_that_another_thread_ends_leaves_the_context_of_that_thread() -> None:
     def stream() -> Iterator[int]:
-        with log_context(session="s"):
+        with log_context(session="s", caller="active"):
             yield 1
 
+    def end() -> str:
+        with log_context(session="own"):
+            assert list(call) == []
+            return logged("json", "x")
+
     call = stream()
-    assert next(call) == 1
-    ending = threading.Thread(target=lambda: list(call))
-    ending.start()
-    ending.join()
-    with log_context():
-        pass
+    # As gRPC begins a call: in a context of its own.
+    assert contextvars.Context().run(next, call) == 1
+    with ThreadPoolExecutor(1) as other:
+        content = json.loads(other.submit(end).result())
+    assert (content["session"], "caller" in content) == ("own", False)
 
 
 # Whatever goes around the log (warnings, errors that nobody caught, gRPC's own records) goes the same way.
