@@ -250,6 +250,13 @@ def _apart(facts: pd.DataFrame, held: Sequence[bool]) -> Finding:
     return Finding(held, f"Share of the squared covariance off the diagonal: {said}." if held else "")
 
 
+def _nearly_diagonal(facts: pd.DataFrame) -> Finding:
+    apart = facts.set_index("dataset")["off_diagonal"]
+    others = apart.drop(GRID, errors="ignore")
+    own = apart.get(GRID)
+    return _apart(facts, [] if own is None or others.empty else [own <= NEGLIGIBLE, own < others.min()])
+
+
 def _more_diagonal(facts: pd.DataFrame) -> Finding:
     apart = facts.set_index("dataset")["off_diagonal"]
     others = apart[apart.index.isin(_VULNERABLE)]
@@ -272,8 +279,9 @@ _COVARIANCE = (
     Claim(
         "Figure 6",
         "The covariance is nearly diagonal.",
-        lambda facts: _apart(facts, (facts.loc[facts["dataset"] == GRID, "off_diagonal"] <= NEGLIGIBLE).tolist()),
-        subject=GRID,
+        _nearly_diagonal,
+        "Theirs: the 13th column is the outcome itself and varies with others; without it the share is 0.06.",
+        GRID,
     ),
     Claim(
         "Figure 6",

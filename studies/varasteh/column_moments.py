@@ -27,7 +27,9 @@ PAPER_SHAPES: Mapping[str, tuple[int, int, int]] = {
 }
 _SHAPE_REASONS = {"satellite": "Theirs: the source has 6,435 records."}
 _ACCURACY_REASONS = {
-    "satellite": "Ours: Adam stops early, as the paper's does, but before it gets there; a converged model does."
+    ADULT: "Some splits reach it. A column for each category reaches 85 %, but makes 108 columns, on which 1/2 errs by "
+    "0.24: the paper has 13 columns and 0.14.",
+    "satellite": "Ours: Adam stops early, as the paper's does, but before it gets there; a converged model does.",
 }
 # The error of 1/2 that the text reads off Figures 4, 9 and 10.
 PAPER_HALF: Mapping[str, tuple[float, ...]] = {
@@ -140,7 +142,8 @@ def _accurate(data: pd.DataFrame) -> Finding:
     mean = interval_over(pd.DataFrame({"accuracy": found, "seed": range(len(found))}), "accuracy", by=("seed",))
     more = f" a converged model {converged.mean():.3f}," if len(converged) else ""
     return Finding(
-        [mean.mean >= LEAST_ACCURACY],
+        # The paper has one split: an interval over splits that holds the bound is neither for it nor against it.
+        [mean.mean >= LEAST_ACCURACY, mean.high >= LEAST_ACCURACY],
         f"{interval_words(mean, 3)};{more} the most frequent class alone {data['majority'].max():.3f}.",
     )
 

@@ -99,6 +99,8 @@ def test_table_i_each_way() -> None:
     )
     assert (said(good, "85%", "satellite").verdict, said(bad, "85%", "satellite").verdict) == ("reproduced", "differs")
     assert said(good, "85%", "bank").verdict == "not measured"
+    splits = pd.concat([facts(36, 0.041, accuracy) for accuracy in (0.84, 0.845, 0.855)])
+    assert said(judged(MOMENT_CLAIMS, splits), "85%", "satellite").verdict == "in part"
 
 
 def accuracies(own: Mapping[str, float], errors: Mapping[str, float], closed_form: float = 0.1) -> pd.DataFrame:
