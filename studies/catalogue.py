@@ -55,7 +55,7 @@ STUDIES: dict[str, StudyEntry] = {
         "studies.varasteh.study",
         "Varasteh: the attack that needs no score, and disclosed parameters that were moved against it.",
         "--section agnostic --quick",
-        ("bank", "adult", "satellite", "pendigits", "grid"),
+        ("bank", "adult_means", "satellite", "pendigits", "grid_all"),
     ),
     "jiang": StudyEntry(
         "studies.jiang.study",

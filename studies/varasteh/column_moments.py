@@ -14,26 +14,27 @@ from studies.claims.statement import interval_over, interval_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.rivals import PAPER_DATASETS, paper_model
+from studies.varasteh.rivals import ADULT, GRID, PAPER_DATASETS, paper_model
 
 _FACTS = "studies.varasteh.data_facts:"
 # Table I: columns, classes, records.
 PAPER_SHAPES: Mapping[str, tuple[int, int, int]] = {
     "bank": (19, 2, 41_188),
-    "adult": (13, 2, 48_842),
+    ADULT: (13, 2, 48_842),
     "satellite": (36, 6, 6_430),
     "pendigits": (16, 10, 10_992),
-    "grid": (13, 2, 10_000),
+    GRID: (13, 2, 10_000),
 }
-_SHAPE_REASONS = {
-    "adult": "The source has 14 columns; the paper doesn't say which one it leaves out.",
-    "satellite": "The source has 6,435 records.",
-    "grid": "The 13th column of the source is stab, the outcome itself: its sign is the label, so it is no feature.",
+_SHAPE_REASONS = {"satellite": "Theirs: the source has 6,435 records."}
+_ACCURACY_REASONS = {
+    ADULT: "Some splits reach it. A column for each category reaches 85 %, but makes 108 columns, on which 1/2 errs by "
+    "0.24: the paper has 13 columns and 0.14.",
+    "satellite": "Ours: Adam stops early, as the paper's does, but before it gets there; a converged model does.",
 }
 # The error of 1/2 that the text reads off Figures 4, 9 and 10.
 PAPER_HALF: Mapping[str, tuple[float, ...]] = {
     "bank": (0.18, 0.17),
-    "adult": (0.14, 0.12),
+    ADULT: (0.14, 0.12),
     "satellite": (0.04,),
     "pendigits": (0.12,),
 }
@@ -141,7 +142,8 @@ def _accurate(data: pd.DataFrame) -> Finding:
     mean = interval_over(pd.DataFrame({"accuracy": found, "seed": range(len(found))}), "accuracy", by=("seed",))
     more = f" a converged model {converged.mean():.3f}," if len(converged) else ""
     return Finding(
-        [mean.mean >= LEAST_ACCURACY],
+        # The paper has one split: an interval over splits that holds the bound is neither for it nor against it.
+        [mean.mean >= LEAST_ACCURACY, mean.high >= LEAST_ACCURACY],
         f"{interval_words(mean, 3)};{more} the most frequent class alone {data['majority'].max():.3f}.",
     )
 
@@ -152,7 +154,7 @@ def _with(column: str, test: Test) -> Test:
 
 
 _CODES = {
-    "adult": "It depends on how categories are numbered and on the column that the paper leaves out.",
+    ADULT: "It depends on the column that the paper leaves out of 14; it doesn't say which.",
     "bank": "It depends on what categories are replaced by.",
 }
 MOMENT_CLAIMS = (
@@ -177,9 +179,14 @@ MOMENT_CLAIMS = (
             _CODES.get(name, ""),
         ).on(name)
     ),
-    *Claim(
-        "Section III",
-        f"Test accuracy of the model is at least {LEAST_ACCURACY:.0%}; data sets below are left out.",
-        _with("accuracy", _accurate),
-    ).on(*PAPER_SHAPES),
+    *(
+        one
+        for name in PAPER_SHAPES
+        for one in Claim(
+            "Section III",
+            f"Test accuracy of the model is at least {LEAST_ACCURACY:.0%}; data sets below are left out.",
+            _with("accuracy", _accurate),
+            _ACCURACY_REASONS.get(name, ""),
+        ).on(name)
+    ),
 )

@@ -13,6 +13,7 @@ from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import level_statements
 from studies.varasteh.rivals import (
+    ADULT,
     HALF_STAR,
     OURS,
     PUBLISHED,
@@ -44,7 +45,7 @@ class _Plan:
         records: attacked predictions.
     """
 
-    datasets: tuple[str, ...] = ("satellite", "bank", "pendigits", "adult")
+    datasets: tuple[str, ...] = ("satellite", "bank", "pendigits", ADULT)
     sizes: int = 6
     epsilons: tuple[float, ...] = (0.001, 0.01, 0.1)
     beside: float = 0.1

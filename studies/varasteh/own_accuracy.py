@@ -22,13 +22,13 @@ from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Panel, Plot, mean_curve
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.rivals import PAPER_DATASETS, WindowPlan, columns_of, placed
+from studies.varasteh.rivals import ADULT, GRID, PAPER_DATASETS, WindowPlan, columns_of, placed
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.theory.prediction import agnostic_error, moments, score_error_correlation
 
 _TASK = "studies.varasteh.own_accuracy:own_model_of"
-_GAINING, _OTHERS = ("grid", "pendigits"), ("bank", "satellite", "adult")
+_GAINING, _OTHERS = (GRID, "pendigits"), ("bank", "satellite", ADULT)
 _MEASURES = ("dataset", "active", "accuracy", "own_accuracy", "error", "half", "unclamped", "closed_form")
 # What floating point leaves of an identity.
 _EXACT = 1e-6
@@ -38,7 +38,7 @@ _CHANCE, _ROUNDING = 0.05, 1e-9
 
 # Windows of the section on the agnostic attack.
 _FULL = WindowPlan()
-_QUICK = WindowPlan(datasets=("bank", "pendigits", "grid"), sizes=2, windows=2, seeds=1, records=100)
+_QUICK = WindowPlan(datasets=("bank", "pendigits", GRID), sizes=2, windows=2, seeds=1, records=100)
 
 
 def accuracy_section(run: StudyRun) -> Section:

@@ -13,7 +13,7 @@ from plumbline.cells import TaskCell
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import secret_statements
-from studies.varasteh.rivals import paper_model
+from studies.varasteh.rivals import ADULT, GRID, paper_model
 from studies.varasteh.rotation import AS_DISCLOSED, HALF, REPEATS, RESCALES
 
 _TASK = "studies.varasteh.rotation:secret_errors"
@@ -24,7 +24,7 @@ _SHOWN = ("dataset", "secret", AS_DISCLOSED, REPEATS, RESCALES, HALF)
 class _Plan:
     """Data sets of two classes; epsilon in mean squared parameters; draws of each secret."""
 
-    datasets: tuple[str, ...] = ("bank", "adult", "grid")
+    datasets: tuple[str, ...] = ("bank", ADULT, GRID)
     epsilon: float = 0.3
     draws: int = 50
 

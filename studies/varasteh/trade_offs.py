@@ -12,12 +12,12 @@ from plumbline.cells import TaskCell, windows
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import few_columns_statements, trade_off_statements
-from studies.varasteh.rivals import columns_of, paper_model, placed
+from studies.varasteh.rivals import ADULT, columns_of, paper_model, placed
 from studies.varasteh.trade_off_plots import epsilon_plot, known_defence_notes, trade_off_plots, trade_off_summary
 from vfl.data import dataset
 
 _TASK = "studies.varasteh.rotation:distorted_errors"
-TWO_CLASSES, MORE_CLASSES = ("bank", "adult"), ("satellite", "pendigits")
+TWO_CLASSES, MORE_CLASSES = ("bank", ADULT), ("satellite", "pendigits")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from vfl.data.datasets import (
     RegistryTable,
     existing_file,
     load_adult,
+    load_adult_means,
     load_bank,
     load_credit,
     load_drive,
@@ -214,6 +216,45 @@ def _bank(name: str, dropped: str | None, why: str) -> Dataset:
     )
 
 
+_ADULT = Dataset(
+    name="adult",
+    title="Adult",
+    loader=load_adult,
+    rows=48_842,
+    features=14,
+    classes=2,
+    citation="Becker, B., Kohavi, R. (1996). Adult. UCI Machine Learning Repository. https://doi.org/10.24432/C5XW20",
+    licence=_CC_BY,
+    uci=2,
+    folder="adult",
+    files=("adult.data", "adult.test"),
+    train_rows=32_561,
+    notes=(
+        "Categories are numbered from 0 in alphabetical order, `?` (missing) being one of them: "
+        "that needs no labels, so each party could do it alone.",
+    ),
+)
+
+_GRID = Dataset(
+    name="grid",
+    title="Electrical Grid Stability Simulated Data",
+    loader=load_grid(outcome=False),
+    rows=10_000,
+    features=12,
+    classes=2,
+    citation="Arzamasov, V. (2018). Electrical Grid Stability Simulated Data. UCI Machine Learning "
+    "Repository. "
+    "https://doi.org/10.24432/C5PG66",
+    licence=_CC_BY,
+    uci=471,
+    folder="grid",
+    files=("Data_for_UCI_named.csv",),
+    notes=(
+        "`stab`, whose sign is the label, is left out. p1 = -(p2 + p3 + p4) in every row: "
+        "one feature follows from three others.",
+    ),
+)
+
 _ENTRIES = (
     Dataset(
         name="breast_cancer",
@@ -262,23 +303,20 @@ _ENTRIES = (
     _bank(
         "bank_all", None, "All 20 columns are kept, as in Jiang, Table 1; `duration` is known only after the outcome."
     ),
-    Dataset(
-        name="adult",
-        title="Adult",
-        loader=load_adult,
-        rows=48_842,
-        features=14,
-        classes=2,
-        citation="Becker, B., Kohavi, R. (1996). Adult. UCI Machine Learning Repository. "
-        "https://doi.org/10.24432/C5XW20",
-        licence=_CC_BY,
-        uci=2,
-        folder="adult",
-        files=("adult.data", "adult.test"),
-        train_rows=32_561,
+    _ADULT,
+    replace(
+        _ADULT,
+        name="adult_means",
+        title="Adult without `fnlwgt`, categories as mean labels",
+        loader=load_adult_means,
+        features=13,
+        simulation=(
+            "Categories were replaced by the share of label `>50K` among all rows of the category: "
+            "this needs the labels, which a real passive party does not have.",
+        ),
         notes=(
-            "Categories are numbered from 0 in alphabetical order, `?` (missing) being one of them: "
-            "that needs no labels, so each party could do it alone.",
+            "Varasteh maps each category to its average in each class, and has 13 of the 14 columns without saying "
+            "which: the census weight `fnlwgt`, which tells least of the label, is left out.",
         ),
     ),
     Dataset(
@@ -318,23 +356,15 @@ _ENTRIES = (
         files=("pendigits.tra", "pendigits.tes"),
         train_rows=7_494,
     ),
-    Dataset(
-        name="grid",
-        title="Electrical Grid Stability Simulated Data",
-        loader=load_grid,
-        rows=10_000,
-        features=12,
-        classes=2,
-        citation="Arzamasov, V. (2018). Electrical Grid Stability Simulated Data. UCI Machine Learning "
-        "Repository. "
-        "https://doi.org/10.24432/C5PG66",
-        licence=_CC_BY,
-        uci=471,
-        folder="grid",
-        files=("Data_for_UCI_named.csv",),
+    _GRID,
+    replace(
+        _GRID,
+        name="grid_all",
+        title="Electrical Grid Stability Simulated Data with its outcome",
+        loader=load_grid(outcome=True),
+        features=13,
         notes=(
-            "`stab`, whose sign is the label, is left out. p1 = -(p2 + p3 + p4) in every row: "
-            "one feature follows from three others.",
+            "All 13 columns are kept, as in Varasteh, Table I; `stab` is the outcome itself, whose sign is the label.",
         ),
     ),
     Dataset(

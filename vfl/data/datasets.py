@@ -163,19 +163,24 @@ def load_bank(dropped: str | None) -> Callable[[Path], RawTable]:
     """Make a loader for bank, without one column if any; categories become the mean label of their rows."""
 
     def load(folder: Path) -> RawTable:
-        import pandas as pd
-
         frame = _read(folder, "bank-additional-full.csv", sep=";")
         labels = frame.pop("y")
         if dropped is not None:
             frame = frame.drop(columns=dropped)
-        positive = (labels == "yes").astype(float)
-        for name in frame.columns:
-            if not pd.api.types.is_numeric_dtype(frame[name].dtype):
-                frame[name] = positive.groupby(frame[name]).transform("mean")
-        return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+        return RawTable(_mean_labels(frame, labels == "yes"), list(frame.columns), labels.tolist())
 
     return load
+
+
+def _mean_labels(frame: pd.DataFrame, positive: pd.Series[bool]) -> npt.NDArray[np.float64]:
+    """Replace each category by the share of positive labels among its rows; numbers stay."""
+    import pandas as pd
+
+    shares = {
+        name: column if pd.api.types.is_numeric_dtype(column.dtype) else positive.groupby(column).transform("mean")
+        for name, column in frame.items()
+    }
+    return pd.DataFrame(shares).to_numpy(np.float64)
 
 
 _ADULT_COLUMNS = [
@@ -201,6 +206,23 @@ def load_adult(folder: Path) -> RawTable:
     """Load adult: the training file, then the test file; text columns become category codes."""
     import pandas as pd
 
+    frame, labels = _read_adult(folder)
+    for name in frame.columns:
+        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
+            frame[name] = np.unique(frame[name].to_numpy(dtype=str), return_inverse=True)[1]
+    return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+
+
+def load_adult_means(folder: Path) -> RawTable:
+    """Load adult without the census weight; categories become the share of `>50K` among their rows."""
+    frame, labels = _read_adult(folder)
+    frame = frame.drop(columns="fnlwgt")
+    return RawTable(_mean_labels(frame, labels == ">50K"), list(frame.columns), labels.tolist())
+
+
+def _read_adult(folder: Path) -> tuple[pd.DataFrame, pd.Series[str]]:
+    import pandas as pd
+
     # comment: adult.test starts with "|1x3 Cross validator".
     parts = [
         _read(folder, file, header=None, names=_ADULT_COLUMNS, skipinitialspace=True, comment="|")
@@ -209,10 +231,7 @@ def load_adult(folder: Path) -> RawTable:
     frame = pd.concat(parts, ignore_index=True)
     # adult.test's labels end with a full stop.
     labels = frame.pop("income").str.removesuffix(".")
-    for name in frame.columns:
-        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
-            frame[name] = np.unique(frame[name].to_numpy(dtype=str), return_inverse=True)[1]
-    return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+    return frame, labels
 
 
 def load_headless(files: Sequence[str], sep: str, feature_names: Sequence[str]) -> Callable[[Path], RawTable]:
@@ -234,13 +253,17 @@ def load_drive(folder: Path) -> RawTable:
     return load_headless([file], r"\s+", [f"current_{i}" for i in range(1, 49)])(folder)
 
 
-def load_grid(folder: Path) -> RawTable:
-    """Load grid; the sign of the continuous outcome is the label."""
-    frame = _read(folder, "Data_for_UCI_named.csv")
-    labels = frame.pop("stabf")
-    # stab is the continuous outcome: its sign is the label.
-    frame = frame.drop(columns="stab")
-    return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+def load_grid(*, outcome: bool) -> Callable[[Path], RawTable]:
+    """Make a loader for grid, with or without `stab`, the continuous outcome, whose sign is the label."""
+
+    def load(folder: Path) -> RawTable:
+        frame = _read(folder, "Data_for_UCI_named.csv")
+        labels = frame.pop("stabf")
+        if not outcome:
+            frame = frame.drop(columns="stab")
+        return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+
+    return load
 
 
 def load_credit(folder: Path) -> RawTable:

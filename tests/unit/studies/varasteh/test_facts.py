@@ -15,6 +15,7 @@ from studies.varasteh.column_covariance import heat_map
 from studies.varasteh.column_moments import MOMENT_CLAIMS
 from studies.varasteh.data_facts import accuracy_of, covariance_of, moments_of
 from studies.varasteh.own_accuracy import accuracy_statements, own_model_of
+from studies.varasteh.rivals import ADULT, GRID
 
 
 def table(features: list[list[float]]) -> ScaledTable:
@@ -98,6 +99,8 @@ def test_table_i_each_way() -> None:
     )
     assert (said(good, "85%", "satellite").verdict, said(bad, "85%", "satellite").verdict) == ("reproduced", "differs")
     assert said(good, "85%", "bank").verdict == "not measured"
+    splits = pd.concat([facts(36, 0.041, accuracy) for accuracy in (0.84, 0.845, 0.855)])
+    assert said(judged(MOMENT_CLAIMS, splits), "85%", "satellite").verdict == "in part"
 
 
 def accuracies(own: Mapping[str, float], errors: Mapping[str, float], closed_form: float = 0.1) -> pd.DataFrame:
@@ -114,16 +117,16 @@ def accuracies(own: Mapping[str, float], errors: Mapping[str, float], closed_for
 
 
 def test_who_benefits_from_a_federation_each_way() -> None:
-    own = {"grid": 0.6, "pendigits": 0.6, "bank": 0.9, "satellite": 0.88, "adult": 0.86}
-    errors = {"grid": 0.2, "pendigits": 0.19, "bank": 0.05, "satellite": 0.06, "adult": 0.07}
+    own = {GRID: 0.6, "pendigits": 0.6, "bank": 0.9, "satellite": 0.88, ADULT: 0.86}
+    errors = {GRID: 0.2, "pendigits": 0.19, "bank": 0.05, "satellite": 0.06, ADULT: 0.07}
     found = accuracy_statements(accuracies(own, errors))
     assert {one.verdict for one in found} == {"reproduced"}
-    turned = {name: 1.5 - right for name, right in own.items()} | {"grid": 0.45, "pendigits": 0.4}
+    turned = {name: 1.5 - right for name, right in own.items()} | {GRID: 0.45, "pendigits": 0.4}
     other = accuracy_statements(
-        accuracies(turned | {"bank": 0.3, "satellite": 0.3, "adult": 0.3}, errors, closed_form=0.2)
+        accuracies(turned | {"bank": 0.3, "satellite": 0.3, ADULT: 0.3}, errors, closed_form=0.2)
     )
     assert said(other, "follows from", "all data sets").verdict == "differs"
-    assert said(other, "rises", "grid").verdict == "differs"
+    assert said(other, "rises", GRID).verdict == "differs"
     assert said(other, "benefits more", "all data sets").verdict == "differs"
     assert said(other, "less susceptible", "all data sets").verdict == "differs"
 
@@ -134,7 +137,7 @@ def test_nothing_measured_gives_no_verdict() -> None:
 
 
 def test_three_data_sets_are_no_evidence_of_a_rank_correlation() -> None:
-    own, errors = {"grid": 0.6, "bank": 0.9, "adult": 0.86}, {"grid": 0.2, "bank": 0.05, "adult": 0.07}
+    own, errors = {GRID: 0.6, "bank": 0.9, ADULT: 0.86}, {GRID: 0.2, "bank": 0.05, ADULT: 0.07}
     found = accuracy_statements(accuracies(own, errors))
     assert said(found, "less susceptible", "all data sets").verdict == "not measured"
     assert said(found, "benefits more", "all data sets").verdict == "in part"

@@ -40,12 +40,14 @@ RAW: dict[str, tuple[tuple[int, int], dict[str | int, int]]] = {
     "bank_code": ((41_188, 19), {"no": 36_548, "yes": 4_640}),
     "bank_all": ((41_188, 20), {"no": 36_548, "yes": 4_640}),
     "adult": ((48_842, 14), {"<=50K": 37_155, ">50K": 11_687}),
+    "adult_means": ((48_842, 13), {"<=50K": 37_155, ">50K": 11_687}),
     "satellite": ((6_435, 36), {1: 1_533, 2: 703, 3: 1_358, 4: 626, 5: 707, 7: 1_508}),
     "pendigits": (
         (10_992, 16),
         dict(enumerate([1_143, 1_143, 1_144, 1_055, 1_144, 1_055, 1_056, 1_142, 1_055, 1_055])),
     ),
     "grid": ((10_000, 12), {"unstable": 6_380, "stable": 3_620}),
+    "grid_all": ((10_000, 13), {"unstable": 6_380, "stable": 3_620}),
     "robot": (
         (5_456, 24),
         {"Move-Forward": 2_205, "Sharp-Right-Turn": 2_097, "Slight-Right-Turn": 826, "Slight-Left-Turn": 328},
@@ -140,6 +142,21 @@ def test_bank_variants_and_mean_labels(data_dir: Path) -> None:
     assert len(np.unique(contact)) == 2
     for value in np.unique(contact):
         assert value == pytest.approx(labels[contact == value].mean())
+
+
+def test_varastehs_columns_of_adult_and_grid(data_dir: Path) -> None:
+    coded, means = load_dataset("adult", data_dir), load_dataset("adult_means", data_dir)
+    assert set(coded.feature_names) - set(means.feature_names) == {"fnlwgt"}
+    assert "labels" in means.simulation[0]
+    by_sex, rich = (means.features[:, means.feature_names.index("sex")], means.labels == ">50K")
+    for code in (0, 1):
+        rows = coded.features[:, coded.feature_names.index("sex")] == code
+        np.testing.assert_allclose(by_sex[rows], rich[rows].mean())
+    np.testing.assert_array_equal(means.features[:, 0], coded.features[:, 0])
+    grid, outcome = load_dataset("grid", data_dir), load_dataset("grid_all", data_dir)
+    assert outcome.feature_names == (*grid.feature_names, "stab")
+    np.testing.assert_array_equal(outcome.features[:, :12], grid.features)
+    assert ((outcome.features[:, 12] < 0) == (outcome.labels == "stable")).all()
 
 
 def test_sample_of_drive_is_declared(data_dir: Path) -> None:
