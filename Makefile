@@ -20,6 +20,9 @@ EVERYDAY := -m "not compose and not hostile_long and not studies and not thoroug
 
 demo: $(DEMO)/.installed $(DEMO)/.kernel
 	$(DEMO)/bin/plumbline audit --data breast_cancer --name demo
+	@echo "And beside it, as the literature has it: sixty epochs of plain steps."
+	$(DEMO)/bin/plumbline audit --data breast_cancer --name demo-plain --quiet --set steps=plain --set calibrated=false
+	$(DEMO)/bin/plumbline runs compare demo-plain demo
 
 # What every change is tried with: style and types beside the tests, which leave no core idle.
 test: $(VENV)/.installed-dev $(VENV)/.kernel

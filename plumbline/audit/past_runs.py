@@ -74,7 +74,9 @@ def is_run(folder: Path) -> bool:
 
 
 def find_run(text: str, folder: Path) -> AuditFolder:
-    """Find the run that a person means: a folder, ``latest``, or how the name of one begins, with its time or without.
+    """Find the run that a person means: a folder, ``latest``, the newest of a name, or how one's name begins.
+
+    A folder's name may be given with its time or without.
 
     Raises:
         ValueError: where there is none, or more than one.
@@ -86,7 +88,8 @@ def find_run(text: str, folder: Path) -> AuditFolder:
         raise ValueError(f"There is no run in {folder}: name a run's own folder, or give --runs.")
     if text == LATEST:
         return AuditFolder(runs[0].folder)
-    meant = [run for run in runs if run.folder.name == text]
+    # Of runs that have the name in full, the newest.
+    meant = [run for run in runs if text in (run.folder.name, run.name)][:1]
     meant = meant or [run for run in runs if run.folder.name.startswith(text) or run.name.startswith(text)]
     if not meant:
         names = [word for run in runs for word in (run.folder.name, run.name)]
@@ -112,6 +115,13 @@ class _Column(TypedDict):
     levels: list[_Level]
 
 
+class _Trained(TypedDict):
+    attack: str
+    party: str
+    kind: str
+    success: float | None
+
+
 class _Answer(TypedDict, total=False):
     sentence: str
     light: str
@@ -126,6 +136,9 @@ class Results(TypedDict, total=False):
     largest_part: float | None
     accuracy: float | None
     auc: float | None
+    training_attacks: list[_Trained]
+    steps: int
+    bytes_by_message: dict[str, int]
 
 
 def asked_in(folder: Path) -> dict[str, Any]:
@@ -185,10 +198,14 @@ class _Outline:
     Attributes:
         verdict: of the run.
         parts: the federation's part of each column, the most exposed first; None where it wasn't measured. Of results.
+        trained: as ``RunComparison.training``, of results.
+        costs: as ``RunComparison.costs``, of results.
     """
 
     verdict: RunVerdict
     parts: Mapping[str, float | None] = field(default_factory=dict)
+    trained: Mapping[str, float | None] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
 
 
 # Loads of a page come on threads of their own: one file at a time is in memory.
@@ -222,7 +239,16 @@ def _outline_of(file: Path, _written: int, _changed: int, _size: int) -> _Outlin
         accuracy=results.get("accuracy"),
         auc=results.get("auc"),
     )
-    return _Outline(verdict, _parts(answer.get("columns", [])))
+    trained = {
+        f"{one['kind']}: {one['attack']} by {one['party']}": _measured(one["success"])
+        for one in results.get("training_attacks", [])
+        if one["kind"]
+    }
+    costs = dict[str, float]()
+    if "steps" in results and "bytes_by_message" in results:
+        megabytes = sum(results["bytes_by_message"].values()) / 1e6
+        costs = {"training steps": results["steps"], "on the wire, MB": megabytes}
+    return _Outline(verdict, _parts(answer.get("columns", [])), trained, costs)
 
 
 def began(folder: Path) -> str:
@@ -292,12 +318,17 @@ class RunComparison:
         verdicts: the sentence of each.
         columns: the federation's part of every column at the headline's level, 0 to 1; None where it wasn't measured.
         quality: accuracy and AUC on test records.
+        training: what each attack on training had right of what it attacked, 0 to 1, those on labels first; None where
+            nothing is scored.
+        costs: steps of training, and megabytes of all messages.
     """
 
     settings: tuple[Fact, ...]
     verdicts: Fact
     columns: tuple[Fact, ...]
     quality: tuple[Fact, ...]
+    training: tuple[Fact, ...] = ()
+    costs: tuple[Fact, ...] = ()
 
 
 def compare_runs(*folders: Path) -> RunComparison:
@@ -315,6 +346,13 @@ def compare_runs(*folders: Path) -> RunComparison:
             Fact("accuracy", tuple(_measured(outline.verdict.accuracy) for outline in outlines)),
             Fact("auc", tuple(_measured(outline.verdict.auc) for outline in outlines)),
         ),
+        training=tuple(
+            sorted(
+                _side_by_side([outline.trained for outline in outlines]),
+                key=lambda one: not one.what.startswith("labels"),
+            )
+        ),
+        costs=tuple(_side_by_side([outline.costs for outline in outlines])),
     )
 
 

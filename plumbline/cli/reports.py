@@ -24,7 +24,7 @@ app = typer.Typer(no_args_is_help=False, invoke_without_command=True, help="List
 
 _Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of all runs.")]
 _RUNS = Path("runs")
-_A_RUN = "A run's folder, how its name begins, or latest."
+_A_RUN = "A run's folder, its name or how that begins, or latest."
 _STYLES = {"finished": "green", "running": "yellow"}
 
 
@@ -65,7 +65,7 @@ def compare(
     runs: _Runs = _RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Show two runs side by side: settings that differ, verdicts, what leaked of each column, and accuracy.
+    """Show two runs side by side: settings that differ, what leaked of columns and in training, costs, quality.
 
     Example: plumbline runs compare 20260101-120000-bank latest
     """
@@ -75,13 +75,16 @@ def compare(
         folders = [find_run(name, runs).path for name in (first, second)]
         found = compare_runs(*folders)
         if as_json:
-            lists = {"settings": found.settings, "columns": found.columns, "quality": found.quality}
+            shown_lists = ("settings", "columns", "training", "quality", "costs")
+            lists: dict[str, Sequence[Fact]] = {name: getattr(found, name) for name in shown_lists}
             pairs = {name: list(map(_pair, facts)) for name, facts in lists.items()}
             print_json({"runs": [str(folder) for folder in folders], **pairs, "verdicts": _pair(found.verdicts)})
             return
         names = [folder.resolve().name for folder in folders]
         _print_pairs("Settings that differ", names, found.settings, str)
         _print_pairs("The federation's part", names, found.columns, "{:.0%}".format, "not measured")
+        _print_pairs("What training told: right", names, found.training, "{:.0%}".format, "not scored")
+        _print_pairs("What it cost", names, found.costs, "{:,.4g}".format)
         _print_pairs("The model", names, found.quality, "{:.4f}".format, "not measured")
         for name, sentence in zip(names, found.verdicts.values, strict=True):
             console_out.print(f"{name}: {shown(sentence) or 'no verdict'}")

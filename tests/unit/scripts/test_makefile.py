@@ -68,9 +68,10 @@ def test_a_changed_source_is_compiled_again(checkout: Path, name: str) -> None:
 def test_without_a_compiler_all_goes_on_and_the_next_run_tries_again(checkout: Path) -> None:
     fake(checkout / ".venv-demo" / "bin" / "python", status=1)
     for _ in range(2):
-        first, audit = calls(checkout)
+        first, *audits, comparison = calls(checkout)
         assert first == COMPILES
-        assert audit.startswith("audit")
+        assert [one.split()[0] for one in audits] == ["audit", "audit"]
+        assert comparison.startswith("runs compare")
 
 
 @pytest.mark.parametrize(("target", "environment"), [("demo", ".venv-demo/"), ("test", ".venv/")])

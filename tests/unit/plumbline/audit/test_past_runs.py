@@ -26,7 +26,15 @@ def results_of(part: float | None, accuracy: float) -> dict[str, Any]:
     verdict = None if part is None else {"mean": part, "low": 0, "high": 1}
     levels = [{"level": "nothing", "part": {"mean": 0.9}}, {"level": "marginals", "part": verdict}]
     column = {"party": "passive", "column": "hue", "levels": levels}
-    return {"accuracy": accuracy, "auc": None, "answer": {"sentence": f"Part {part}.", "columns": [column]}}
+    attack = {"attack": "own_part", "party": "passive", "kind": "labels", "success": accuracy, "seconds": 1.0}
+    return {
+        "accuracy": accuracy,
+        "auc": None,
+        "answer": {"sentence": f"Part {part}.", "columns": [column]},
+        "training_attacks": [attack, {**attack, "attack": "label_recovery", "kind": "", "success": float("nan")}],
+        "steps": 7,
+        "bytes_by_message": {"Align": 500_000, "Decrypt": 1_000_000},
+    }
 
 
 @pytest.fixture
@@ -104,6 +112,25 @@ def test_two_runs_are_compared_by_what_they_asked_and_what_leaked(runs: Path) ->
     assert found.columns == (Fact("passive.hue", (0.25, None)),)
     assert found.verdicts == Fact("verdict", ("Part 0.25.", "Part None."))
     assert found.quality[0] == Fact("accuracy", (0.9, 0.8))
+    # What wasn't done is of no kind.
+    assert found.training == (Fact("labels: own_part by passive", (0.9, 0.8)),)
+    assert found.costs == (Fact("training steps", (7, 7)), Fact("on the wire, MB", (1.5, 1.5)))
+
+
+def test_of_runs_that_bear_the_name_in_full_the_newest_is_meant(runs: Path) -> None:
+    for folder in ("20260303-120000-demo", "20260404-120000-demo", "20260505-120000-demo-plain"):
+        make_run(runs / folder, results_of(0.1, 0.9), name=folder[16:])
+    assert find_run("demo", runs).path.name == "20260404-120000-demo"
+    assert find_run("demo-plain", runs).path.name == "20260505-120000-demo-plain"
+    with pytest.raises(ValueError, match="could be any of 3 runs"):
+        find_run("dem", runs)
+
+
+def test_a_run_of_before_steps_were_counted_is_compared_all_the_same(runs: Path) -> None:
+    older = make_run(runs / "20250101-120000-older", {"accuracy": 0.7, "auc": 0.8})
+    found = compare_runs(older, runs / OLDER)
+    assert found.costs[0] == Fact("training steps", (None, 7))
+    assert found.training[0].values == (None, 0.9)
 
 
 def test_a_run_without_results_is_not_compared(runs: Path) -> None:
