@@ -39,12 +39,29 @@ def part_ends(guess: FloatArray, attack: FloatArray, chance: FloatArray) -> Floa
         attack: (n, m) losses of the same records.
         chance: (m,) `p_values` of both.
     """
+    ends = _quotient_ends(guess, attack)
+    ends[0] = np.where(chance <= _ENDS[0], ends[0], 0.0)
+    return ends
+
+
+def largest_part(guess: FloatArray, attack: FloatArray) -> FloatArray:
+    """Find the upper ends of `part_ends`, (m,), 0 where the attack loses no less than the guess on these records.
+
+    Of what loses more, one estimate that is far off would make the interval wide.
+    """
+    better = attack.mean(axis=0) < guess.mean(axis=0)
+    largest: FloatArray = np.zeros(len(better))
+    largest[better] = _quotient_ends(guess[:, better], attack[:, better])[1]
+    return largest
+
+
+def _quotient_ends(guess: FloatArray, attack: FloatArray) -> FloatArray:
     e0, error = guess.mean(axis=0), attack.mean(axis=0)
     known = (e0 > 0) & (len(guess) > 1)
     scale = np.where(known, e0, 1.0)
     left = error / scale
     ends = 1 - left + np.multiply.outer(_quantiles(len(guess)), _standard_error(attack - left * guess) / scale)
-    ends[0] = np.where(known & (chance <= _ENDS[0]), ends[0], 0.0)
+    ends[0] = np.where(known, ends[0], 0.0)
     ends[1] = np.where(known, ends[1], 1.0)
     # Exactly 0 and 1 where they are as good as that.
     return np.where(ends < ROUNDING, 0.0, np.where(ends > 1 - ROUNDING, 1.0, ends))
@@ -80,7 +97,8 @@ def corrected_student(removed: FloatArray) -> FloatArray:
     mean, spread = removed.mean(axis=0), removed.std(axis=0, ddof=1)
     varies = spread > _SAME * np.abs(mean)
     scale = np.where(varies, spread, 1.0)
-    size, skewness = mean / scale, ((removed - mean) ** 3).mean(axis=0) / scale**3
+    centred = removed - mean
+    size, skewness = mean / scale, (centred * centred * centred).mean(axis=0) / scale**3  # a power takes far longer
     corrected = size + skewness * size**2 / 3 + skewness**2 * size**3 / 27 + skewness / (6 * count)
     chance: FloatArray = np.where(varies, stdtr(count - 1, -np.sqrt(count) * corrected), (mean <= 0).astype(float))
     return chance

@@ -364,7 +364,7 @@ def verdicts_of(judged: Sequence[JudgedSource]) -> tuple[SourceVerdict, ...]:
 def no_less_than(more: SourceVerdict, less: SourceVerdict) -> SourceVerdict:
     """Choose the verdict on a column by ``more`` attacks, or by ``less`` of them where only that shows a leak.
 
-    Where halves chose badly among more of them the part may be smaller, and who could mount all may mount fewer.
+    Where a worse one was chosen among more of them the part may be smaller, and who could mount all may mount fewer.
     """
     changed: dict[str, Any] = {
         name: tuple(

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from attacks import LEVELS, Level
-from plumbline.judge.chance import ALPHA, holm, mean_ends, p_values, part_ends
+from plumbline.judge.chance import ALPHA, holm, largest_part, mean_ends, p_values, part_ends
 from plumbline.judge.measures import Interval
 from vfl.arrays import FloatArray, IntArray
 
@@ -26,6 +26,8 @@ HEADLINE: Level = "marginals"
 FLOOR = 1e-4
 # A smaller part is no leak to speak of, and a column is safe where the interval's upper end lies below it.
 LEAST_PART = 0.1
+# All but one of them choose for that one. With two, a small leak is missed by the choice of either.
+FOLDS = 10
 _NO_GUESS = "Give a guess that needs to know nothing, such as a constant: nothing to compare with."
 
 
@@ -56,7 +58,7 @@ class LevelVerdict:
         attack: name of the attack; empty where none of this level or a lower one saw scores.
         error: the attack's mean loss; None without an attack.
         part: the federation's part with its 95 % interval, in [0, 1]; None without an attack and where e0 is below
-            ``FLOOR``.
+            ``FLOOR``. Where the attack was chosen among several, the upper end is that of the one whose is largest.
         removed: e0 minus the attack's mean loss with its 95 % interval; below 0 where the attack is worse. None without
             an attack.
         p_value: how likely chance alone makes an attack look as good that is no better than the guess; None where
@@ -172,7 +174,7 @@ class Comparison:
         eligible = indices_up_to(self._score_free, level)
         means = self._means[len(self._attacks) :][eligible]
         best = np.array(eligible)[means.argmin(axis=0)]
-        guess = _columns_of(self._score_free, best)
+        guess = _columns_of(self._score_free, best[None])
         attacks = [self._attacks[number].values for number in mounted]
         columns = guess.shape[1]
         chances = [p_values(guess, one) for one in attacks]
@@ -312,8 +314,8 @@ def choose_and_judge(
 ) -> list[Judged]:
     """Judge each column at every level: how much by the attack and the guess that cost least on other records.
 
-    Each half of the records chooses for the other one and is judged by its choice (cross-fitting): the best of many is
-    partly lucky, on either side. Whether anything is told at all is tested without a choice.
+    For each tenth of the records the others choose (cross-fitting): the best of many is partly lucky, on either side.
+    Whether anything is told at all is tested without a choice.
 
     Args:
         attacks: losses of those that saw scores.
@@ -360,7 +362,7 @@ def _tested(attacks: Sequence[Losses], guesses: Sequence[Losses]) -> Iterator[tu
     for level in LEVELS:
         eligible = indices_up_to(guesses, level)
         best = np.array(eligible)[means[eligible].argmin(axis=0)]
-        guess = _columns_of(guesses, best)
+        guess = _columns_of(guesses, best[None])
         for number in indices_up_to(attacks, level):
             name, losses = attacks[number].name, attacks[number].values
             new = best != before if name in chances else np.ones(len(best), dtype=bool)
@@ -376,52 +378,61 @@ def _tested(attacks: Sequence[Losses], guesses: Sequence[Losses]) -> Iterator[tu
         )
 
 
-def _columns_of(ways: Sequence[Losses], chosen: IntArray, rows: IntArray | slice = slice(None)) -> FloatArray:
-    """Take each of m columns from the way to guess that is chosen for it, (rows, m)."""
-    found = np.empty_like(ways[0].values[rows], dtype=np.float64)
+def _columns_of(ways: Sequence[Losses], chosen: IntArray, folds: IntArray | int = 0) -> FloatArray:
+    """Take each of m columns from the way to guess that is chosen for it in a record's fold, (n, m).
+
+    Args:
+        ways: losses of the ways to guess.
+        chosen: (folds, m) their numbers.
+        folds: (n,) each record's fold, or that of all records.
+    """
+    losses = np.empty_like(ways[0].values, dtype=np.float64)
     for number in np.unique(chosen):
-        found[:, chosen == number] = ways[number].values[rows][:, chosen == number]
-    return found
+        np.copyto(losses, ways[number].values, where=(chosen == number)[folds])
+    return losses
 
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """Ways to guess, of which each half of the records chooses for the other one.
+    """Ways to guess, of which the records of all other folds choose for those of one.
 
     Attributes:
         ways: their losses.
-        halves: numbers of the records.
-        means: (2, ways, m) mean losses on each half.
+        folds: (n,) each record's fold.
+        sums: (folds, ways, m) of each fold's losses.
     """
 
     ways: Sequence[Losses]
-    halves: tuple[IntArray, IntArray]
-    means: FloatArray
+    folds: IntArray
+    sums: FloatArray
 
     @classmethod
     def of(cls, ways: Sequence[Losses]) -> "_Choices":
-        parts = halves(len(ways[0].values)) if ways else (np.empty(0, dtype=np.int64),) * 2
-        return cls(ways, parts, np.array([[one.values[half].mean(axis=0) for one in ways] for half in parts]))
+        numbers = folds(len(ways[0].values) if ways else 0)
+        rows = [numbers == fold for fold in np.unique(numbers)]
+        return cls(ways, numbers, np.array([[way.values[fold].sum(axis=0) for way in ways] for fold in rows]))
 
     def at(self, level: Level, without: Collection[str]) -> tuple[list[str], FloatArray] | None:
-        """Find what costs least in each column on the half that chooses: names (m,), losses on the other one, (n, m).
+        """Find what costs least in each column on the records that choose: names (m,), losses on those judged, (n, m).
 
         Args:
             level: what those may know beforehand that are chosen among; None is returned where there are none.
             without: names of those that aren't.
         """
-        eligible = [one for one in indices_up_to(self.ways, level) if self.ways[one].name not in without]
+        eligible = self.eligible(level, without)
         if not eligible:
             return None
-        judging = np.array(eligible)[self.means[::-1, eligible].argmin(axis=1)]
-        values = np.empty_like(self.ways[0].values, dtype=np.float64)
-        for half, chosen in zip(self.halves, judging, strict=True):
-            values[half] = _columns_of(self.ways, chosen, half)
+        whole = self.sums.sum(axis=0)
+        choosing = whole - self.sums if len(self.sums) > 1 else self.sums
+        judging = np.array(eligible)[choosing[:, eligible].argmin(axis=1)]
         # A verdict bears one name: where choices differ, that of the better one on all records.
-        overall = np.average(self.means, axis=0, weights=list(map(len, self.halves)))
         columns = np.arange(judging.shape[1])
-        named = judging[overall[judging, columns].argmin(axis=0), columns]
-        return [self.ways[one].name for one in named], values
+        named = judging[whole[judging, columns].argmin(axis=0), columns]
+        return [self.ways[one].name for one in named], _columns_of(self.ways, judging, self.folds)
+
+    def eligible(self, level: Level, without: Collection[str]) -> list[int]:
+        """Numbers of those that may be chosen at a level: all but those of the names ``without``."""
+        return [number for number in indices_up_to(self.ways, level) if self.ways[number].name not in without]
 
 
 def _at_level(attacks: _Choices, guesses: _Choices, level: Level, without: Collection[str]) -> list[LevelVerdict]:
@@ -432,17 +443,23 @@ def _at_level(attacks: _Choices, guesses: _Choices, level: Level, without: Colle
     names, attack = attacks.at(level, without) or ([""] * len(baselines), None)
     compared = [] if attack is None else [Losses("best", "nothing", attack)]
     table = Comparison(compared, [Losses("best", "nothing", guess)]).at("nothing")
+    # Any attack that looks better than the guess may tell most: few records don't show which.
+    mounted = [attacks.ways[number].values for number in attacks.eligible(level, without)]
+    largest = np.max([largest_part(guess, one) for one in mounted], axis=0, initial=0.0)
+    table.part_ends[:, 1] = np.maximum(table.part_ends[:, 1], largest)
     return [
         replace(table.verdict("best" if name else "", column), level=level, attack=name, baseline=baseline)
         for column, (name, baseline) in enumerate(zip(names, baselines, strict=True))
     ]
 
 
-def halves(records: int) -> tuple[IntArray, IntArray]:
-    """Split records into two halves that choose for each other, always alike; one record is both of them."""
-    order = np.random.default_rng(0).permutation(records)
-    middle = records // 2
-    return (order[:middle] if middle else order), order[middle:]
+def folds(records: int) -> IntArray:
+    """Split records into ten folds as large as each other, or each by itself where they are fewer; always alike.
+
+    Returns (n,) the number of each record's fold.
+    """
+    numbers: IntArray = np.random.default_rng(0).permutation(records) % min(FOLDS, max(1, records))
+    return numbers
 
 
 def indices_up_to(losses: Sequence[Losses], level: Level) -> list[int]:

@@ -9,6 +9,7 @@ from attacks import LEVELS, Level
 from plumbline.judge.chance import p_values
 from plumbline.judge.federation_part import (
     FLOOR,
+    FOLDS,
     AttackTests,
     Comparison,
     Judged,
@@ -16,7 +17,7 @@ from plumbline.judge.federation_part import (
     Losses,
     beside_each_other,
     choose_and_judge,
-    halves,
+    folds,
 )
 from vfl.arrays import FloatArray
 
@@ -148,6 +149,28 @@ def test_who_is_best_by_luck_is_not_credited_with_it() -> None:
     assert not column.levels[0].is_exposed
 
 
+def test_an_interval_allows_for_a_choice_that_few_persons_cannot_make() -> None:
+    """One of three attacks removes .28, and two nothing: of 60 persons, the choice shows which in most columns only."""
+    generator = np.random.default_rng(7)
+    truth = generator.normal(size=(60, 1_000))
+    estimates = [
+        0.28 * truth + generator.normal(0, np.sqrt(0.28 * 0.72), truth.shape),
+        *(0.3 * truth + generator.normal(0, np.sqrt(1 - 0.7**2), truth.shape) for _ in range(2)),
+    ]
+    attacks = [Losses(str(number), "nothing", (truth - one) ** 2) for number, one in enumerate(estimates)]
+    guess = Losses("its mean", "nothing", truth**2)
+
+    def held(judged: list[Judged]) -> float:
+        parts = [one.levels[0].part for one in judged]
+        return float(np.mean([part.low <= 0.28 <= part.high for part in parts if part is not None]))
+
+    judged = choose_and_judge(attacks, [guess], is_tested=False)
+    alone = choose_and_judge(attacks[:1], [guess], is_tested=False)
+    assert 0.93 <= held(judged) <= 0.97
+    assert held(judged) == pytest.approx(held(alone), abs=0.015)
+    assert np.mean([one.levels[0].attack != "0" for one in judged]) > 0.05
+
+
 def chances(judged: Judged) -> list[float | None]:
     return [one.corrected for one in judged.levels]
 
@@ -173,8 +196,8 @@ def test_every_attack_counts_and_what_is_tested_twice_counts_once() -> None:
     assert chances(other) == chances(kept)
 
 
-def test_two_halves_that_one_attack_wins_have_no_choice_in_their_chance() -> None:
-    """The chance of a verdict is the least of its attacks' on all records, whichever attack the halves choose."""
+def test_an_attack_that_wins_every_fold_has_no_choice_in_its_chance() -> None:
+    """The chance of a verdict is the least of its attacks' on all records, whichever attack the folds choose."""
     guess = Losses("guess", "nothing", RNG.exponential(1.0, (60, 2)))
     attacks = [Losses(str(number), "nothing", RNG.exponential(0.8, (60, 2))) for number in range(9)]
     for column, found in enumerate(choose_and_judge(attacks, [guess])):
@@ -185,13 +208,26 @@ def test_two_halves_that_one_attack_wins_have_no_choice_in_their_chance() -> Non
 
 
 @given(st.integers(1, 50))
-def test_halves_split_all_records_and_are_never_empty(records: int) -> None:
-    choosing, judging = halves(records)
-    assert len(choosing) > 0
-    assert len(judging) > 0
-    if records > 1:
-        assert sorted([*choosing, *judging]) == list(range(records))
-    np.testing.assert_array_equal(halves(records)[1], judging)
+def test_folds_are_as_large_as_each_other_and_always_alike(records: int) -> None:
+    sizes = np.bincount(folds(records))
+    assert (len(sizes), sizes.sum()) == (min(FOLDS, records), records)
+    assert np.ptp(sizes) <= 1
+    np.testing.assert_array_equal(folds(records), folds(records))
+
+
+@given(st.integers(0, 10_000), st.integers(2, 40))
+def test_no_record_has_a_say_in_the_choice_that_is_judged_by_it(seed: int, records: int) -> None:
+    """Each record's loss is that of what costs least, on average, in all other folds."""
+    losses = np.random.default_rng(seed).exponential(size=(3, records, 1))
+    judged = np.empty(records)
+    for fold in range(min(FOLDS, records)):
+        is_judged = folds(records) == fold
+        judged[is_judged] = losses[losses[:, ~is_judged].mean(axis=(1, 2)).argmin(), is_judged, 0]
+    (column,) = choose_and_judge(
+        [Losses(str(number), "nothing", one) for number, one in enumerate(losses)],
+        [flat("guess", "nothing", 1.0, records=records)],
+    )
+    assert column.levels[0].error == pytest.approx(judged.mean())
 
 
 @given(st.integers(0, 10_000))

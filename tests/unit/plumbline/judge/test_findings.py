@@ -43,7 +43,7 @@ def headline(levels: tuple[LevelVerdict, ...]) -> LevelVerdict:
 
 def noisy(width: float) -> FloatArray:
     """Estimates of which the job is right in four of five records."""
-    estimate = COLUMNS.features + width * RNG.normal(size=COLUMNS.features.shape)
+    estimate = COLUMNS.features + width * np.random.default_rng(1).normal(size=COLUMNS.features.shape)
     named = np.where(np.arange(COUNT) % 5 == 0, (JOB + 1) % 3, JOB)
     estimate[:, 1:] = np.eye(3)[named]
     return estimate
@@ -57,7 +57,7 @@ def test_a_number_and_a_category_by_naive_loops(tmp_path: Path) -> None:
     answers = {one.column: one for one in findings.answer.columns}
     age, job = answers["age"], answers["job"]
     assert (age.kind, age.features, job.kind, job.features) == ("number", (0,), "category", (1, 2, 3))
-    # Each half chooses the attack that the other is judged by: all records count.
+    # Each record is judged by an attack that others chose: all count.
     judging = range(COUNT)
     years = 17 + 81 * AGE
     told = [abs(17 + 81 * estimate[row, 0] - (17 + 81 * AGE[row])) <= 5 for row in judging]
@@ -67,7 +67,7 @@ def test_a_number_and_a_category_by_naive_loops(tmp_path: Path) -> None:
     e, e0 = ((estimate[:, 0] - AGE) ** 2).mean(), AGE.var()
     part = headline(age.levels).part
     assert part is not None
-    # One half takes a half for as good a guess as the mean.
+    # Of some records the others may choose a half, which is as good a guess as the mean.
     assert part.mean == pytest.approx(1 - e / e0, abs=1e-3)
     right = [int(estimate[row, 1:].argmax()) == JOB[row] for row in judging]
     assert 1 - (headline(job.levels).error or 0) == pytest.approx(sum(right) / len(judging))
@@ -79,7 +79,7 @@ def test_sentences_speak_of_the_tables_own_units(tmp_path: Path) -> None:
     run = write_run(tmp_path, {"passive": COLUMNS}, [outcome("half_star")], estimates={"half_star": noisy(0.01)})
     sentences = [one.sentence for one in found(run).answer.columns]
     assert sentences[0] == (
-        "age: ± 24.1 by guessing, ± 0.856 with the federation; within 5 in 100 % of records, 18 % by guessing; 49 % of "
+        "age: ± 24.1 by guessing, ± 0.725 with the federation; within 5 in 100 % of records, 18 % by guessing; 52 % of "
         "records read nearly exactly, 4 % by guessing"
     )
     assert sentences[1] == "job: 40 % right by guessing, 80 % right with the federation"

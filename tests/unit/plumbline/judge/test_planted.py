@@ -51,7 +51,7 @@ def test_nothing_planted_raises_an_alarm_in_few_audits(cell: Cell, estimate: Est
 @pytest.mark.slow("chance shows over many audits only")
 @pytest.mark.parametrize(
     "cell",
-    [*(Cell(shape, 200, 1, 3) for shape in get_args(Shape)), Cell("normal", 200, 2, 1)],
+    [*(Cell(shape, 200, 1, 3) for shape in get_args(Shape)), Cell("normal", 200, 2, 3)],
     ids=str,
 )
 def test_planted_parts_are_found_and_measured(cell: Cell) -> None:
