@@ -162,7 +162,7 @@ def compare_page(runs: Sequence[ListedRun]) -> str:
         sections=(
             ("Settings that differ", _rows(found.settings, "-")),
             ("The federation's part, by column", _rows(found.columns, "not measured", percent_words)),
-            ("The model, on test records", _rows(found.quality, "not measured", "{:.4f}".format)),
+            ("The model, on test records", _rows(found.quality_words, "not measured")),
         ),
     )
 
