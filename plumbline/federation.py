@@ -32,6 +32,7 @@ from services.network.statuses import error_of
 from services.network.transport import Transport, is_serving
 from services.network.unanswered import is_another_party
 from vfl.arrays import FloatArray
+from vfl.cores.signs_of_life import processor_time, stands_still
 from vfl.suggestions import did_you_mean
 
 # Every service imports this module with its package, and needs no data frames for that.
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from plumbline.judge.predictions import PredictionFindings
     from plumbline.notebook import NotebookFindings
 
+# A process that has neither answered nor computed a sixtieth of so long stands still; a slow one is waited for.
 _START_SECONDS = 60.0
+_TICKS_PER_SECOND = 100  # as Linux counts a process's time
 # For what the active party answers by itself.
 _ANSWER_SECONDS = 10.0
 # An active party that starts again, perhaps with other classes, takes longer before it serves.
@@ -178,9 +181,8 @@ class Federation:
         processes.start()
         try:
             transport = _operator_transport(None if processes.is_insecure else processes.certificates)
-            deadline = time.monotonic() + _START_SECONDS
             for name, address in processes.addresses.items():
-                _await_health(transport.dial(address, name), deadline, processes, name)
+                _await_health(transport.dial(address, name), processes, name)
             return cls(transport.dial(processes.addresses[Role.ACTIVE], Role.ACTIVE), processes)
         except BaseException:
             processes.stop()
@@ -417,11 +419,23 @@ def _operator_transport(certificates: Path | None) -> Transport:
     return Transport(Identity(Role.OPERATOR, name), files, TrafficMeter())
 
 
-def _await_health(channel: grpc.Channel, deadline: float, processes: LocalProcesses, name: str) -> None:
-    while time.monotonic() < deadline:
-        processes.check()
-        if is_serving(channel):
-            channel.close()
-            return
-        time.sleep(0.1)
-    raise FederationFailed(f"{name} did not answer within {_START_SECONDS:g} s; see {processes.log(name)}.")
+def _await_health(channel: grpc.Channel, processes: LocalProcesses, name: str) -> None:
+    process, least = processes.process(name).pid, max(1, round(_START_SECONDS / 60 * _TICKS_PER_SECOND))
+
+    def serves(seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            processes.check()
+            if is_serving(channel):
+                return True
+            time.sleep(0.1)
+        return False
+
+    def spent() -> list[str]:
+        return [str(sum(map(int, processor_time(process))) // least)]
+
+    if stands_still(serves, spent, _START_SECONDS):
+        raise FederationFailed(
+            f"{name} has not answered for {_START_SECONDS:g} s, nor computed; see {processes.log(name)}."
+        )
+    channel.close()

@@ -111,7 +111,7 @@ class FederationStatus:
             parties=tuple(PartyStatus(**_given(one)) for one in message.parties),
             aligned_rows=message.aligned_rows or None,
             job=_job_of(message.job) if message.HasField("job") else None,
-            test=ScoreQuality(**_given(message.test)) if message.HasField("test") else None,
+            test=_test_of(message.test) if message.HasField("test") else None,
             class_names=tuple(message.class_names),
             warnings=tuple(message.warnings),
             own_plan=TrainingPlan.from_message(message.own_plan),
@@ -126,6 +126,10 @@ class FederationStatus:
 
 def _job_of(message: active_pb2.JobStatus) -> JobStatus:
     return JobStatus(**{**_given(message), "waiting_for": tuple(message.waiting_for)})
+
+
+def _test_of(message: active_pb2.TestResult) -> ScoreQuality:
+    return ScoreQuality(**{**_given(message), "by_class": tuple(message.by_class)})
 
 
 def _given(message: Message) -> dict[str, Any]:
@@ -151,8 +155,10 @@ def status_lines(status: FederationStatus) -> list[str]:
     # The first is the one that says so.
     lines += [_party_line(party, "was not asked" if at else "is there") for at, party in enumerate(status.parties)]
     if (test := status.test) is not None:
-        auc = "" if test.auc is None else f", AUC {test.auc:.4f}"
-        lines.append(f"The model that answers: accuracy {test.accuracy:.4f}{auc} on {test.test_rows:,} test records.")
+        lines.append(
+            f"The model that answers: accuracy {test.accuracy:.4f} on {test.test_rows:,} test records, "
+            f"AUC {test.area_words}."
+        )
     return lines
 
 

@@ -51,12 +51,14 @@ class PluginRegistry:
         entry_point_group: where other packages register theirs; None where only those built in may do.
         built_in: name -> "module:class". A module is imported when its plugin is loaded: some need torch.
         unknown: the error that an unknown name raises.
+        unlisted: built-in names that a message doesn't list for who looks for one: they aren't asked for by name.
     """
 
     kind: str
     entry_point_group: str | None
     built_in: Mapping[str, str]
     unknown: type[ValueError]
+    unlisted: Collection[str] = ()
 
     def names(self) -> tuple[str, ...]:
         """List the names of all plugins, built in and installed, sorted; imports none of them."""
@@ -122,7 +124,7 @@ class PluginRegistry:
             raise self._unknown(name)
 
     def _unknown(self, name: str) -> ValueError:
-        known = self.names()
+        known = [one for one in self.names() if one not in self.unlisted]
         more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
         listed = f"{', '.join(known[:_MOST_NAMES])}{more}"
         return self.unknown(f"Unknown {self.kind} {name!r}. Known: {listed}.{did_you_mean(name, known)}")

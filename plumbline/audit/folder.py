@@ -65,6 +65,7 @@ class RunVerdict:
         part: the largest federation's part, 0 to 1; None where none was measured.
         accuracy: of the model on test records; None or NaN without any.
         auc: likewise.
+        tested_by_class: test records of each class; empty where an older release didn't count them.
     """
 
     sentence: str = ""
@@ -72,6 +73,7 @@ class RunVerdict:
     part: float | None = None
     accuracy: float | None = None
     auc: float | None = None
+    tested_by_class: tuple[int, ...] = ()
 
 
 @contextmanager

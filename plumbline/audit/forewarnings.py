@@ -11,7 +11,8 @@ import pandas as pd
 from attacks import spec_of
 from plumbline.audit.request import AdversaryOptions
 from plumbline.audit.tables import JoinedTables
-from plumbline.judge.lights import LEAST_KNOWN, LEAST_RECORDS
+from plumbline.judge.federation_part import LEAST_KNOWN
+from plumbline.judge.lights import LEAST_RECORDS
 from services.common.identity import Role
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.faults import bounded, counted, quoted
@@ -40,12 +41,12 @@ def _few_records(tables: JoinedTables, adversary: AdversaryOptions) -> Iterator[
     if trained < LEAST_RECORDS and (adversary.mounts_all or any(map(_is_on_training, adversary.attacks))):
         yield (
             f"{counted(trained, 'record')} will be trained on, and {LEAST_RECORDS} are needed to judge what training "
-            "tells of labels: it will be grey."
+            "tells: it will be grey."
         )
     if 0 < adversary.auxiliary < LEAST_KNOWN:
         yield (
             f"--auxiliary {adversary.auxiliary}: from fewer than {LEAST_KNOWN} complete records an adversary learns "
-            "little, so that what it doesn't find says nothing of one who has more."
+            "little, so that what such attacks find of columns will be grey. Give it more, or none."
         )
 
 

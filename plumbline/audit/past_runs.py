@@ -17,6 +17,7 @@ from plumbline.audit.folder import AuditFolder, RunVerdict
 from plumbline.audit.request import NO_ATTACKS
 from plumbline.judge.federation_part import HEADLINE
 from services.common.run_files import MOST_SHORT_BYTES, RunFolderError, parsed, read_json
+from vfl.learning.score_quality import area_words
 from vfl.suggestions import did_you_mean
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class PastRun:
         part: the largest federation's part, 0 to 1; None where none was measured.
         accuracy: of the model on test records; None without any.
         auc: likewise.
+        tested_by_class: test records of each class; empty where an older release didn't count them.
     """
 
     folder: Path
@@ -53,6 +55,12 @@ class PastRun:
     part: float | None = None
     accuracy: float | None = None
     auc: float | None = None
+    tested_by_class: tuple[int, ...] = ()
+
+    @property
+    def area_words(self) -> str:
+        """The model's area under the ROC curve with what carries it; empty where none was measured."""
+        return "" if self.auc is None else area_words(self.auc, self.tested_by_class)
 
     @property
     def order(self) -> tuple[str, str]:
@@ -139,6 +147,7 @@ class Results(TypedDict, total=False):
     training_attacks: list[_Trained]
     steps: int
     bytes_by_message: dict[str, int]
+    tested_by_class: list[int]
 
 
 def asked_in(folder: Path) -> dict[str, Any]:
@@ -174,6 +183,7 @@ def read_run(folder: Path) -> PastRun:
         part=_measured(verdict.part),
         accuracy=_measured(verdict.accuracy),
         auc=_measured(verdict.auc),
+        tested_by_class=verdict.tested_by_class,
     )
 
 
@@ -238,6 +248,7 @@ def _outline_of(file: Path, _written: int, _changed: int, _size: int) -> _Outlin
         part=results.get("largest_part"),
         accuracy=results.get("accuracy"),
         auc=results.get("auc"),
+        tested_by_class=tuple(results.get("tested_by_class", ())),
     )
     trained = {
         f"{one['kind']}: {one['attack']} by {one['party']}": _measured(one["success"])
@@ -317,7 +328,7 @@ class RunComparison:
         settings: options that differ.
         verdicts: the sentence of each.
         columns: the federation's part of every column at the headline's level, 0 to 1; None where it wasn't measured.
-        quality: accuracy and AUC on test records.
+        quality: accuracy and AUC on test records, and how many of these each class has.
         training: what each attack on training had right of what it attacked, 0 to 1, those on labels first; None where
             nothing is scored.
         costs: steps of training, and megabytes of all messages.
@@ -329,6 +340,16 @@ class RunComparison:
     quality: tuple[Fact, ...]
     training: tuple[Fact, ...] = ()
     costs: tuple[Fact, ...] = ()
+
+    @property
+    def quality_words(self) -> tuple[Fact, ...]:
+        """The same in words: an AUC stands with its interval and the records that carry it."""
+        accuracy, auc, by_class = (one.values for one in self.quality)
+        areas = (None if area is None else area_words(area, of) for area, of in zip(auc, by_class, strict=True))
+        return (
+            Fact("accuracy", tuple(None if one is None else f"{one:.4f}" for one in accuracy)),
+            Fact("AUC", tuple(areas)),
+        )
 
 
 def compare_runs(*folders: Path) -> RunComparison:
@@ -345,6 +366,7 @@ def compare_runs(*folders: Path) -> RunComparison:
         quality=(
             Fact("accuracy", tuple(_measured(outline.verdict.accuracy) for outline in outlines)),
             Fact("auc", tuple(_measured(outline.verdict.auc) for outline in outlines)),
+            Fact("tested_by_class", tuple(outline.verdict.tested_by_class for outline in outlines)),
         ),
         training=tuple(
             sorted(

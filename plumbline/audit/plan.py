@@ -33,6 +33,7 @@ from vfl.data.labels import NO_LABEL
 from vfl.installed_plugins import error_line
 from vfl.learning import LinearPart
 from vfl.learning.forms import most_forms
+from vfl.learning.linear.regression import LinearRegression
 from vfl.learning.networks import DenseNetwork
 from vfl.plugin_registry import UnusablePlugin
 
@@ -199,7 +200,6 @@ def _without_ciphertexts(name: str) -> LeftOut:
 
 SHARED_SCORES = "Attacks over several sessions need to know what a score is a sum of, and weights stay shared."
 _INSTALLED = "The model is installed and the same in every session, so that no further session tells more."
-_FORWARDS = "What further sessions of a network tell was not measured."
 
 
 def session_limit(agreement: Agreement, share: float) -> SessionLimit:
@@ -213,8 +213,11 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
         share: of a record's forms, that owners let be answered.
     """
     limits = [(party, most_forms(share, party.feature_count)) for party in agreement.parties[1:]]
-    spec = agreement.plan.family.spec
-    reason = _INSTALLED if not spec.trains else _FORWARDS if spec.forwards else None
+    family, reason = agreement.plan.family, None
+    if not family.spec.trains:
+        reason = _INSTALLED
+    elif not isinstance(family, LinearRegression):
+        reason = f"What further sessions of the learner {family.name} tell was not measured."
     return SessionLimit(
         share=share,
         parties=tuple(

@@ -161,7 +161,8 @@ def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any
     write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
     write_report(run.report, findings, dict(facts), run.parties)
     answer, summary = findings.answer, findings.summary
-    short = RunVerdict(answer.sentence, answer.light, answer.largest_part, summary.accuracy, summary.auc)
+    quality = summary.accuracy, summary.auc, summary.tested_by_class
+    short = RunVerdict(answer.sentence, answer.light, answer.largest_part, *quality)
     write_durably(run.verdict, json.dumps(asdict(short), indent=1).encode())
 
 

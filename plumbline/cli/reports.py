@@ -53,7 +53,8 @@ def list_runs(context: typer.Context, runs: _Runs = _RUNS, as_json: AsJson = Fal
         for run in found:
             head = Text(run.folder.name, style="bold").append(f"  {run.status}", style=_STYLES.get(run.status, "red"))
             table.add_row(head)
-            for words in filter(None, (run.what, run.headline)):
+            area = run.area_words and f"Test AUC {run.area_words}."
+            for words in filter(None, (run.what, run.headline, area)):
                 table.add_row(Padding(Text(shown(words)), (0, 0, 0, 2)))
         Console().print(table)
 
@@ -85,7 +86,7 @@ def compare(
         _print_pairs("The federation's part", names, found.columns, "{:.0%}".format, "not measured")
         _print_pairs("What training told: right", names, found.training, "{:.0%}".format, "not scored")
         _print_pairs("What it cost", names, found.costs, "{:,.4g}".format)
-        _print_pairs("The model", names, found.quality, "{:.4f}".format, "not measured")
+        _print_pairs("The model", names, found.quality_words, str, "not measured")
         for name, sentence in zip(names, found.verdicts.values, strict=True):
             console_out.print(f"{name}: {shown(sentence) or 'no verdict'}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from attacks import LEVELS, Level
 from plumbline.charts.axes import number_words
 from plumbline.judge.evidence import CategoryVerdict, ColumnLevels, ColumnVerdict, SourceVerdict
-from plumbline.judge.federation_part import HEADLINE, LevelVerdict, at
+from plumbline.judge.federation_part import HEADLINE, LEAST_KNOWN, LevelVerdict, at
 from plumbline.judge.lights import KNOWING_MORE, LEAST_RECORDS, Light, are_too_few, is_open, leaks_whether_there
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
@@ -219,6 +219,9 @@ def _known(verdict: SourceVerdict) -> str:
         return f"{by_guessing}; no attack that knows no more was tried"
     if headline.part is None:
         return "published" if verdict.role == "public" else f"{by_guessing}: nothing is left to give away"
+    if (most := at(verdict.levels, "records")).knows_few:
+        known = counted(most.known or 0, "known record")
+        return f"{by_guessing}; {known} are too few to say more, {LEAST_KNOWN} are needed"
     if any(map(is_open, verdict.measures)):
         return f"{by_guessing}; whether attacks do a tenth better is not shown either way"
     return f"{by_guessing}, and no attack does a tenth better"

@@ -391,6 +391,7 @@ class Evidence:
         of_sessions: names of the attacks that read several sessions.
         persons: whose the records are; each person judges once.
         logs: of skewed columns, by number, the scale on which they are judged besides.
+        known: how many complete records adversaries of the level ``records`` had; None for none.
     """
 
     truth: FloatArray
@@ -401,6 +402,7 @@ class Evidence:
     persons: Clusters
     of_sessions: frozenset[str] = frozenset()
     logs: Mapping[int, LogScale] = field(default_factory=dict)
+    known: int | None = None
 
     @classmethod
     def of(
@@ -435,11 +437,11 @@ class Evidence:
     def judged(self) -> JudgedFeatures:
         """Judge every feature by the best attack of each level."""
         known, read = (
-            choose_and_judge(*self._missing(width), is_tested=is_tested)
+            choose_and_judge(*self._missing(width), is_tested=is_tested, known=self.known)
             for width, is_tested in ((self.tolerance, False), (self.near, True))
         )
-        squared = choose_and_judge(*self._squared(), of_sessions=self.of_sessions)
-        logs = choose_and_judge(*self._logarithmic()) if self.logs else []
+        squared = choose_and_judge(*self._squared(), of_sessions=self.of_sessions, known=self.known)
+        logs = choose_and_judge(*self._logarithmic(), known=self.known) if self.logs else []
         return JudgedFeatures(squared, known, read, dict(zip(self.logs, logs, strict=True)))
 
     def column_verdicts(
@@ -466,7 +468,7 @@ class Evidence:
         """Judge every category likewise, by how often another value than the true one is named."""
         if not categories:
             return []
-        return choose_and_judge(*self._wrong(categories), of_sessions=self.of_sessions)
+        return choose_and_judge(*self._wrong(categories), of_sessions=self.of_sessions, known=self.known)
 
     def _squared(self) -> tuple[list[Losses], list[Losses]]:
         """Squared errors of attacks and of guesses without scores."""

@@ -28,6 +28,8 @@ FLOOR = 1e-4
 LEAST_PART = 0.1
 # All but one of them choose for that one. With two, a small leak is missed by the choice of either.
 FOLDS = 10
+# From fewer complete records an adversary learns too little for what it finds, or doesn't, to mean something.
+LEAST_KNOWN = 20
 _NO_GUESS = "Give a guess that needs to know nothing, such as a constant: nothing to compare with."
 
 
@@ -67,6 +69,7 @@ class LevelVerdict:
         records: how many records judged, those of one person counted once; None where nobody says.
         shown_by: name of the attack whose test ``p_value`` is: of all of the level the one with the least; empty where
             the attack itself was tested.
+        known: how many complete records adversaries of the level ``records`` had; None at other levels, and for none.
     """
 
     level: Level
@@ -80,6 +83,12 @@ class LevelVerdict:
     corrected: float | None = None
     records: int | None = None
     shown_by: str = ""
+    known: int | None = None
+
+    @property
+    def knows_few(self) -> bool:
+        """Whether so few complete records were known that the level shows nothing, either way."""
+        return self.known is not None and self.known < LEAST_KNOWN
 
     @property
     def is_beyond_chance(self) -> bool:
@@ -90,12 +99,12 @@ class LevelVerdict:
     @property
     def is_exposed(self) -> bool:
         """Whether the federation gave away a part worth speaking of, beyond chance."""
-        return self.part is not None and self.part.mean >= LEAST_PART and self.is_beyond_chance
+        return self.part is not None and self.part.mean >= LEAST_PART and self.is_beyond_chance and not self.knows_few
 
     @property
     def is_small(self) -> bool:
         """Whether the part is shown to be none worth speaking of."""
-        return self.part is not None and self.part.high < LEAST_PART
+        return self.part is not None and self.part.high < LEAST_PART and not self.knows_few
 
 
 def at(levels: Sequence[LevelVerdict], level: Level = HEADLINE) -> LevelVerdict:
@@ -310,7 +319,12 @@ def beside_each_other(judged: Sequence[tuple[Hashable, Judged]]) -> list[Judged]
 
 
 def choose_and_judge(
-    attacks: Sequence[Losses], guesses: Sequence[Losses], *, of_sessions: Collection[str] = (), is_tested: bool = True
+    attacks: Sequence[Losses],
+    guesses: Sequence[Losses],
+    *,
+    of_sessions: Collection[str] = (),
+    is_tested: bool = True,
+    known: int | None = None,
 ) -> list[Judged]:
     """Judge each column at every level: how much by the attack and the guess that cost least on other records.
 
@@ -322,6 +336,7 @@ def choose_and_judge(
         guesses: losses of those that didn't, on the same records; one of the level ``nothing`` at least.
         of_sessions: names of the attacks that read several sessions.
         is_tested: whether every attack is tested; else each verdict has the chance of its own attack and guess.
+        known: how many complete records those of the level ``records`` had; None for none.
 
     Raises:
         ValueError: without a guess of the level ``nothing``.
@@ -333,7 +348,8 @@ def choose_and_judge(
     tests = list(_tested(attacks, guesses)) if is_tested else [() for _ in columns]
 
     def levels(without: Collection[str] = ()) -> list[tuple[LevelVerdict, ...]]:
-        found = zip(*(_at_level(*choices, level, without) for level in LEVELS), strict=True)
+        *less, most = (_at_level(*choices, level, without) for level in LEVELS)
+        found = zip(*less, [replace(one, known=known) for one in most], strict=True)
         return [_with_tests(one, some, without) for one, some in zip(found, tests, strict=True)]
 
     at_the_limit = levels()

@@ -11,7 +11,8 @@ amber   beyond chance at that level or one that knows more, and a tenth or more 
 green   attacks were judged at the headline's level, and at each level from there on the interval's upper end is below
         a tenth
 grey    else: nothing was measured, fewer than 50 persons judge, nothing is unknown, or not shown either way; and for
-        green where a column was made a code, by how often a value occurs: amounts among its texts weren't measured
+        green where a column was made a code, by how often a value occurs: amounts among its texts weren't measured.
+        Fewer than 20 complete records show nothing of who knows some
 ======  ================================================================================================
 """
 
@@ -31,8 +32,6 @@ RED_PART = 0.5
 AMBER_SHARE = 0.05
 # Fewer records than this, those of one person counted once, are too few to say anything.
 LEAST_RECORDS = 50
-# From fewer complete records an adversary learns too little for its failure to mean something.
-LEAST_KNOWN = 20
 # Levels beyond the headline's.
 KNOWING_MORE = LEVELS[LEVELS.index(HEADLINE) + 1 :]
 _WORST: tuple[Light, ...] = ("red", "amber", "grey", "green")
@@ -94,6 +93,11 @@ def leaks_whether_there(verdict: SourceVerdict) -> bool:
     return bool(verdict.missing) and light_of(verdict.missing) in ("red", "amber")
 
 
+def is_of_few(finding: TrainingFinding) -> bool:
+    """Tell whether so few records judge what an attack on training found, besides labels, that nothing can be said."""
+    return finding.judged is not None and finding.judged < LEAST_RECORDS
+
+
 def light_of_training(finding: TrainingFinding) -> Light:
     """Judge what an attack on training gave away: labels by the federation's part, else by the share it got right.
 
@@ -105,7 +109,7 @@ def light_of_training(finding: TrainingFinding) -> Light:
         if finding.rarest is None or not finding.rarest.is_told or are_too_few(finding.levels):
             return light
         return worst([light, "red" if finding.rarest.part >= RED_PART else "amber"])
-    if not finding.is_scored:
+    if not finding.is_scored or is_of_few(finding):
         return "grey"
     share = finding.success * finding.resolved
     if share >= RED_PART and finding.kind != "products":

@@ -12,7 +12,7 @@ from services.common.run_folder import RunFolder
 from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import log_loss
-from vfl.learning.score_quality import accuracy, area_under_curve
+from vfl.learning.score_quality import accuracy, area_figure, area_under_curve
 
 # To fit more of them would take longer than what it tells is worth.
 MOST_RECORDS = 20_000
@@ -85,6 +85,7 @@ def cost_words(summary: RunSummary, twin: PlainTwin | None) -> str:
     """Set the federation's model beside its plain twin, in a line; empty without one."""
     if twin is None:
         return ""
-    own = f"{summary.accuracy:.4f}, {summary.auc:.4f}, {twin.federation_log_loss:.4f}"
-    plain = f"{twin.accuracy:.4f}, {twin.auc:.4f}, {twin.log_loss:.4f}"
+    areas = [area_figure(one.auc, summary.tested_by_class) for one in (summary, twin)]
+    own = f"{summary.accuracy:.4f}, {areas[0]}, {twin.federation_log_loss:.4f}"
+    plain = f"{twin.accuracy:.4f}, {areas[1]}, {twin.log_loss:.4f}"
     return f"Accuracy, AUC and log loss: {own}; {twin.model} on the same columns: {plain}."

@@ -67,6 +67,7 @@ def judged_trigger(folder: RunFolder, party: str, attack: str) -> dict[str, Any]
     return {
         "success": success,
         "resolved": 1.0,
+        "judged": len(rows),
         "details": {"class": chosen, "records": len(rows), **{name: round(one, 4) for name, one in shares.items()}},
     }
 

@@ -466,6 +466,7 @@ class _Judge:
             ),
             of_sessions=frozenset(one.attack for one in done if one.sessions),
             logs={one.value: one.logs for one in truth.sources if one.logs is not None},
+            known=truth.auxiliary_records or None,
         )
         self._told = {one.attack for one in done if one.sees_parameters}
 

@@ -27,6 +27,7 @@ from plumbline.judge.lights import (
     LEAST_RECORDS,
     Light,
     are_too_few,
+    is_of_few,
     is_open,
     light_of,
     light_of_column,
@@ -363,6 +364,8 @@ def _labels_not_told(case: _Case) -> str:
 def _training_sentences(case: _Case) -> list[str]:
     """Say the worst of what training gave away besides labels."""
     leaks = sorted(filter(_is_leak, case.training), key=lambda one: -one.success)
+    if not leaks and any(one.is_scored and is_of_few(one) for one in case.training):
+        return [f"What training tells besides labels was not measured: {LEAST_RECORDS} records are needed to judge it."]
     return [
         f"{_at_start(case.title(one.party))} can {_leak_words(one)} "
         f"{together([case.title(peer) for peer in one.peers])}."

@@ -56,6 +56,7 @@ class TrainingFinding:
             weren't drawn.
         status: ``done``, ``not applicable`` or ``failed``.
         has_own_session: whether it was mounted in the session that an audit gives to attacks that send other messages.
+        judged: of what isn't labels, how many records judge; None where nobody says.
     """
 
     attack: str
@@ -78,6 +79,7 @@ class TrainingFinding:
     p_value: float | None = None
     status: AttackStatus = DONE
     has_own_session: bool = False
+    judged: int | None = None
 
     @property
     def is_scored(self) -> bool:
@@ -218,7 +220,7 @@ def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         right += max(int((error < 1e-4).sum()) for error in errors)
         resolved += int(known.sum())
         total += len(values)
-    return {"success": _share(right, total), "resolved": _share(resolved, total)}
+    return {"success": _share(right, total), "resolved": _share(resolved, total), "judged": total}
 
 
 def _share(part: float, whole: float) -> float:
@@ -226,13 +228,14 @@ def _share(part: float, whole: float) -> float:
 
 
 def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
-    right, read, total = 0, 0, 0
+    right, read, total, records = 0, 0, 0, 0
     for peer, found in folder.found_values(party, attack).items():
         own = folder.features(peer)
+        records = len(own.features)
         right += int(_read_rightly(found.values, own, found.rows).sum())
         read += found.values.size
         total += own.features.size
-    return {"success": _share(right, read), "resolved": _share(read, total)}
+    return {"success": _share(right, read), "resolved": _share(read, total), "judged": records}
 
 
 def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray | None) -> BoolArray:
@@ -264,21 +267,23 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         whole += float(((truth - truth.mean(axis=0)) ** 2).sum()) if len(truth) else 0.0
         resolved += int(known.sum())
         total += len(known)
-    return {"success": max(0.0, 1 - left / whole) if whole else 0.0, "resolved": _share(resolved, total)}
+    success = max(0.0, 1 - left / whole) if whole else 0.0
+    return {"success": success, "resolved": _share(resolved, total), "judged": total}
 
 
 def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     """Tell which part of a guess's squared error about the peers' features estimates take away, columns alike."""
-    left, guessed = [], []
+    left, guessed, records = [], [], 0
     for peer, found in folder.found_values(party, attack).items():
         truth = folder.features(peer).features[found.rows]
         guess = truth.mean(axis=0) if found.guesses is None else found.guesses
         left.append(((found.values - truth) ** 2).mean(axis=0))
+        records = len(truth)
         guessed.append(((guess - truth) ** 2).mean(axis=0))
     if not left:
         return {}
     error, baseline = float(np.hstack(left).sum()), float(np.hstack(guessed).sum())
-    return {"success": max(0.0, 1 - error / baseline) if baseline else 0.0, "resolved": 1.0}
+    return {"success": max(0.0, 1 - error / baseline) if baseline else 0.0, "resolved": 1.0, "judged": records}
 
 
 _JUDGES = {

@@ -10,6 +10,7 @@ from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import DONE, FAILED, AttackStatus
 from vfl.data.faults import counted
+from vfl.learning.score_quality import area_words
 
 # What attacks that are scored against a guess look for.
 LABELS = "labels"
@@ -59,6 +60,7 @@ class VariantResult:
         disclosed: whether parameters that passive parties disclosed entered what is said of columns.
         steps: how many it was trained in, and by what; empty for an installed model.
         attacks: on predictions, that were carried out.
+        tested_by_class: test records of each class; empty where an older release didn't count them.
     """
 
     variant: str
@@ -75,6 +77,7 @@ class VariantResult:
     disclosed: bool = False
     steps: str = ""
     attacks: tuple[str, ...] = ()
+    tested_by_class: tuple[int, ...] = ()
 
     @property
     def best_on_labels(self) -> AttackTold | None:
@@ -125,6 +128,7 @@ def result_of(
         disclosed=bool(predictions.kept),
         steps=_steps_words(summary),
         attacks=tuple(one.attack for one in predictions.attacks if one.status == DONE and one.sees_scores),
+        tested_by_class=summary.tested_by_class,
     )
 
 
@@ -162,7 +166,7 @@ def rows_of(results: Sequence[VariantResult]) -> list[tuple[str, ...]]:
         ("passive parameters", *("disclosed" if one.disclosed else "kept" for one in results)),
         ("training steps", *(one.steps or "none" for one in results)),
         ("test accuracy", *(f"{one.accuracy:.4f}" for one in results)),
-        ("test AUC", *(f"{one.auc:.4f}" for one in results)),
+        ("test AUC", *(area_words(one.auc, one.tested_by_class) for one in results)),
         ("training, s", *(f"{one.seconds:.1f}" for one in results)),
         ("on the wire, MB", *(f"{one.bytes / 1e6:.1f}" for one in results)),
     ]

@@ -290,20 +290,26 @@ class TestResult(_message.Message):
     TEST_ROWS_FIELD_NUMBER: _builtins.int
     ACCURACY_FIELD_NUMBER: _builtins.int
     AUC_FIELD_NUMBER: _builtins.int
+    BY_CLASS_FIELD_NUMBER: _builtins.int
     test_rows: _builtins.int
     accuracy: _builtins.float
     auc: _builtins.float
     """Area under the ROC curve; absent where a class has no test record."""
+    @_builtins.property
+    def by_class(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Test records of each class, which say how much the area is worth; none from a release that didn't count them."""
+
     def __init__(
         self,
         *,
         test_rows: _builtins.int = ...,
         accuracy: _builtins.float = ...,
         auc: _builtins.float | None = ...,
+        by_class: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_auc", b"_auc", "auc", b"auc"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auc", b"_auc", "accuracy", b"accuracy", "auc", b"auc", "test_rows", b"test_rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auc", b"_auc", "accuracy", b"accuracy", "auc", b"auc", "by_class", b"by_class", "test_rows", b"test_rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__auc: _TypeAlias = _typing.Literal["auc"]  # noqa: Y015
     _WhichOneofArgType__auc: _TypeAlias = _typing.Literal["_auc", b"_auc"]  # noqa: Y015

@@ -158,8 +158,9 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
         )
         disclosed = _part_if_any("disclosed", arrays, agreement)
         # Absent from models of before.
-        test = ScoreQuality(**header["test"]) if header.get("test") else None
-        return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed, test)
+        test = header.get("test")
+        quality = ScoreQuality(**{**test, "by_class": tuple(test.get("by_class", ()))}) if test else None
+        return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed, quality)
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise broken(_WHAT, error) from error
 

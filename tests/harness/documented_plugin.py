@@ -1,7 +1,9 @@
 """Installs plugins as other packages would be, those that a page of docs shows among them."""
 
 import re
+import shlex
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,22 +15,36 @@ DOCS = Path(__file__).parents[2] / "docs"
 def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the page's Python block of ``module`` into ``folder``, with its entry point of the TOML blocks.
 
-    The entry point names the class or function, and that its block.
+    The entry point names the class or function, and that its block. A page that shows the whole of a pyproject.toml
+    says there what the package is called, and that it has the module.
     """
-    text = (DOCS / page).read_text()
-    # A page may show the whole of a pyproject.toml: its next table begins with a bracket.
-    groups = re.findall(r'^\[project\.entry-points\."([\w.]+)"\]\n([^\[`]*)', text, flags=re.MULTILINE)
-    ((group, name, attribute),) = [
-        (group, name, attribute)
-        for group, entries in groups
-        for name, found, attribute in re.findall(r'(\w+) = "(\w+):(\w+)"', entries)
-        if found == module
+    ((project, group, name, attribute),) = [
+        (project, group, name, value.removeprefix(f"{module}:"))
+        for project in map(tomllib.loads, _blocks(page, "toml"))
+        for group, entries in project.get("project", {}).get("entry-points", {}).items()
+        for name, value in entries.items()
+        if value.startswith(f"{module}:")
     ]
-    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    (code,) = [block for block in blocks if re.search(rf"^(?:class|def) {attribute}\b", block, re.MULTILINE)]
-    lay_out(folder, module, code, {group: f"{name} = {module}:{attribute}"})
+    metadata = None
+    if "build-system" in project:
+        assert module in project["tool"]["setuptools"]["py-modules"]
+        of_project = project["project"]
+        metadata = f"Metadata-Version: 2.1\nName: {of_project['name']}\nVersion: {of_project['version']}\n".encode()
+    pattern = rf"^(?:class|def) {attribute}\b"
+    (code,) = [block for block in _blocks(page, "python") if re.search(pattern, block, re.MULTILINE)]
+    lay_out(folder, module, code, {group: f"{name} = {module}:{attribute}"}, metadata)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, module, raising=False)
+
+
+def audits(page: str) -> list[list[str]]:
+    """List the words of each `plumbline audit` that a page's consoles show, without the program's name."""
+    lines = "".join(_blocks(page, "console")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("plumbline audit ")]
+
+
+def _blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def lay_out(

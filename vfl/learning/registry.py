@@ -18,7 +18,8 @@ _BUILT_IN = {
 _METHODS = ("columns", "outputs", "terms", "tells", "begin", "join", "link")
 
 ENTRY_POINT_GROUP = "plumbline.learners"
-REGISTRY = PluginRegistry("learner", ENTRY_POINT_GROUP, _BUILT_IN, UnknownLearner)
+# A model that is brought (PLUMBLINE_MODEL) is nothing to train.
+REGISTRY = PluginRegistry("learner", ENTRY_POINT_GROUP, _BUILT_IN, UnknownLearner, unlisted=("installed",))
 
 names = REGISTRY.names
 

@@ -22,11 +22,13 @@ class ScoreQuality:
         test_rows: their number.
         accuracy: share of them that the largest score labels right, in [0, 1].
         auc: area under the ROC curve, in [0, 1]; None where a class has no test record.
+        by_class: test records of each class; empty where that isn't known.
     """
 
     test_rows: int
     accuracy: float = 0.0
     auc: float | None = None
+    by_class: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, scores: FloatArray, labels: IntArray) -> "ScoreQuality | None":
@@ -34,7 +36,13 @@ class ScoreQuality:
         if not len(labels):
             return None
         auc = area_under_curve(scores, labels)
-        return cls(len(labels), accuracy(scores, labels), None if math.isnan(auc) else auc)
+        by_class = np.bincount(labels, minlength=scores.shape[1])
+        return cls(len(labels), accuracy(scores, labels), None if math.isnan(auc) else auc, tuple(map(int, by_class)))
+
+    @property
+    def area_words(self) -> str:
+        """The area under the ROC curve, with its interval and the records that carry it."""
+        return area_words(self.auc, self.by_class)
 
 
 def accuracy(scores: FloatArray, labels: IntArray) -> float:
@@ -91,22 +99,36 @@ def area_interval(area: float, fewest: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def area_words(area: float, by_class: Sequence[int]) -> str:
+def area_figure(area: float | None, by_class: Sequence[int]) -> str:
+    """Write an area under the ROC curve alone, with the digits that the rarest class carries; as ``area_words``.
+
+    Examples:
+        >>> area_figure(0.91234, (300, 100)), area_figure(0.91234, (300, 9)), area_figure(None, (300, 0))
+        ('0.912', '0.91', 'not measured')
+    """
+    if area is None or not 0 <= area <= 1:
+        return "not measured"
+    return f"{area:.{2 if min(by_class, default=0) < FEW_POSITIVES else 3}f}"
+
+
+def area_words(area: float | None, by_class: Sequence[int]) -> str:
     """Say an area under the ROC curve with what carries it: its interval, and the records of the rarest class.
 
     Args:
-        area: in [0, 1]; NaN where a class has no record.
-        by_class: records of each class; of two the second is the positive one.
+        area: in [0, 1]; None and NaN where a class has no record.
+        by_class: records of each class, of two the second is the positive one; empty where nobody counted.
 
     Examples:
         >>> area_words(0.91234, (300, 100)), area_words(0.005, (399, 1))
         ('0.912 (95 %: 0.84 to 0.95), 100 positive records', '0.01 (95 %: 0.00 to 0.80), 1 positive record')
     """
-    fewest = min(by_class, default=0)
-    if math.isnan(area) or not fewest:
+    figure, fewest = area_figure(area, by_class), min(by_class, default=0)
+    if area is None or not 0 <= area <= 1 or (by_class and not fewest):
         return "not measured: a class has no test record"
+    if not by_class:
+        return f"{figure}, of how many positive records wasn't kept"
     low, high = area_interval(area, fewest)
     positives = by_class[1] if len(by_class) == 2 else fewest
     noun = "record" if positives == 1 else "records"
     whose = f"{positives:,} positive {noun}" if len(by_class) == 2 else f"{positives:,} {noun} of the rarest class"
-    return f"{area:.{2 if fewest < FEW_POSITIVES else 3}f} (95 %: {low:.2f} to {high:.2f}), {whose}"
+    return f"{figure} (95 %: {low:.2f} to {high:.2f}), {whose}"

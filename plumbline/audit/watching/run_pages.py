@@ -164,7 +164,7 @@ def compare_page(runs: Sequence[ListedRun]) -> str:
             ("The federation's part, by column", _rows(found.columns, "not measured", percent_words)),
             ("What training told, right", _rows(found.training, "not scored", percent_words)),
             ("What it cost", _rows(found.costs, "-", "{:,.4g}".format)),
-            ("The model, on test records", _rows(found.quality, "not measured", "{:.4f}".format)),
+            ("The model, on test records", _rows(found.quality_words, "not measured")),
         ),
     )
 

@@ -1,5 +1,8 @@
 """What the operator is told when a request fails inside a service."""
 
+import itertools
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
-from plumbline.federation import Federation, FederationFailed
+from plumbline.federation import Federation, FederationFailed, _await_health
 from plumbline.processes import UNEXPECTED, LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.agreement import TrainingPlan
@@ -166,3 +169,23 @@ def test_class_names_are_not_asked_for_with_every_record(monkeypatch: pytest.Mon
         party.class_names = ["alive", "dead"]
         monkeypatch.setattr("plumbline.federation._CLASS_NAMES_SECONDS", 0.0)
         assert running.predict_one("r1") == {"alive": 0.25, "dead": 0.75}
+
+
+@pytest.mark.parametrize(("code", "is_waited_for"), [("while True: pass", True), ("input()", False)])
+def test_a_process_that_computes_is_waited_for_however_long_it_takes(
+    processes: LocalProcesses, monkeypatch: pytest.MonkeyPatch, code: str, is_waited_for: bool
+) -> None:
+    monkeypatch.setattr("plumbline.federation._START_SECONDS", 2.0)
+    # After some three times as long as a process that stands still is given.
+    asked = itertools.count()
+    monkeypatch.setattr("plumbline.federation.is_serving", lambda _: next(asked) == 60)
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        processes._running = {"active": process}
+        channel = grpc.insecure_channel("127.0.0.1:1")
+        if is_waited_for:
+            _await_health(channel, processes, "active")
+            assert next(asked) == 61
+        else:
+            with pytest.raises(FederationFailed, match="active has not answered for 2 s, nor computed; see "):
+                _await_health(channel, processes, "active")
+        process.kill()

@@ -62,7 +62,7 @@ TRAINING = replace(
     aligned_rows=12_535,
     job=JobStatus(120, 400, 2, 10, 0.61234, 27.4),
 )
-SERVING = replace(TRAINING, stage="serving", obstacle="", job=None, test=ScoreQuality(107, 0.9302, 0.9711))
+SERVING = replace(TRAINING, stage="serving", obstacle="", job=None, test=ScoreQuality(107, 0.9302, 0.9711, (65, 42)))
 
 
 def test_before_a_job_there_is_who_answers() -> None:
@@ -91,7 +91,7 @@ def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
     ]
     # That no model answers yet is no trouble; that the one from before can't is.
     assert trouble_lines(TRAINING) == []
-    again = replace(TRAINING, test=ScoreQuality(107, 0.9302, 0.9711), obstacle="laboratory does not answer.")
+    again = replace(TRAINING, test=ScoreQuality(107, 0.9302, 0.9711, (65, 42)), obstacle="laboratory does not answer.")
     assert trouble_lines(again) == ["laboratory does not answer."]
 
 
@@ -120,9 +120,18 @@ def test_a_session_says_its_protocol_and_what_becomes_of_its_weights() -> None:
 
 def test_a_model_says_what_it_is_worth() -> None:
     assert status_lines(SERVING)[0] == "serving"
-    assert status_lines(SERVING)[-1] == "The model that answers: accuracy 0.9302, AUC 0.9711 on 107 test records."
-    without = replace(SERVING, test=ScoreQuality(3, 1.0, None))
-    assert status_lines(without)[-1] == "The model that answers: accuracy 1.0000 on 3 test records."
+    told = [
+        status_lines(replace(SERVING, test=test))[-1]
+        for test in (SERVING.test, ScoreQuality(3, 1.0, None, (3, 0)), ScoreQuality(107, 0.9302, 0.9711))
+    ]
+    assert told == [
+        "The model that answers: accuracy 0.9302 on 107 test records, AUC 0.971 (95 %: 0.87 to 0.99), 42 positive "
+        "records.",
+        "The model that answers: accuracy 1.0000 on 3 test records, AUC not measured: a class has no test record.",
+        # Of a release that didn't count them.
+        "The model that answers: accuracy 0.9302 on 107 test records, AUC 0.97, of how many positive records wasn't "
+        "kept.",
+    ]
     failed = replace(SERVING, stage="failed", failure="laboratory does not answer.")
     assert trouble_lines(failed) == [
         "The last job: laboratory does not answer.",

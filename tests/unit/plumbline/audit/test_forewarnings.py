@@ -41,6 +41,7 @@ def test_too_few_records_are_told_before_anything_runs(tmp_path: Path) -> None:
     assert told(joined(tmp_path, 600), attacks=("all",)) == []
     (few,) = told(joined(tmp_path, 600), attacks=("posterior",), auxiliary=19)
     assert few.startswith("--auxiliary 19: from fewer than 20 complete records")
+    assert "what such attacks find of columns will be grey" in few
 
 
 @pytest.mark.parametrize(

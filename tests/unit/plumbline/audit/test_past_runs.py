@@ -133,6 +133,24 @@ def test_a_run_of_before_steps_were_counted_is_compared_all_the_same(runs: Path)
     assert found.training[0].values == (None, 0.9)
 
 
+def test_an_area_stands_with_what_carries_it_in_lists_and_comparisons(tmp_path: Path) -> None:
+    quality: list[dict[str, Any]] = [
+        {"auc": 0.91234, "tested_by_class": [300, 100]},
+        {"auc": 0.91234},  # of a release that didn't count them
+        {"auc": None, "tested_by_class": [300, 0]},
+    ]
+    folders = [
+        make_run(tmp_path / f"2026010{day}-120000-run", {**results_of(0.25, 0.9), **more})
+        for day, more in enumerate(quality, start=1)
+    ]
+    words = ("0.912 (95 %: 0.84 to 0.95), 100 positive records", "0.91, of how many positive records wasn't kept")
+    assert tuple(run.area_words for run in reversed(past_runs(tmp_path))) == (*words, "")
+    assert compare_runs(*folders).quality_words == (
+        Fact("accuracy", ("0.9000",) * 3),
+        Fact("AUC", (*words, None)),
+    )
+
+
 def test_a_run_without_results_is_not_compared(runs: Path) -> None:
     unfinished = make_run(runs / "20260303-120000-unfinished")
     with pytest.raises(ValueError, match="has no results to compare"):

@@ -19,6 +19,7 @@ from plumbline.judge.federation_part import (
     choose_and_judge,
     folds,
 )
+from plumbline.judge.lights import Light, light_of
 from vfl.arrays import FloatArray
 
 RNG = np.random.default_rng(11)
@@ -69,6 +70,17 @@ def test_without_attacks_e0_is_told_all_the_same() -> None:
     assert [(one.baseline, one.e0, one.attack, one.error, one.part) for one in column.levels] == [
         ("guess", 0.25, "", None, None)
     ] * 4
+
+
+@pytest.mark.parametrize(("error", "enough"), [(0.1, "amber"), (0.25, "green")])
+def test_fewer_than_twenty_known_records_show_nothing_of_who_knows_some(error: float, enough: Light) -> None:
+    attacks = [flat("half_star", "nothing", 0.25), flat("shadow", "records", error)]
+    lights = []
+    for known in (None, 1, 19, 20):
+        (column,) = choose_and_judge(attacks, [flat("guess", "nothing", 0.25)], known=known)
+        assert [one.known for one in column.levels] == [None, None, None, known]
+        lights.append(light_of(column.levels))
+    assert lights == [enough, "grey", "grey", enough]
 
 
 def test_a_comparison_needs_a_guess_that_knows_nothing() -> None:

@@ -63,11 +63,11 @@ def test_the_twin_of_a_linear_model_is_a_logistic_regression_of_all_columns(tmp_
 
 
 def test_the_line_sets_both_side_by_side(tmp_path: Path) -> None:
-    summary = replace(read_summary(run_of(tmp_path), "run"), accuracy=0.9, auc=0.95)
+    summary = replace(read_summary(run_of(tmp_path), "run"), accuracy=0.9, auc=0.95, tested_by_class=(30, 10))
     words = cost_words(summary, PlainTwin("plain logistic regression", 0.91, 0.96, 0.25, 0.31))
     assert words == (
-        "Accuracy, AUC and log loss: 0.9000, 0.9500, 0.3100; plain logistic regression on the same columns: "
-        "0.9100, 0.9600, 0.2500."
+        "Accuracy, AUC and log loss: 0.9000, 0.950, 0.3100; plain logistic regression on the same columns: "
+        "0.9100, 0.960, 0.2500."
     )
     assert cost_words(summary, None) == ""
 

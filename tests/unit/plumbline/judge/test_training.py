@@ -106,14 +106,15 @@ def test_readings_stand_as_columns_travel_and_narrow_ones_count_up_to_their_step
 
 @pytest.mark.parametrize(("factor", "told"), [(0.0, 1.0), (0.5, 0.75), (1.0, 0.0), (2.0, 0.0)])
 def test_estimates_count_by_what_they_take_off_a_guess(tmp_path: Path, factor: float, told: float) -> None:
-    """Of its squared error; one that errs as the guess does, or more, takes nothing off."""
-    rows = np.array([0, 2, 3])
-    truth = np.column_stack([COLUMN, COLUMN * 2])[rows]
-    off = np.array([[0.1, -0.2], [0.3, 0.1], [-0.2, 0.2]])
-    arrays = EstimatedFeatures(rows, {"active": truth + factor * off}, {"active": truth + off}).arrays()
-    found = judged(tmp_path, "estimates", dict(arrays))
-    assert found.success == pytest.approx(told)
-    assert light_of_training(found) == ("red" if told >= 0.5 else "green")
+    """Of its squared error; one that errs as the guess does, or more, takes nothing off. 48 records show nothing."""
+    for copies, light in ((16, "grey"), (17, "red" if told >= 0.5 else "green")):
+        rows = np.tile([0, 2, 3], copies)
+        truth = np.column_stack([COLUMN, COLUMN * 2])[rows]
+        off = np.tile([[0.1, -0.2], [0.3, 0.1], [-0.2, 0.2]], (copies, 1))
+        arrays = EstimatedFeatures(rows, {"active": truth + factor * off}, {"active": truth + off}).arrays()
+        found = judged(tmp_path, "estimates", dict(arrays))
+        assert found.success == pytest.approx(told)
+        assert (found.judged, light_of_training(found)) == (3 * copies, light)
 
 
 def test_an_attack_without_estimates_is_not_scored(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ HU = VariantResult(
     auc=0.99,
     seconds=2.0,
     bytes=3_000_000,
+    tested_by_class=(40, 9),
 )
 SHARED = replace(
     HU,
@@ -43,6 +44,7 @@ def test_every_attack_has_a_row_with_a_cell_for_each_variant() -> None:
     assert rows["labels: by guessing"] == ("64 %", "64 %")
     assert rows["features: feature_order by active"] == ("0 %", "not mounted")
     assert rows["columns exposed"] == ("7 of 15", "7 of 15")
+    assert rows["test AUC"] == ("0.99 (95 %: 0.69 to 1.00), 9 positive records",) * 2
     assert rows["on the wire, MB"] == ("3.0", "1.5")
     # Labels come first.
     assert [name.partition(":")[0] for name in list(rows)[:4]] == ["labels"] * 3 + ["features"]

@@ -72,6 +72,8 @@ def test_the_active_party_reads_what_its_model_is_worth(own: dict[str, Path], tm
     assert view.sentence.startswith(f"active trained with passive on {view.agreement.training_rows} records, and")
     page = page_of(view, tmp_path)
     assert "mounted no attack on scores" in page
+    figure, _, carried = view.quality.area_words.partition(" (")
+    assert f"<dd>{figure}<small>({carried} of {view.quality.test_rows}</small></dd>" in page.replace("\n", "")
     tags = Tags()
     tags.feed(page)
     assert not tags.open

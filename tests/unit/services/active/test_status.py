@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from protos.v1 import active_pb2
@@ -84,6 +85,7 @@ def test_a_job_is_told_stage_by_stage(tmp_path: Path) -> None:
         accuracy = right.mean()
         assert after.test.accuracy == pytest.approx(accuracy)
         assert after.test.test_rows == len(right)
+        assert list(after.test.by_class) == np.bincount(tested.labels, minlength=2).tolist()
 
 
 @pytest.mark.parametrize(("opening", "serving"), [("always", "opened"), ("guarded", "shared")])
@@ -126,7 +128,7 @@ def test_nothing_of_another_partys_table_is_told(tmp_path: Path) -> None:
         "PartyStatus": "name feature_count answers binary_features byte_features",
         "JobStatus": "steps_done steps_planned epochs_done epochs_planned validation_loss seconds_left at_work "
         "waiting_for waiting_since interruptions",
-        "TestResult": "test_rows accuracy auc",
+        "TestResult": "test_rows accuracy auc by_class",
     }
     assert _fields(active_pb2.StatusReply.DESCRIPTOR) == {name: set(fields.split()) for name, fields in told.items()}
     # What labels say of the model is for those who may ask for every score: nobody else is answered at all.

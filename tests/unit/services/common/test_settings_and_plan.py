@@ -195,7 +195,7 @@ def test_an_unknown_learner_is_refused_with_the_known_ones() -> None:
     ):
         with pytest.raises(
             (InvalidMessage, SettingsError),
-            match=r"Unknown learner 'linea'\. Known: installed, linear, network\. Did you mean 'linear'\?",
+            match=r"Unknown learner 'linea'\. Known: linear, network\. Did you mean 'linear'\?",
         ):
             refused()
     with pytest.raises(SettingsError, match="expected one of hu"):

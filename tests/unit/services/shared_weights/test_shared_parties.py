@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import defences
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Role
@@ -59,6 +60,28 @@ def test_a_job_gives_the_model_that_protocol_1_gives(tmp_path: Path, parties: in
             assert all(part is not None and isinstance(part.arrays()["weights"], np.ndarray) for part in parts)
     for hu, shared in zip(found["hu"], found["shared"], strict=True):
         assert np.abs(hu - shared).max() <= 2.0**-16
+
+
+@pytest.mark.parametrize(("protocol", "apart"), [("hu", 0.0), ("shared", 2.0**-16)])
+def test_a_private_seed_repeats_a_training_to_what_masks_round(tmp_path: Path, protocol: str, apart: float) -> None:
+    """Noise per record is a function of scores to 2^-24: it is another one where they differ by more."""
+    rows, weights, delivered = range(60), [], []
+    for number in range(3):
+        settings = small_settings(**{**WHOLE, "batch_size": 42}, protocol=protocol, opening="always")
+        passive = [party_data(rows=rows)]
+        with house(tmp_path / str(number), active=active_data(rows=rows), passive=passive, settings=settings) as one:
+            one.train()
+            weights.append(np.vstack(trained_weights(one)))
+            delivered.append(one.tested().scores)
+    assert np.ptp(weights, axis=0).max() <= apart
+    assert np.ptp(delivered, axis=0).max() <= apart
+    moved = delivered[0] + np.array([2.0**-23, -(2.0**-23)])
+    noise = [
+        defences.load("score_noise").protect_scores(one, defences.ScoreContext(defences.NoiseSource(1)))
+        for one in (delivered[0], delivered[0], moved)
+    ]
+    np.testing.assert_array_equal(noise[0], noise[1])
+    assert np.abs(noise[0] - noise[2]).max() > 0.01
 
 
 @pytest.mark.parametrize(

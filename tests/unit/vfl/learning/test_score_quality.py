@@ -15,7 +15,7 @@ def test_two_classes_by_hand() -> None:
     assert accuracy(scores, labels) == 0.5
     # Of the four pairs of a record of each class, three stand in the right order.
     assert area_under_curve(scores, labels) == 0.75
-    assert ScoreQuality.of(scores, labels) == ScoreQuality(4, 0.5, 0.75)
+    assert ScoreQuality.of(scores, labels) == ScoreQuality(4, 0.5, 0.75, (2, 2))
 
 
 def test_three_classes_whose_scores_do_not_sum_to_one() -> None:
@@ -30,14 +30,15 @@ def test_without_records_or_without_one_of_a_class_there_is_nothing_to_say() -> 
     assert math.isnan(accuracy(*none))
     assert ScoreQuality.of(*none) is None
     of_one_class = ScoreQuality.of(np.array([[0.9, 0.1]]), np.array([0]))
-    assert of_one_class == ScoreQuality(1, 1.0, None)
+    assert of_one_class == ScoreQuality(1, 1.0, None, (1, 0))
 
 
 def test_an_area_is_said_with_the_records_that_carry_it() -> None:
     assert area_words(0.91234, (300, 100)).startswith("0.912 (95 %: 0.84 to 0.95), 100 positive records")
     assert area_words(0.005, (399, 1)) == "0.01 (95 %: 0.00 to 0.80), 1 positive record"
     assert area_words(0.8, (50, 7, 90)) == "0.80 (95 %: 0.43 to 0.95), 7 records of the rarest class"
-    assert area_words(math.nan, (5, 0)) == "not measured: a class has no test record"
+    assert area_words(0.91234, ()) == "0.91, of how many positive records wasn't kept"
+    assert area_words(None, (5, 0)) == area_words(math.nan, (5, 0)) == "not measured: a class has no test record"
 
 
 @pytest.mark.parametrize("positives", [1, 3, 9, 40])

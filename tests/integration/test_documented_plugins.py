@@ -1,0 +1,63 @@
+"""Pages that show a plugin, followed to the end: its code, its package, and the audit whose report has it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.documented_plugin import audits, install
+
+
+def followed(
+    page: str, modules: Sequence[str], words: Sequence[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[dict[str, Any], str]:
+    """Install modules of a page and type one of its audits; returns the results and the report."""
+    for module in modules:
+        package = folder / module
+        package.mkdir()
+        install(page, module, package, monkeypatch)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "plumbline", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = (folder / "runs").iterdir()
+    return json.loads((run / "results.json").read_text()), (run / "report.html").read_text()
+
+
+def test_a_learner_is_audited_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (words,) = audits("adding-a-learner.md")
+    results, report = followed("adding-a-learner.md", ["least_squares"], words, tmp_path, monkeypatch)
+    assert results["agreement"]["plan"]["learner"] == "least_squares"
+    assert results["limit"]["reason"] == "What further sessions of the learner least_squares tell was not measured."
+    assert results["limit"]["reason"] in report
+
+
+def test_attacks_are_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, words = audits("adding-an-attack.md")
+    results, report = followed("adding-an-attack.md", ["residual_size", "row_probe"], words, tmp_path, monkeypatch)
+    listening, probing = sorted(results["training_attacks"], key=lambda one: str(one["attack"]))
+    assert (listening["attack"], probing["attack"]) == ("residual_size", "row_probe")
+    assert f"not scored: solved steps: {listening['details']['solved_steps']}" in report
+    assert listening["details"]["solved_steps"] > 20
+    assert probing["resolved"] > 0
+
+
+def test_an_attack_on_predictions_is_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, _ = audits("adding-an-attack.md")
+    results, report = followed("adding-an-attack.md", ["mean_guess"], words, tmp_path, monkeypatch)
+    (found,) = [one for one in results["attacks"] if one["attack"] == "mean_guess"]
+    assert found["mse"] is not None
+    assert "mean_guess" in report
+
+
+def test_a_defence_is_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (words,) = audits("adding-a-defence.md")
+    results, report = followed("adding-a-defence.md", ["score_power"], words, tmp_path, monkeypatch)
+    assert results["defences"]["coordinator"] == ["score_power"]
+    assert "score_power" in report
