@@ -229,9 +229,10 @@ def test_no_frame_ends_in_another_error_and_no_message_shows_a_cell(
 ) -> None:
     frame = framed(pd.Series(cells, dtype=object))
     told: list[str] = []
-    for id_column in ("id", "x"):
+    for id_column, label_column in (("id", None), ("x", None), ("id", "x")):
         try:
-            told += [plan.warning for plan in read(tmp_path_factory.getbasetemp(), frame, id_column=id_column).plans]
+            table = read(tmp_path_factory.getbasetemp(), frame, id_column=id_column, label_column=label_column)
+            told += [*table.notes, *(plan.warning for plan in table.plans)]
         except TableError as error:
             told.append(str(error))
     assert not any(str(cell) in words for cell in cells if len(str(cell)) > 5 for words in told)

@@ -78,6 +78,24 @@ def test_no_words_show_an_id(ids: list[str], change: Callable[[str], str]) -> No
     assert not any(one in sentence for one in ids for sentence in told)
 
 
+@given(
+    st.lists(
+        st.one_of(st.text(min_size=6), st.floats(min_value=1e5), st.decimals(min_value=10**6), st.binary(min_size=6)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_no_message_on_ids_shows_one(ids: list[Any]) -> None:
+    """Twice there, rounded, of no text, the column's own name: each is told by its rows."""
+    words = ""
+    try:
+        record_ids([*ids, *ids], "client")
+    except TableError as error:
+        words = str(error)
+    assert words
+    assert not any(str(one) in words for one in ids if len(str(one)) > 5)
+
+
 def test_a_party_compares_its_own_ids_alone() -> None:
     ids = IdArray.of([f"{number:03d}" for number in range(1, 301)])
     told = forms_of_unmet(ids, np.arange(99, 300))
