@@ -128,7 +128,7 @@ class Federation:
         Arguments:
             active: the table of the party with the labels: rows keyed by the column ``id``, in any order. Findings call
                 a party by its table's ``attrs["name"]``, where it has one.
-            passive: each passive party's table, keyed by the same column.
+            passive: each passive party's table, keyed by the same column; a list, of a single one as well.
             label: column of the labels in ``active``.
             id: column of the record ids in every table; also its index, where that is called so.
             attacks: labels of attacks to mount, such as ``gia(init=half)``, each by the parties that can, the active
@@ -149,6 +149,8 @@ class Federation:
         given = {**(settings or {}), **{name: terms[name] for name in terms if name in Settings.model_fields}}
         if options := {name: terms[name] for name in terms if name not in Settings.model_fields}:
             given["learner_options"] = {**given.get("learner_options", {}), **options}
+        if isinstance(passive, str) or hasattr(passive, "columns"):
+            raise ValueError("passive is a list of tables, one for each passive party: write passive=[table].")
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         try:
             root = Path(folder.name)

@@ -32,6 +32,7 @@ _PLAIN = (
     *(str, bool, numbers.Real, Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.UUID),
     *(np.bool_, np.datetime64, np.timedelta64, pd.Interval, pd.Period),
 )
+_BOOLEAN = (bool, np.bool_)
 # What other libraries' tables, and what is none, become by their own means.
 _WAYS = {
     "LazyFrame": "collect() it first",
@@ -39,6 +40,7 @@ _WAYS = {
     "ndarray": "name its columns: pd.DataFrame(array, columns=[...])",
     "list": "make a data frame of it: pd.DataFrame(records)",
     "dict": "make a data frame of it: pd.DataFrame(columns)",
+    "str": "read it first, such as pd.read_csv(path)",
 }
 
 
@@ -92,7 +94,7 @@ def _arrow_table(frame: object, owner: str, id_column: str) -> pa.Table:
     if not isinstance(frame, pd.DataFrame):
         if not hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "to_frame"):
             kind = type(frame).__name__
-            advice = _WAYS.get(kind, "give a data frame, the path of a file or a database's URL")
+            advice = _WAYS.get("str" if is_source(frame) else kind, "give a data frame")
             raise TableError(f"{owner} is no data frame but of the type {type(frame).__module__}.{kind}: {advice}.")
         try:
             table = pa.table(frame)
@@ -132,6 +134,10 @@ def _arrow_column(column: pd.Series[Any], name: str, owner: str) -> pa.Array:
         if not isinstance(array.type, pa.BaseExtensionType):
             return array
     values = cells.tolist()
+    if any(isinstance(value, _BOOLEAN) for value in values) and not any(map(_is_text, values)):
+        # As pandas leaves columns of both that were put together.
+        as_numbers = [int(value) if isinstance(value, _BOOLEAN) else value for value in values]
+        return _arrow_column(pd.Series(as_numbers, dtype=object), name, owner)
     if any(not _is_plain(value) for value in values):
         return _nothing(len(cells))
     try:
@@ -150,6 +156,11 @@ def _dense(column: pd.Series[Any]) -> pd.Series[Any]:
         return pd.Series(pd.PeriodIndex(column).to_timestamp())
     is_pandas_alone = isinstance(of_cells, pd.IntervalDtype) or (of_cells is not kind and of_cells.kind == "O")
     return column.astype(object) if is_pandas_alone else column
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether a cell is neither a number, a boolean nor missing."""
+    return not (is_missing(value) or isinstance(value, (*_BOOLEAN, numbers.Real, Decimal)))
 
 
 def _is_plain(value: object) -> bool:

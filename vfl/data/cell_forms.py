@@ -41,11 +41,12 @@ class Form:
 
 _ZEROS = Form("leading zeros", lambda text: _LEADING_ZEROS.sub("", text))
 _CASE = Form("capital letters", str.casefold)
+_UNICODE = Form("how letters are composed", lambda text: unicodedata.normalize("NFKC", text))
 # What may not count in ids, and in labels, by the word that asks for it.
 ID_FORMS: Mapping[str, Form] = {
     "zeros": _ZEROS,
     "case": _CASE,
-    "unicode": Form("how letters are composed", lambda text: unicodedata.normalize("NFKC", text)),
+    "unicode": _UNICODE,
     "spaces": Form("blanks", lambda text: re.sub(r"\s", "", text)),
     "marks": Form("blanks, points and dashes", lambda text: re.sub(r"[\W_]", "", text)),
     "letters": Form("what isn't a digit", lambda text: re.sub(r"\D", "", text)),
@@ -53,6 +54,7 @@ ID_FORMS: Mapping[str, Form] = {
 LABEL_FORMS: Mapping[str, Form] = {
     "zeros": _ZEROS,
     "case": _CASE,
+    "unicode": _UNICODE,
     "marks": Form("marks at the end", lambda text: text.rstrip(" .,;:!*") or text),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from vfl.data.id_array import IdArray
 
 # Differences that are tried together where none alone tells.
 _TOGETHER = ("zeros", "case", "unicode", "marks")
-_LAST = (",".join(_TOGETHER), "letters")
+_LAST = ("together", "letters")
 # By digits alone strangers meet, too: so large a part of what didn't meet must, unless nothing does.
 _OF_LETTERS = 0.5
 # Own ids are compared by their forms from so many on, and differ where most have a form here and hardly any there.
@@ -52,20 +53,25 @@ def would_meet(tables: Sequence[Sequence[str]], ignored: Sequence[str] = ()) -> 
     if not all(unmet):
         return
     told: set[str] = set()
-    for name, form in _forms_to_try(ignored).items():
+    alone = {name: form for name, form in ID_FORMS.items() if name not in (*ignored, "letters")}
+    for name, form in {**alone, "together": _without(_TOGETHER), "letters": ID_FORMS["letters"]}.items():
         is_weak = name == "letters" and shared
         more = set() if told and name in _LAST else _alike(tables, unmet, form) - told
         if len(more) > (_OF_LETTERS * min(map(len, unmet)) if is_weak else 0):
             told |= more
-            yield WouldMeet(len(more), form.words, name)
+            names = _fewest(tables, unmet, len(more)) if name == "together" else (name,)
+            yield WouldMeet(len(more), " and ".join(ID_FORMS[one].words for one in names), ",".join(names))
 
 
-def _forms_to_try(ignored: Sequence[str]) -> dict[str, Form]:
-    together = Form(
-        " and ".join(ID_FORMS[name].words for name in _TOGETHER), lambda value: bare_text(value, _TOGETHER, ID_FORMS)
-    )
-    alone = {name: form for name, form in ID_FORMS.items() if name not in (*ignored, "letters")}
-    return {**alone, ",".join(_TOGETHER): together, "letters": ID_FORMS["letters"]}
+def _without(names: Sequence[str]) -> Form:
+    """Make one difference of several."""
+    return Form("", lambda value: bare_text(value, names, ID_FORMS))
+
+
+def _fewest(tables: Sequence[Sequence[str]], unmet: Sequence[Sequence[str]], count: int) -> tuple[str, ...]:
+    """Find the fewest differences by which as many ids would meet: who lets more of them not count merges more."""
+    some = (names for size in range(2, len(_TOGETHER)) for names in combinations(_TOGETHER, size))
+    return next((names for names in some if len(_alike(tables, unmet, _without(names))) >= count), _TOGETHER)
 
 
 def _alike(tables: Sequence[Sequence[str]], unmet: Sequence[Sequence[str]], form: Form) -> set[str]:

@@ -82,9 +82,10 @@ def label_array(values: Iterable[object], name: str, *, ignored: Sequence[str] =
         TableError: for labels that are missing or may be, of one class, of too many classes, or amounts.
     """
     labels = [_label_of(value, ignored) for value in values]
-    # One object for all rows of a class.
-    classes: dict[str | int, str | int] = {}
-    labels = [label if label is None else classes.setdefault(label, label) for label in labels]
+    # One object for all rows of a class: a workbook has 1 beside the text 1.
+    named: dict[str, str | int] = {}
+    labels = [label if label is None else named.setdefault(str(label), label) for label in labels]
+    classes = dict(zip(named.values(), named.values(), strict=True))
     column = f"Label column {quoted(name)}"
     missing = _words_for_none(labels, classes, column)
     labels = [None if label in missing else label for label in labels]
@@ -96,7 +97,7 @@ def label_array(values: Iterable[object], name: str, *, ignored: Sequence[str] =
         )
     classes = {label: label for label in classes if label not in missing}
     # "01" stays text: as a number it would merge with "1".
-    if all(isinstance(label, str) and re.fullmatch(r"0|-?[1-9]\d{0,99}", label) for label in classes):
+    if all(re.fullmatch(r"0|-?[1-9]\d{0,99}", str(label)) for label in classes):
         classes = {label: int(label) for label in classes}
     _check_classes(class_names(classes), column)
     array = np.empty(len(labels), dtype=object)

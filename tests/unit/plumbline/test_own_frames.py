@@ -21,6 +21,7 @@ from plumbline.own_frames import write_frames
 from vfl.data import TableError, TypedTable, read_table
 
 ROWS = 40
+FRAME = pd.DataFrame({"id": [1, 2], "y": [0, 1], "x": [1, 2]})
 
 
 def read(folder: Path, frame: object, **options: Any) -> TypedTable:
@@ -58,6 +59,7 @@ NUMBERS = pd.Series(range(ROWS))
         (pd.Series(repeated(1, 2), dtype=pd.ArrowDtype(pa.int8())), "numbers from 1 to 2"),
         (pd.Series(repeated(np.float32(1.5), "a"), dtype=object), "2 categories"),
         (pd.Series(repeated(1, "1.0", "2"), dtype=object), "numbers from 1 to 2"),
+        (pd.Series(repeated(True, 2.5, None), dtype=object), "numbers from 1 to 2.5, 32 % missing"),
         (pd.Series(repeated(Decimal("1.5"), Decimal(10) ** 50), dtype=object), "numbers from 1.5 to"),
         (pd.Series(repeated(datetime.date(2024, 1, 1), datetime.date(2024, 2, 1))), "dates from 2024-01-01"),
         (pd.Series(repeated(uuid.UUID(int=1), uuid.UUID(int=2)), dtype=object), "2 categories"),
@@ -181,20 +183,36 @@ def test_a_structured_array_has_names(tmp_path: Path) -> None:
         (pd.Series([4711.25], name="x"), r"Series: make a data frame of it with its ids"),
         ([{"id": 4711.25}], r"list: make a data frame of it"),
         ({"id": [4711.25]}, r"dict: make a data frame of it"),
-        (4711.25, r"float: give a data frame, the path"),
-        (None, r"NoneType: give a data frame, the path"),
+        (4711.25, r"float: give a data frame"),
+        (None, r"NoneType: give a data frame"),
     ],
 )
 def test_what_is_no_frame_is_named_by_its_type(table: Any, told: str) -> None:
-    frame = pd.DataFrame({"id": [1, 2], "y": [0, 1], "x": [1, 2]})
     for refused in (
-        lambda: audit(table, frame, label="y"),
-        lambda: audit(frame, table, label="y"),
-        lambda: Federation.local(active=frame, passive=[table], label="y"),
+        lambda: audit(table, FRAME, label="y"),
+        lambda: audit(FRAME, table, label="y"),
+        lambda: Federation.local(active=FRAME, passive=[table], label="y"),
     ):
         with pytest.raises(ValueError, match=told) as caught:
             refused()
         assert "4711" not in str(caught.value)
+
+
+def test_labels_of_booleans_beside_numbers_are_two_classes(tmp_path: Path) -> None:
+    labels = read(tmp_path, framed(pd.Series(repeated(True, 1, 0, False, 1.0), dtype=object)), label_column="x").labels
+    assert labels is not None
+    assert set(labels.tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("passive", ["clinic.csv", FRAME])
+def test_passive_tables_are_a_list(passive: Any) -> None:
+    with pytest.raises(ValueError, match=r"passive is a list of tables, .*: write passive=\[table\]"):
+        Federation.local(active=FRAME, passive=passive, label="y")
+
+
+def test_a_path_is_no_frame_of_a_federation_in_memory() -> None:
+    with pytest.raises(TableError, match=r"builtins.str: read it first, such as pd.read_csv\(path\)"):
+        Federation.local(active=FRAME, passive=["clinic.csv"], label="y")  # type: ignore[list-item]
 
 
 @given(
@@ -211,9 +229,10 @@ def test_no_frame_ends_in_another_error_and_no_message_shows_a_cell(
 ) -> None:
     frame = framed(pd.Series(cells, dtype=object))
     told: list[str] = []
-    for id_column in ("id", "x"):
+    for id_column, label_column in (("id", None), ("x", None), ("id", "x")):
         try:
-            told += [plan.warning for plan in read(tmp_path_factory.getbasetemp(), frame, id_column=id_column).plans]
+            table = read(tmp_path_factory.getbasetemp(), frame, id_column=id_column, label_column=label_column)
+            told += [*table.notes, *(plan.warning for plan in table.plans)]
         except TableError as error:
             told.append(str(error))
     assert not any(str(cell) in words for cell in cells if len(str(cell)) > 5 for words in told)

@@ -71,6 +71,23 @@ def test_what_looks_alike_is_told_and_merged_only_where_somebody_says_so(tmp_pat
     assert not merged.notes
 
 
+@pytest.mark.parametrize("ways", [("é", "e\u0301"), ("１", "1")])
+def test_how_letters_are_composed_is_told_and_merged_only_where_somebody_says_so(ways: tuple[str, str]) -> None:
+    labels = [*ways, "other"]
+    (words,) = label_notes(label_array(labels, "y"), "y")
+    assert "3 classes, and would have 2 if how letters are composed didn't count" in words
+    assert "--ignore-in-labels unicode" in words
+    assert len(set(classes(labels, ignored=["unicode"]))) == 2
+
+
+def test_a_number_beside_its_text_is_one_class_without_a_word() -> None:
+    """As a workbook has them."""
+    labels = label_array([0, "1 ", 1, "0.0"], "y")
+    assert labels.tolist() == [0, 1, 1, 0]
+    assert list(label_notes(labels, "y")) == []
+    assert list(label_notes(label_array(["yes", 1, "1", "no"], "y"), "y")) == []
+
+
 def test_leading_zeros_are_classes_of_their_own_until_somebody_says_otherwise() -> None:
     assert classes(["01", "1", "2"]) == ["01", "1", "2"]
     assert "leading zeros" in next(label_notes(label_array(["01", "1", "2"], "y"), "y"))
