@@ -126,7 +126,7 @@ class BatchHistory:
         now = [*placement.train, *placement.validation]
         ever = np.concatenate([*self.train, *self.validation, self.dissolved])
         dissolved = np.setdiff1d(ever, _joined(now))
-        test = np.union1d(self.test, placement.test)
+        test = np.concatenate([self.test, np.setdiff1d(placement.test, self.test)])
         return BatchHistory(self.least, placement.train, placement.validation, test, dissolved)
 
     def _whole(self, batches: Sequence[Names], present: Names) -> list[Names]:
