@@ -192,7 +192,7 @@ class Workload:
     def steps(self) -> int:
         """Steps of all epochs; 0 where a model is installed."""
         plan = self.agreement.plan
-        return 0 if not plan.family.spec.trains else plan.epochs * -(-self.agreement.training_rows // plan.batch_size)
+        return 0 if not plan.family.spec.trains else plan.epochs * plan.steps_per_epoch(self.agreement.training_rows)
 
     @property
     def batches(self) -> int:

@@ -29,7 +29,7 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
         console_out.print(f"{facts['folder']}: state of {facts['owner']} ({facts['role']}), version {facts['version']}")
         models = [*_model_lines(facts["models"]), *_session_lines(facts["sessions"])] or ["no model"]
         answered = *_answered_lines(facts["answered"]), *_share_lines(facts["training_forms"])
-        for line in (*models, *answered, *_opened_lines(facts["opened"])):
+        for line in (*models, *answered, *_opened_lines(facts["opened"]), *_batch_lines(facts["batches"])):
             console_out.print(f"  {line}")
 
 
@@ -41,7 +41,7 @@ def clear(
     """Forget the models and the answers of a party whose service is stopped; the federation then has to train again.
 
     The secret of its defences stays: drawn anew, it would tell more. So do the counts of what records were answered
-    about, and of what others were opened. To forget these too, delete the folder.
+    about, and of what others were opened, and who is in which batch. To forget these too, delete the folder.
 
     Example: plumbline state clear --dir /var/lib/plumbline --yes
     """
@@ -70,13 +70,14 @@ def _facts(path: Path) -> dict[str, Any]:
     """Whose state it is, with every model and session in it."""
     from services.common.state_folder import SCHEMA, owner_of, read_state
     from services.coordinator.kept_sessions import DATABASE, look_into
+    from services.party.lasting_batches import BATCHES, batches_in
     from services.party.model_file import summary_of
     from services.party.served_models import CANDIDATE, SERVED
     from services.passive.form_count import FORMS, shares_in, spent_in
     from services.shared_weights.opening_ledger import LEDGER, opened_in
 
     owner = owner_of(path)
-    forms, ledger = read_state(path, FORMS), read_state(path, LEDGER)
+    forms, ledger, batches = (read_state(path, name) for name in (FORMS, LEDGER, BATCHES))
     contents = {"served": read_state(path, SERVED), "next": read_state(path, CANDIDATE)}
     sessions = look_into(path / DATABASE) if (path / DATABASE).exists() else []
     return {
@@ -88,6 +89,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "answered": [] if forms is None else [asdict(one) for one in spent_in(forms)],
         "training_forms": {} if forms is None else {peer: asdict(told) for peer, told in shares_in(forms).items()},
         "opened": {} if ledger is None else opened_in(ledger),
+        "batches": [] if batches is None else batches_in(batches),
         "sessions": [
             {
                 "session_id": kept.agreement.session_id,
@@ -164,4 +166,18 @@ def _opened_lines(opened: dict[str, int]) -> Iterator[str]:
         yield (
             f"{owner} was told, by opened weights or by validations on shares, what could carry {bits:,} bits about a "
             "record's labels or columns"
+        )
+
+
+def _batch_lines(federations: list[dict[str, Any]]) -> Iterator[str]:
+    """Write what is remembered of each federation's batches, a line each."""
+    for one in federations:
+        waiting = (
+            f"; {one['waiting']:,} wait, and newcomers join as a batch of their own once {one['least']:,} have come"
+            if one["waiting"]
+            else ""
+        )
+        yield (
+            f"batches of {', '.join(one['parties'])}: {one['batches']:,} of {one['records']:,} training records, "
+            f"{one['validation']:,} validate, {one['test']:,} are tested{waiting}"
         )

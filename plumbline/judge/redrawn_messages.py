@@ -68,7 +68,7 @@ def clear_session(
         LearnerError: for a learner other than ``linear`` and ``network``.
     """
     plan, family = agreement.plan, agreement.plan.family
-    schedule = plan.changed(batch_size=min(plan.batch_size or len(train), len(train))).schedule(train)
+    schedule = plan.of_size(plan.epochs, min(plan.batch_size or len(train), len(train))).schedule(train)
     data = VerticalData(blocks, labels, agreement.classes)
     if isinstance(family, Network):
         trained = train_network(family, data, schedule, epochs=plan.epochs, generators=generator.spawn(len(blocks)))

@@ -157,7 +157,7 @@ def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
             "same records.",
             True,
         )
-    needed, planned = steps_until_told(agreement, channel), plan.epochs * -(-agreement.training_rows // plan.batch_size)
+    needed, planned = steps_until_told(agreement, channel), plan.epochs * plan.steps_per_epoch(agreement.training_rows)
     if needed <= planned:
         return f"From step {needed:,}, if weights hardly move until then: {planned:,} steps were planned.", True
     return f"Not within this session: {planned:,} steps, where {needed:,} are needed if weights stand still.", False

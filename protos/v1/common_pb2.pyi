@@ -135,6 +135,7 @@ class PartyDescription(_message.Message):
     BYTE_FEATURES_FIELD_NUMBER: _builtins.int
     VALIDATED_EPOCHS_FIELD_NUMBER: _builtins.int
     OPENS_ALWAYS_FIELD_NUMBER: _builtins.int
+    ROSTER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     feature_count: _builtins.int
     feature_integer_bits: _builtins.int
@@ -157,6 +158,10 @@ class PartyDescription(_message.Message):
     def disclosure_defences(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnnouncedDefence]:
         """A passive party's defences that change what its parameters mean when it discloses them, in order."""
 
+    @_builtins.property
+    def roster(self) -> Global___Roster:
+        """Where the party remembers batches of earlier sessions; the same at every party."""
+
     def __init__(
         self,
         *,
@@ -171,14 +176,60 @@ class PartyDescription(_message.Message):
         byte_features: _builtins.int = ...,
         validated_epochs: _builtins.int = ...,
         opens_always: _builtins.bool = ...,
+        roster: Global___Roster | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["roster", b"roster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "binary_features", b"binary_features", "byte_features", b"byte_features", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "opens_always", b"opens_always", "truncates_answers", b"truncates_answers", "validated_epochs", b"validated_epochs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "binary_features", b"binary_features", "byte_features", b"byte_features", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "opens_always", b"opens_always", "roster", b"roster", "truncates_answers", b"truncates_answers", "validated_epochs", b"validated_epochs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartyDescription: _TypeAlias = PartyDescription  # noqa: Y015
+
+@_typing.final
+class Roster(_message.Message):
+    """The records of the common order, in this order: batch by batch, validation, test, in no role."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCHES_FIELD_NUMBER: _builtins.int
+    VALIDATION_FIELD_NUMBER: _builtins.int
+    TEST_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    LEAST_FIELD_NUMBER: _builtins.int
+    test: _builtins.int
+    waiting: _builtins.int
+    """That wait for others to fill a batch with."""
+    held: _builtins.int
+    """Without a label."""
+    least: _builtins.int
+    """Records that a batch of newcomers has at least."""
+    @_builtins.property
+    def batches(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Records of each training batch, the oldest first."""
+
+    @_builtins.property
+    def validation(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Of each batch of validation records."""
+
+    def __init__(
+        self,
+        *,
+        batches: _abc.Iterable[_builtins.int] | None = ...,
+        validation: _abc.Iterable[_builtins.int] | None = ...,
+        test: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        held: _builtins.int = ...,
+        least: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "held", b"held", "least", b"least", "test", b"test", "validation", b"validation", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Roster: _TypeAlias = Roster  # noqa: Y015
 
 @_typing.final
 class Agreement(_message.Message):

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/v1/passive.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"R\n\x15\x41lignmentSetupRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x14\n\x0c\x63lient_count\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\r\"Q\n\rAlignmentPart\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\r\x12\r\n\x05\x63ount\x18\x04 \x01(\r\",\n\tCommonIds\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0b\n\x03ids\x18\x02 \x03(\t\"E\n\x0fRunEpochRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\"\x1a\n\nStepReport\x12\x0c\n\x04step\x18\x01 \x01(\r\"\x81\x01\n\rTrainingPlace\x12\x11\n\tcompleted\x18\x01 \x01(\r\x12,\n\x08\x61nswered\x18\x02 \x03(\x0b\x32\x1a.plumbline.v1.AnsweredStep\x12\r\n\x05\x61sked\x18\x03 \x03(\t\x12\x0f\n\x07skipped\x18\x04 \x03(\r\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\"+\n\x0c\x41nsweredStep\x12\x0c\n\x04step\x18\x01 \x01(\r\x12\r\n\x05peers\x18\x02 \x03(\t\"p\n\x15ResumeTrainingRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x03(\r\x12\x13\n\x0b\x61nswered_by\x18\x04 \x03(\t\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\"S\n\x15\x46inishTrainingRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nkept_epoch\x18\x02 \x01(\r\x12\x12\n\nslope_step\x18\x03 \x01(\x11\"(\n\x13\x46inishTrainingReply\x12\x11\n\tconstants\x18\x01 \x03(\x01\"\\\n\x14PartialScoresRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x03(\r\x12\x0e\n\x06masked\x18\x04 \x01(\x0c\"#\n\x11\x43ontributedScores\x12\x0e\n\x06masked\x18\x01 \x01(\x0c\"J\n\x13\x44isclosedParameters\x12\'\n\x06\x61rrays\x18\x03 \x03(\x0b\x32\x17.plumbline.v1.PartArrayJ\x04\x08\x01\x10\x02J\x04\x08\x02\x10\x03\"F\n\tPartArray\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0e\n\x06values\x18\x03 \x03(\x01\x12\x0c\n\x04word\x18\x04 \x01(\t2\x84\x08\n\x07Passive\x12T\n\x0eSetUpAlignment\x12#.plumbline.v1.AlignmentSetupRequest\x1a\x1b.plumbline.v1.AlignmentPart0\x01\x12\x45\n\x05\x41lign\x12\x1b.plumbline.v1.AlignmentPart\x1a\x1b.plumbline.v1.AlignmentPart(\x01\x30\x01\x12\x44\n\x08\x46ixOrder\x12\x17.plumbline.v1.CommonIds\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12=\n\x04Join\x12\x1c.plumbline.v1.SessionRequest\x1a\x17.plumbline.v1.Agreement\x12L\n\rShowPublicKey\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12\x45\n\x08RunEpoch\x12\x1d.plumbline.v1.RunEpochRequest\x1a\x18.plumbline.v1.StepReport0\x01\x12I\n\x0cStopTraining\x12\x1c.plumbline.v1.SessionRequest\x1a\x1b.plumbline.v1.TrainingPlace\x12T\n\x0eResumeTraining\x12#.plumbline.v1.ResumeTrainingRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12X\n\x0e\x46inishTraining\x12#.plumbline.v1.FinishTrainingRequest\x1a!.plumbline.v1.FinishTrainingReply\x12W\n\x10\x43ontributeScores\x12\".plumbline.v1.PartialScoresRequest\x1a\x1f.plumbline.v1.ContributedScores\x12U\n\x12\x44iscloseParameters\x12\x1c.plumbline.v1.SessionRequest\x1a!.plumbline.v1.DisclosedParameters\x12L\n\nEndSession\x12\x1f.plumbline.v1.EndSessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12I\n\nServeModel\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgementb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/v1/passive.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"R\n\x15\x41lignmentSetupRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x14\n\x0c\x63lient_count\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\r\"Q\n\rAlignmentPart\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\r\x12\r\n\x05\x63ount\x18\x04 \x01(\r\"d\n\tCommonIds\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0b\n\x03ids\x18\x02 \x03(\t\x12\x10\n\x08name_key\x18\x03 \x01(\x0c\x12$\n\x06roster\x18\x04 \x01(\x0b\x32\x14.plumbline.v1.Roster\"M\n\x0bTossRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x13\n\x0b\x63ommitments\x18\x02 \x03(\x0c\x12\x15\n\rcontributions\x18\x03 \x03(\x0c\"\x1a\n\tTossReply\x12\r\n\x05value\x18\x01 \x01(\x0c\"E\n\x0fRunEpochRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\"\x1a\n\nStepReport\x12\x0c\n\x04step\x18\x01 \x01(\r\"\x81\x01\n\rTrainingPlace\x12\x11\n\tcompleted\x18\x01 \x01(\r\x12,\n\x08\x61nswered\x18\x02 \x03(\x0b\x32\x1a.plumbline.v1.AnsweredStep\x12\r\n\x05\x61sked\x18\x03 \x03(\t\x12\x0f\n\x07skipped\x18\x04 \x03(\r\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\"+\n\x0c\x41nsweredStep\x12\x0c\n\x04step\x18\x01 \x01(\r\x12\r\n\x05peers\x18\x02 \x03(\t\"p\n\x15ResumeTrainingRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x03(\r\x12\x13\n\x0b\x61nswered_by\x18\x04 \x03(\t\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\"S\n\x15\x46inishTrainingRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nkept_epoch\x18\x02 \x01(\r\x12\x12\n\nslope_step\x18\x03 \x01(\x11\"(\n\x13\x46inishTrainingReply\x12\x11\n\tconstants\x18\x01 \x03(\x01\"\\\n\x14PartialScoresRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x03(\r\x12\x0e\n\x06masked\x18\x04 \x01(\x0c\"#\n\x11\x43ontributedScores\x12\x0e\n\x06masked\x18\x01 \x01(\x0c\"J\n\x13\x44isclosedParameters\x12\'\n\x06\x61rrays\x18\x03 \x03(\x0b\x32\x17.plumbline.v1.PartArrayJ\x04\x08\x01\x10\x02J\x04\x08\x02\x10\x03\"F\n\tPartArray\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0e\n\x06values\x18\x03 \x03(\x01\x12\x0c\n\x04word\x18\x04 \x01(\t2\xc0\x08\n\x07Passive\x12T\n\x0eSetUpAlignment\x12#.plumbline.v1.AlignmentSetupRequest\x1a\x1b.plumbline.v1.AlignmentPart0\x01\x12\x45\n\x05\x41lign\x12\x1b.plumbline.v1.AlignmentPart\x1a\x1b.plumbline.v1.AlignmentPart(\x01\x30\x01\x12:\n\x04Toss\x12\x19.plumbline.v1.TossRequest\x1a\x17.plumbline.v1.TossReply\x12\x44\n\x08\x46ixOrder\x12\x17.plumbline.v1.CommonIds\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12=\n\x04Join\x12\x1c.plumbline.v1.SessionRequest\x1a\x17.plumbline.v1.Agreement\x12L\n\rShowPublicKey\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12\x45\n\x08RunEpoch\x12\x1d.plumbline.v1.RunEpochRequest\x1a\x18.plumbline.v1.StepReport0\x01\x12I\n\x0cStopTraining\x12\x1c.plumbline.v1.SessionRequest\x1a\x1b.plumbline.v1.TrainingPlace\x12T\n\x0eResumeTraining\x12#.plumbline.v1.ResumeTrainingRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12X\n\x0e\x46inishTraining\x12#.plumbline.v1.FinishTrainingRequest\x1a!.plumbline.v1.FinishTrainingReply\x12W\n\x10\x43ontributeScores\x12\".plumbline.v1.PartialScoresRequest\x1a\x1f.plumbline.v1.ContributedScores\x12U\n\x12\x44iscloseParameters\x12\x1c.plumbline.v1.SessionRequest\x1a!.plumbline.v1.DisclosedParameters\x12L\n\nEndSession\x12\x1f.plumbline.v1.EndSessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12I\n\nServeModel\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgementb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,29 +37,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ALIGNMENTPART']._serialized_start=149
   _globals['_ALIGNMENTPART']._serialized_end=230
   _globals['_COMMONIDS']._serialized_start=232
-  _globals['_COMMONIDS']._serialized_end=276
-  _globals['_RUNEPOCHREQUEST']._serialized_start=278
-  _globals['_RUNEPOCHREQUEST']._serialized_end=347
-  _globals['_STEPREPORT']._serialized_start=349
-  _globals['_STEPREPORT']._serialized_end=375
-  _globals['_TRAININGPLACE']._serialized_start=378
-  _globals['_TRAININGPLACE']._serialized_end=507
-  _globals['_ANSWEREDSTEP']._serialized_start=509
-  _globals['_ANSWEREDSTEP']._serialized_end=552
-  _globals['_RESUMETRAININGREQUEST']._serialized_start=554
-  _globals['_RESUMETRAININGREQUEST']._serialized_end=666
-  _globals['_FINISHTRAININGREQUEST']._serialized_start=668
-  _globals['_FINISHTRAININGREQUEST']._serialized_end=751
-  _globals['_FINISHTRAININGREPLY']._serialized_start=753
-  _globals['_FINISHTRAININGREPLY']._serialized_end=793
-  _globals['_PARTIALSCORESREQUEST']._serialized_start=795
-  _globals['_PARTIALSCORESREQUEST']._serialized_end=887
-  _globals['_CONTRIBUTEDSCORES']._serialized_start=889
-  _globals['_CONTRIBUTEDSCORES']._serialized_end=924
-  _globals['_DISCLOSEDPARAMETERS']._serialized_start=926
-  _globals['_DISCLOSEDPARAMETERS']._serialized_end=1000
-  _globals['_PARTARRAY']._serialized_start=1002
-  _globals['_PARTARRAY']._serialized_end=1072
-  _globals['_PASSIVE']._serialized_start=1075
-  _globals['_PASSIVE']._serialized_end=2103
+  _globals['_COMMONIDS']._serialized_end=332
+  _globals['_TOSSREQUEST']._serialized_start=334
+  _globals['_TOSSREQUEST']._serialized_end=411
+  _globals['_TOSSREPLY']._serialized_start=413
+  _globals['_TOSSREPLY']._serialized_end=439
+  _globals['_RUNEPOCHREQUEST']._serialized_start=441
+  _globals['_RUNEPOCHREQUEST']._serialized_end=510
+  _globals['_STEPREPORT']._serialized_start=512
+  _globals['_STEPREPORT']._serialized_end=538
+  _globals['_TRAININGPLACE']._serialized_start=541
+  _globals['_TRAININGPLACE']._serialized_end=670
+  _globals['_ANSWEREDSTEP']._serialized_start=672
+  _globals['_ANSWEREDSTEP']._serialized_end=715
+  _globals['_RESUMETRAININGREQUEST']._serialized_start=717
+  _globals['_RESUMETRAININGREQUEST']._serialized_end=829
+  _globals['_FINISHTRAININGREQUEST']._serialized_start=831
+  _globals['_FINISHTRAININGREQUEST']._serialized_end=914
+  _globals['_FINISHTRAININGREPLY']._serialized_start=916
+  _globals['_FINISHTRAININGREPLY']._serialized_end=956
+  _globals['_PARTIALSCORESREQUEST']._serialized_start=958
+  _globals['_PARTIALSCORESREQUEST']._serialized_end=1050
+  _globals['_CONTRIBUTEDSCORES']._serialized_start=1052
+  _globals['_CONTRIBUTEDSCORES']._serialized_end=1087
+  _globals['_DISCLOSEDPARAMETERS']._serialized_start=1089
+  _globals['_DISCLOSEDPARAMETERS']._serialized_end=1163
+  _globals['_PARTARRAY']._serialized_start=1165
+  _globals['_PARTARRAY']._serialized_end=1235
+  _globals['_PASSIVE']._serialized_start=1238
+  _globals['_PASSIVE']._serialized_end=2326
 # @@protoc_insertion_point(module_scope)

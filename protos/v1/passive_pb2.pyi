@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from protos.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -85,23 +86,88 @@ class CommonIds(_message.Message):
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     IDS_FIELD_NUMBER: _builtins.int
+    NAME_KEY_FIELD_NUMBER: _builtins.int
+    ROSTER_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """In the first part only."""
+    name_key: _builtins.bytes
+    """In the first part only, where the active party remembers batches: the key of records' names, which the coordinator
+    isn't told, and the roster.
+    """
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def roster(self) -> _common_pb2.Roster: ...
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         ids: _abc.Iterable[_builtins.str] | None = ...,
+        name_key: _builtins.bytes = ...,
+        roster: _common_pb2.Roster | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["roster", b"roster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "name_key", b"name_key", "roster", b"roster", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CommonIds: _TypeAlias = CommonIds  # noqa: Y015
+
+@_typing.final
+class TossRequest(_message.Message):
+    """The key of records' names by a toss of all parties, in three rounds: each commits to 32 bytes, shows them once all have
+    committed, and is shown those of all. The lists begin with the active party's; passive ones follow by name.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    COMMITMENTS_FIELD_NUMBER: _builtins.int
+    CONTRIBUTIONS_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    @_builtins.property
+    def commitments(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """In the second round."""
+
+    @_builtins.property
+    def contributions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """In the third."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        commitments: _abc.Iterable[_builtins.bytes] | None = ...,
+        contributions: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commitments", b"commitments", "contributions", b"contributions", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TossRequest: _TypeAlias = TossRequest  # noqa: Y015
+
+@_typing.final
+class TossReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    value: _builtins.bytes
+    """A commitment in the first round, the contribution in the second, nothing in the third."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TossReply: _TypeAlias = TossReply  # noqa: Y015
 
 @_typing.final
 class RunEpochRequest(_message.Message):

@@ -45,6 +45,11 @@ class PassiveStub(object):
                 request_serializer=protos_dot_v1_dot_passive__pb2.AlignmentPart.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_passive__pb2.AlignmentPart.FromString,
                 _registered_method=True)
+        self.Toss = channel.unary_unary(
+                '/plumbline.v1.Passive/Toss',
+                request_serializer=protos_dot_v1_dot_passive__pb2.TossRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_passive__pb2.TossReply.FromString,
+                _registered_method=True)
         self.FixOrder = channel.stream_unary(
                 '/plumbline.v1.Passive/FixOrder',
                 request_serializer=protos_dot_v1_dot_passive__pb2.CommonIds.SerializeToString,
@@ -113,6 +118,13 @@ class PassiveServicer(object):
 
     def Align(self, request_iterator, context):
         """One query per session: a second would turn the intersection into a membership oracle.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Toss(self, request, context):
+        """Where the active party remembers no batches, before FixOrder.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -205,6 +217,11 @@ def add_PassiveServicer_to_server(servicer, server):
                     servicer.Align,
                     request_deserializer=protos_dot_v1_dot_passive__pb2.AlignmentPart.FromString,
                     response_serializer=protos_dot_v1_dot_passive__pb2.AlignmentPart.SerializeToString,
+            ),
+            'Toss': grpc.unary_unary_rpc_method_handler(
+                    servicer.Toss,
+                    request_deserializer=protos_dot_v1_dot_passive__pb2.TossRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_passive__pb2.TossReply.SerializeToString,
             ),
             'FixOrder': grpc.stream_unary_rpc_method_handler(
                     servicer.FixOrder,
@@ -316,6 +333,33 @@ class Passive(object):
             '/plumbline.v1.Passive/Align',
             protos_dot_v1_dot_passive__pb2.AlignmentPart.SerializeToString,
             protos_dot_v1_dot_passive__pb2.AlignmentPart.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Toss(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Passive/Toss',
+            protos_dot_v1_dot_passive__pb2.TossRequest.SerializeToString,
+            protos_dot_v1_dot_passive__pb2.TossReply.FromString,
             options,
             channel_credentials,
             insecure,

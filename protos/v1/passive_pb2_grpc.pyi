@@ -35,6 +35,8 @@ class PassiveStub:
     SetUpAlignment: _grpc.UnaryStreamMultiCallable[_passive_pb2.AlignmentSetupRequest, _passive_pb2.AlignmentPart]
     Align: _grpc.StreamStreamMultiCallable[_passive_pb2.AlignmentPart, _passive_pb2.AlignmentPart]
     """One query per session: a second would turn the intersection into a membership oracle."""
+    Toss: _grpc.UnaryUnaryMultiCallable[_passive_pb2.TossRequest, _passive_pb2.TossReply]
+    """Where the active party remembers no batches, before FixOrder."""
     FixOrder: _grpc.StreamUnaryMultiCallable[_passive_pb2.CommonIds, _common_pb2.Acknowledgement]
     Join: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Agreement]
     """Joins the session at the coordinator, checks its terms and makes a key pair."""
@@ -63,6 +65,8 @@ class PassiveAsyncStub(PassiveStub):
     SetUpAlignment: _aio.UnaryStreamMultiCallable[_passive_pb2.AlignmentSetupRequest, _passive_pb2.AlignmentPart]  # type: ignore[assignment]
     Align: _aio.StreamStreamMultiCallable[_passive_pb2.AlignmentPart, _passive_pb2.AlignmentPart]  # type: ignore[assignment]
     """One query per session: a second would turn the intersection into a membership oracle."""
+    Toss: _aio.UnaryUnaryMultiCallable[_passive_pb2.TossRequest, _passive_pb2.TossReply]  # type: ignore[assignment]
+    """Where the active party remembers no batches, before FixOrder."""
     FixOrder: _aio.StreamUnaryMultiCallable[_passive_pb2.CommonIds, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     Join: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Agreement]  # type: ignore[assignment]
     """Joins the session at the coordinator, checks its terms and makes a key pair."""
@@ -100,6 +104,14 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_passive_pb2.AlignmentPart], _abc.AsyncIterator[_passive_pb2.AlignmentPart]]:
         """One query per session: a second would turn the intersection into a membership oracle."""
+
+    @_abc_1.abstractmethod
+    def Toss(
+        self,
+        request: _passive_pb2.TossRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_passive_pb2.TossReply, _abc.Awaitable[_passive_pb2.TossReply]]:
+        """Where the active party remembers no batches, before FixOrder."""
 
     @_abc_1.abstractmethod
     def FixOrder(

@@ -6,9 +6,23 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from services.common.roster import Roster
 from services.party.resumption import Place, Resumption
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
+
+
+@dataclass(frozen=True)
+class ToldBatches:
+    """What passive parties are told of batches with the order of rows; nothing in a first session.
+
+    Attributes:
+        key: of records' names, for who has forgotten it.
+        roster: how many records are in each batch.
+    """
+
+    key: bytes = b""
+    roster: Roster | None = None
 
 
 class PassiveParty(Protocol):
@@ -20,8 +34,11 @@ class PassiveParty(Protocol):
     def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
         """Send this party's blinded ids; returns them under the party's key as well."""
 
-    def fix_order(self, session_id: str, common_ids: IdArray) -> None:
-        """Send the common ids in the order of rows that every party takes."""
+    def toss(self, session_id: str, commitments: Sequence[bytes] = (), contributions: Sequence[bytes] = ()) -> bytes:
+        """Toss for the key of records' names: returns a commitment, for those of all the contribution, then nothing."""
+
+    def fix_order(self, session_id: str, common_ids: IdArray, told: ToldBatches) -> None:
+        """Send the common ids in the order of rows that every party takes, and in which batch each is."""
 
     def join(self, session_id: str) -> None:
         """Have the party join the session; returns when it has its terms and its key."""

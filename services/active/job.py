@@ -5,19 +5,17 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from services.active.aligning import Aligning
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
-from services.active.progress import AlignmentProgress
 from services.active.scoring import Scoring, first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
-from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import (
     FederationError,
     InvalidMessage,
@@ -38,16 +36,14 @@ from services.party.calibrating import calibrates, calibration_record
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
-from services.party.party_model import with_unlabelled_tested
+from services.party.lasting_batches import SessionBatches
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
 from services.party.resumption import Place, check_interruptions, resumptions
 from services.party.session import PartySession, join
 from services.party.training_log import OUTCOMES
 from vfl.arrays import FloatArray, IntArray
-from vfl.data import BlindedIds, PsiClient, rows_in_common_order
 from vfl.data.id_array import IdArray
-from vfl.data.id_overlap import forms_of_unmet
 from vfl.data.labels import NO_LABEL
 from vfl.learning import log_loss
 from vfl.learning.calibration import UNCALIBRATED, Calibration, fitted
@@ -212,11 +208,11 @@ class Job:
         terms = ProposedTerms(self.session_id, self._context.name, passive, plan, classes)
         self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
         self.observer.stage("aligning")
-        rows = self._align(plan)
+        batches = self._align(terms)
         self.observer.stage("agreeing")
-        training = self._agree(terms, rows)
+        training = self._agree(terms, batches)
         if not plan.family.spec.trains:
-            outcome = JobOutcome(self.session_id, len(rows), 0, 0)
+            outcome = JobOutcome(self.session_id, len(self.order), 0, 0)
         else:
             self.observer.stage("training")
             outcome = self._train(training) if training.can_wait else self._train_epochs(training)
@@ -357,40 +353,16 @@ class Job:
         """Wait until the job is over and the others have been told, but no longer than this; returns whether it is."""
         return self._finished.wait(seconds)
 
-    def _align(self, plan: TrainingPlan) -> IntArray:
-        """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
-        own = IdArray.of(self._data.ids)
-        rows = np.arange(len(own))
-        progress = AlignmentProgress(self.observer.step, len(own), len(self._passive_parties))
-        with alignment_refusals():
-            for name in self._passive_parties:
-                rows = rows_in_common_order(own, rows[self._common_with(name, own.take(rows), progress)])
-        rows = with_unlabelled_tested(rows, self._labels.indices[rows], plan)
-        common = own.take(rows)
-        self._for_all_passive(lambda party: party.fix_order(self.session_id, common))
-        if differing := forms_of_unmet(own, rows):
-            _log.warning("%s", differing)
-        self.order = rows
-        return self.order
+    def _align(self, terms: ProposedTerms) -> SessionBatches | None:
+        """Intersect ids with the passive parties, and fix the common order of rows, and in which batch each is."""
+        aligning = Aligning(self._context, self._passive_parties, terms, self._ending, self.observer.step)
+        self.order, batches = aligning.align(self._labels.indices)
+        common, told = IdArray.of(self._data.ids).take(self.order), aligning.told(batches)
+        self._for_all_passive(lambda party: party.fix_order(self.session_id, common, told))
+        return batches
 
-    def _common_with(self, name: str, ids: IdArray, progress: AlignmentProgress) -> IntArray:
-        """Find which of these ids a passive party has too: their places."""
-        party = self._passive_parties[name]
-        client = PsiClient(ids, alignment_context(self.session_id, name), self._context.cores)
-        with closing(client):
-            with self._open(party.set_up_alignment(self.session_id, len(ids))) as setup:
-                client.receive_setup(progress.setup_of(setup, len(ids)))
-            request = progress.counted(client.request())
-            with self._open(party.align(self.session_id, request, len(ids))) as response:
-                return client.common_rows(progress.counted(response.chunks))
-
-    @contextmanager
-    def _open(self, stream: BlindedIds) -> Iterator[BlindedIds]:
-        """Open a stream of blinded ids that ends with the job, whether the other side goes on with it or not."""
-        with stream, self._ending.cancelling(stream.close):
-            yield replace(stream, chunks=self._ending.guarded(stream.chunks))
-
-    def _agree(self, terms: ProposedTerms, rows: IntArray) -> PartyTraining:
+    def _agree(self, terms: ProposedTerms, batches: SessionBatches | None) -> PartyTraining:
+        rows = self.order
         labels = self._labels.indices[rows]
         if len(np.unique(labels[labels != NO_LABEL])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
@@ -398,12 +370,13 @@ class Job:
         others = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
         for other in others:
             other.add_done_callback(self._interrupt_after)
-        joined = join(self._context, terms, rows)
+        joined = join(self._context, terms, rows, batches=batches)
         first_failure(others)
         check_as_opened(joined.agreement, terms)
         self._ending.check()
         self.session = PartySession.open(self._context, joined, labels, self._labels.trained[rows])
         self._note_terms(self.session)
+        self.session.remember()
         training = self.session.training
         self._show_keys(training)
         return training

@@ -30,6 +30,7 @@ from services.common.errors import (
 from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS
 from services.party.context import PartyContext, TellsAttack, nobody_watches
+from services.party.lasting_batches import begin_batches
 from services.party.model_file import KeptModel
 from services.party.party_training import PartyTraining
 from services.party.served_models import ServedModels
@@ -116,6 +117,7 @@ class ActiveParty:
         self._attacked_session = ""
         with suppress(OutOfOrder):  # the next session tells
             begin_ledger(context.state)
+            begin_batches(context.state)
         models = ServedModels(context.name, context.data, context.state, self.labels)
         self._serving = Serving(models, context, passive_parties)
         self._is_closing = False

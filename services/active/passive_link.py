@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
+from services.active.interfaces import ToldBatches
 from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
@@ -84,12 +85,19 @@ class PassiveLink:
             for part in replies:
                 yield part.data
 
-    def fix_order(self, session_id: str, common_ids: IdArray) -> None:
-        """Send the common ids in the order of rows that every party takes."""
+    def toss(self, session_id: str, commitments: Sequence[bytes] = (), contributions: Sequence[bytes] = ()) -> bytes:
+        """Toss for the key of records' names: returns a commitment, for those of all the contribution, then nothing."""
+        request = passive_pb2.TossRequest(session_id=session_id, commitments=commitments, contributions=contributions)
+        return self._stub.Toss(request, timeout=self._timeout).value
+
+    def fix_order(self, session_id: str, common_ids: IdArray, told: ToldBatches) -> None:
+        """Send the common ids in the order of rows that every party takes, and in which batch each is."""
 
         def parts() -> Iterator[passive_pb2.CommonIds]:
+            roster = None if told.roster is None else common_pb2.Roster(**vars(told.roster))
             for part in common_ids.parts(limits.IDS_PER_PART):
-                yield passive_pb2.CommonIds(session_id=session_id, ids=part)
+                yield passive_pb2.CommonIds(session_id=session_id, ids=part, name_key=told.key, roster=roster)
+                roster = None
 
         self._stub.FixOrder(parts(), timeout=self._timeout + len(common_ids) * _ORDER_SECONDS_PER_ID)
 

@@ -544,7 +544,7 @@ def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     if plan.shares_weights and not plan.family.spec.forwards:
         blocks = SharedTerms(agreement).schedule
         numbers = (batch for epoch in range(plan.epochs) for batch in blocks.epoch(epoch))
-        return tuple(np.concatenate([blocks.blocks[number] for number in batch]) for batch in numbers)
+        return tuple(blocks.rows_of(batch) for batch in numbers)
     schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
     return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
 

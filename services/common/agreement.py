@@ -2,11 +2,11 @@
 
 import json
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -14,15 +14,17 @@ from pydantic import BeforeValidator
 from protos.v1 import common_pb2
 from services.common import limits
 from services.common.announced import AnnouncedDefence, check_announced, options_in
+from services.common.earlier_plans import plan_content
 from services.common.errors import InvalidMessage, one_line
-from services.common.identity import Role, role_of
 from services.common.learner_calls import LearnerCalls, LearnerFailed, made
+from services.common.roster import Roster
 from vfl.arrays import IntArray
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
 from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
 from vfl.learning import registry as learners
+from vfl.learning.schedule import merged_sizes, smallest_batch
 from vfl.plugin_options import described as _term
 from vfl.plugin_options import expected_of
 from vfl.plugin_options import from_to as _from_to
@@ -183,7 +185,34 @@ class TrainingPlan:
 
     def schedule(self, train_rows: IntArray) -> BatchSchedule:
         """Make the public batches of the training rows."""
-        return BatchSchedule(train_rows, self.batch_size, self.seed, reshuffled=self.batches == RESHUFFLED)
+        return BatchSchedule(
+            train_rows, self.batch_size, self.seed, self.batches == RESHUFFLED, self.lasting(len(train_rows))
+        )
+
+    @property
+    def roster(self) -> Roster | None:
+        """The records by batch, of an agreement whose parties remember these; on the wire it is a part of theirs."""
+        return vars(self).get("_roster")
+
+    def lasting(self, training_rows: int) -> tuple[int, ...]:
+        """Sizes of the batches of earlier sessions that so many rows are in; none where batches are drawn."""
+        if self.roster is None or self.batches == RESHUFFLED or self.roster.counts.train != training_rows:
+            return ()
+        return self.roster.batches
+
+    def smallest_batch(self, training_rows: int) -> int:
+        """Count the records of the smallest batch."""
+        return smallest_batch(training_rows, self.batch_size, self.lasting(training_rows))
+
+    def steps_per_epoch(self, training_rows: int) -> int:
+        """Count the batches of an epoch."""
+        return len(merged_sizes(self.lasting(training_rows), self.batch_size)) or -(-training_rows // self.batch_size)
+
+    def placed(self, roster: Roster | None) -> "TrainingPlan":
+        """Take the same plan where records have the places of this roster."""
+        placed = copy(self)
+        vars(placed).update(_roster=roster)
+        return placed
 
     def of_size(self, epochs: int, batch_size: int) -> "TrainingPlan":
         """Change a plan's epochs and batch size, and keep the plugins that are made: they aren't made again."""
@@ -283,24 +312,6 @@ def _own_terms(cipher: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ciphers.option_names(cipher) if name in options and name in _OF_CIPHERS}
 
 
-def plan_content(content: Any) -> Any:
-    """Write a plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
-
-    Before plans named their batches, every epoch had its own. Before they named a learner, ``installed_model`` said
-    that nothing is trained.
-    """
-    if not isinstance(content, dict):
-        return content
-    content = {"batches": RESHUFFLED, **content}
-    if "learner_options" in content:
-        return content
-    own = {key: content[key] for key in content if key in TrainingPlan.__dataclass_fields__}
-    options = {key: content[key] for key in content if key not in own}
-    if options.pop("installed_model", False):
-        return {**own, "learner": "installed"}
-    return {**own, "learner_options": options}
-
-
 @dataclass(frozen=True)
 class PartyDescription:
     """What the others must know of a party: counts and bounds, nothing of its data.
@@ -317,6 +328,7 @@ class PartyDescription:
         byte_features: features that travel as integers 0 to 255, next; all others are in the session's fixed point.
         validated_epochs: in so many epochs, spread evenly, it scores validation records; 0 for every epoch.
         opens_always: whether it lets shared weights be opened however much of its data they could carry.
+        roster: its records by batch and role where it remembers earlier sessions; None in a first one.
     """
 
     name: str
@@ -330,6 +342,7 @@ class PartyDescription:
     byte_features: int = 0
     validated_epochs: int = 0
     opens_always: bool = False
+    roster: Roster | None = None
 
     @property
     def widths(self) -> ColumnWidths:
@@ -351,6 +364,8 @@ class PartyDescription:
                 f"{self.name} has features up to 2^{self.feature_integer_bits}. Scale them first: encoder=minmax."
             )
         limits.check_count(self.validated_epochs, limits.EPOCHS, f"validated epochs of {self.name}")
+        if self.roster is not None:
+            limits.check_count(self.roster.total, self.aligned_rows, f"records of {self.name}", least=self.aligned_rows)
         check_announced(self.disclosure_defences, limits.DISCLOSURE_DEFENCES, f"defences of {self.name}'s parameters")
 
     def to_message(self) -> common_pb2.PartyDescription:
@@ -363,6 +378,7 @@ class PartyDescription:
         values: dict[str, Any] = {name: getattr(message, name) for name in cls.__dataclass_fields__}
         limits.check_count(message.disclosure_defences, limits.DISCLOSURE_DEFENCES, "defences of a party's parameters")
         values["disclosure_defences"] = _announced(message.disclosure_defences)
+        values["roster"] = Roster.from_message(message.roster) if message.HasField("roster") else None
         party = cls(**values)
         party.check()
         return party
@@ -383,12 +399,17 @@ class Agreement:
     """
 
     session_id: str
-    plan: Annotated[TrainingPlan, BeforeValidator(plan_content)]
+    plan: Annotated[TrainingPlan, BeforeValidator(partial(plan_content, terms=TrainingPlan.__dataclass_fields__))]
     classes: int
     parties: tuple[PartyDescription, ...]
     score_defences: tuple[str, ...] = ()
     wants_parameter_gram: bool = False
     announced: tuple[AnnouncedDefence, ...] = ()
+
+    def __post_init__(self) -> None:
+        roster = self.parties[0].roster if self.parties else None
+        if roster != self.plan.roster:
+            object.__setattr__(self, "plan", self.plan.placed(roster))
 
     def check_all(self) -> None:
         """Check the plan and every party's description as well: all that messages check one by one."""
@@ -400,7 +421,7 @@ class Agreement:
     def check(self) -> None:
         """Raise InvalidMessage with a sentence about the first term that no session has."""
         limits.check_session_id(self.session_id)
-        check_classes(self.classes)
+        limits.check_classes(self.classes)
         limits.check_count(self.parties, 1 + limits.PASSIVE_PARTIES, "parties in a session", least=2)
         if len({party.name for party in self.parties}) < len(self.parties):
             raise InvalidMessage("A session's parties have different names.")
@@ -444,10 +465,10 @@ class Agreement:
     @property
     def row_counts(self) -> RowCounts:
         """Aligned records that are trained on, validated with and tested."""
-        plan = self.plan
-        return count_rows(
-            self.active.aligned_rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction
-        )
+        plan, rows = self.plan, self.active.aligned_rows
+        if plan.roster is not None:
+            return plan.roster.counts
+        return count_rows(rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction)
 
     @property
     def training_rows(self) -> int:
@@ -514,16 +535,6 @@ def _announced(messages: Iterable[common_pb2.AnnouncedDefence]) -> tuple[Announc
     return tuple(AnnouncedDefence.from_message(message) for message in messages)
 
 
-def check_classes(classes: int) -> None:
-    """Raise InvalidMessage for labels of so many classes that nothing can be learned, or no message holds a score."""
-    if classes < 2:
-        raise InvalidMessage(f"Labels with {classes} class: at least two are needed to learn anything.")
-    if classes > limits.CLASSES:
-        raise InvalidMessage(
-            f"Labels with {classes} classes: at most {limits.CLASSES} can be learned. Check the label column."
-        )
-
-
 @dataclass(frozen=True)
 class ProposedTerms:
     """What the active party opened a session with, as the coordinator tells its parties.
@@ -545,8 +556,8 @@ class ProposedTerms:
     def check(self) -> None:
         """Raise InvalidMessage with a sentence about the first term that no session has."""
         limits.check_session_id(self.session_id)
-        check_classes(self.classes)
-        check_passive_parties(self.passive_parties)
+        limits.check_classes(self.classes)
+        limits.check_passive_parties(self.passive_parties)
         limits.check_name(self.active)
         check_validation(self.plan, 1 + len(self.passive_parties))
 
@@ -580,20 +591,9 @@ def check_validation(plan: TrainingPlan, parties: int) -> None:
 
 def check_steps(plan: TrainingPlan, training_rows: int) -> None:
     """Raise InvalidMessage for a plan of more steps than a party records."""
-    steps = plan.epochs * -(-training_rows // plan.batch_size)
+    steps = plan.epochs * plan.steps_per_epoch(training_rows)
     if steps > limits.STEPS:
         raise InvalidMessage(
             f"{plan.epochs} epochs of {training_rows} training rows are {steps} steps, at most {limits.STEPS} can be "
             "run: choose a larger batch_size or fewer epochs."
         )
-
-
-def check_passive_parties(names: Sequence[str]) -> None:
-    """Raise InvalidMessage for names that no session's passive parties have."""
-    limits.check_count(names, limits.PASSIVE_PARTIES, "passive parties in a session")
-    if not names or len(set(names)) != len(names):
-        raise InvalidMessage("A session needs at least one passive party, each named once.")
-    for name in names:
-        limits.check_name(name)
-    if any(role_of(name) is not Role.PASSIVE for name in names):
-        raise InvalidMessage("A passive party can't bear another role's name.")

@@ -5,9 +5,10 @@ vector has exactly the agreed number of bytes, rows are the aligned ones. These 
 """
 
 import re
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 
 from services.common.errors import InvalidMessage
+from services.common.identity import Role, role_of
 from vfl.data.id_array import MOST_ID_BYTES
 from vfl.data.psi import MOST_IDS
 
@@ -77,3 +78,24 @@ def check_count(found: int | Sized, most: int, what: str, *, least: int = 0) -> 
     count = found if isinstance(found, int) else len(found)
     if not least <= count <= most:
         raise InvalidMessage(f"Expected {least} to {most} {what}, got {count}.")
+
+
+def check_classes(classes: int) -> None:
+    """Raise InvalidMessage for labels of so many classes that nothing can be learned, or no message holds a score."""
+    if classes < 2:
+        raise InvalidMessage(f"Labels with {classes} class: at least two are needed to learn anything.")
+    if classes > CLASSES:
+        raise InvalidMessage(
+            f"Labels with {classes} classes: at most {CLASSES} can be learned. Check the label column."
+        )
+
+
+def check_passive_parties(names: Sequence[str]) -> None:
+    """Raise InvalidMessage for names that no session's passive parties have."""
+    check_count(names, PASSIVE_PARTIES, "passive parties in a session")
+    if not names or len(set(names)) != len(names):
+        raise InvalidMessage("A session needs at least one passive party, each named once.")
+    for name in names:
+        check_name(name)
+    if any(role_of(name) is not Role.PASSIVE for name in names):
+        raise InvalidMessage("A passive party can't bear another role's name.")

@@ -152,8 +152,8 @@ class SessionState:
     def most_answers(self) -> int:
         """Records that an honest session asks about by a party's pseudonyms: all, and each epoch's validation rows."""
         assert self.agreement is not None  # noqa: S101 - nobody is answered before
-        rows = self.agreement.row_counts
-        return sum(rows) + self.agreement.plan.epochs * rows.validation
+        agreement = self.agreement
+        return agreement.active.aligned_rows + agreement.plan.epochs * agreement.row_counts.validation
 
     @cached_property
     def stays_shared(self) -> bool:
@@ -194,8 +194,14 @@ class SessionState:
         rows = {party.name: party.aligned_rows for party in self.joined.values()}
         if len(set(rows.values())) != 1:
             raise InvalidMessage(f"The parties aligned different numbers of rows: {rows}. Align again.")
+        roster = self.joined[self.active].roster
+        if differing := [name for name, party in self.joined.items() if party.roster != roster]:
+            raise InvalidMessage(
+                f"{', '.join(differing)} counts other batches of earlier sessions than {self.active}. Align again."
+            )
         plan, aligned = self.plan, rows[self.active]
         split = count_rows(aligned, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction)
+        split = split if roster is None else roster.counts
         if split.train < 1:
             raise InvalidMessage(
                 f"No record is left to train on, of {aligned} aligned. Align more records, or lower "

@@ -8,13 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 from defences import NoiseSource, ScoreDefence
+from services.common import limits
 from services.common.agreement import (
     Agreement,
     PartyDescription,
     ProposedTerms,
     TrainingPlan,
-    check_classes,
-    check_passive_parties,
     check_steps,
     check_validation,
 )
@@ -113,8 +112,8 @@ class Sessions:
             InvalidMessage: for terms that can't work.
         """
         plan.check()
-        check_classes(classes)
-        check_passive_parties(passive_parties)
+        limits.check_classes(classes)
+        limits.check_passive_parties(passive_parties)
         check_validation(plan, 1 + len(passive_parties))
         self._check_defended(plan)
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.

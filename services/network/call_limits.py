@@ -66,6 +66,7 @@ _FEW = {
     passive_pb2.DESCRIPTOR.services_by_name["Passive"]: {
         "SetUpAlignment": 4,
         "Align": 4,
+        "Toss": 4,
         "FixOrder": 4,
         "Join": 8,
         "RunEpoch": 4,

@@ -28,6 +28,8 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
     if any(party.aligned_rows != own.aligned_rows for party in agreement.parties):
         # The guard counts rows by it.
         raise OutOfOrder(f"The agreement has another number of aligned records than {own.name} has aligned.")
+    if any(party.roster != own.roster for party in agreement.parties):
+        raise OutOfOrder(f"The agreement counts other batches of earlier sessions than {own.name} has checked.")
     check_plan(agreement.plan, settings)
     if settings.most_forms < 1:
         _refuse_standstill(agreement)
@@ -36,7 +38,7 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
 def _refuse_standstill(agreement: Agreement) -> None:
     """Refuse a session that trains next to nothing, and would read one more sum of every record's columns."""
     plan = agreement.plan
-    steps = plan.epochs * -(-agreement.training_rows // plan.batch_size)
+    steps = plan.epochs * plan.steps_per_epoch(agreement.training_rows)
     step_size = plan.leakage.step_size
     if plan.family.spec.trains and step_size is not None and step_size * steps < _STANDSTILL:
         raise OutOfOrder(
@@ -153,6 +155,8 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
     if insecure_transport:
         warnings.append("INSECURE: transport=insecure, no TLS and no checked identities.")
     warnings += _not_recommended(agreement.plan)
+    if agreement.plan.roster is not None:
+        warnings += agreement.plan.roster.sentences
     if agreement.plan.is_encrypted and (weakness := agreement.plan.encryption.weakness):
         warnings.append(f"INSECURE: {weakness}.")
     if agreement.plan.is_encrypted and agreement.plan.family.spec.trains and not agreement.plan.shares_weights:

@@ -9,6 +9,7 @@ from typing import Literal
 from services.common.agreement import FIXED, Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.protocol1.channels import Channel, tell_together
+from services.protocol1.default_plan import FEWEST_ROWS
 from services.protocol1.formats import CipherFormats
 from services.watching.tally import Told
 from vfl.crypto import PackingImpossible
@@ -71,6 +72,26 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
     if warnings and mode == "refuse" and not noisy:
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
+
+
+def least_batch(agreement: Agreement) -> int:
+    """Count the records of the smallest batch of which the guard says nothing at any party, by the answers of one step.
+
+    The cipher doesn't count. Where no batch size hides anything, or nothing is answered that one would bound, it is the
+    smallest that a plan chooses by itself.
+    """
+    if agreement.plan.shares_weights or agreement.plan.family.spec.forwards:
+        return FEWEST_ROWS
+    try:
+        formats = CipherFormats(agreement)
+        channels = [
+            [formats.channel(holder.name, peer.name) for peer in agreement.peers_of(holder.name)]
+            for holder in agreement.parties
+        ]
+    except PackingImpossible:
+        return FEWEST_ROWS
+    told = [sum(one.most_rows_told for one in of_holder) for of_holder in channels]
+    return 1 + max(*told, *(one.labels_beyond_weights for of_holder in channels for one in of_holder))
 
 
 # -- what one step tells -----------------------------------------------------------------------------------------------
@@ -216,7 +237,7 @@ def _rows_needed(agreement: Agreement, channel: Channel) -> int:
     trained = _truncating(replace(agreement, plan=plan), channel.key_holder)
 
     def is_enough(rows: int) -> bool:
-        parties = tuple(replace(party, aligned_rows=rows) for party in trained.parties)
+        parties = tuple(replace(party, aligned_rows=rows, roster=None) for party in trained.parties)
         counted = _counted_if_possible(_with_batch(replace(trained, parties=parties), rows), channel)
         return counted is None or not _is_open(counted)
 
@@ -338,7 +359,7 @@ def _fresh_sums(agreement: Agreement, channel: Channel, epochs: int) -> int:
 
 
 def _steps_per_epoch(agreement: Agreement) -> int:
-    return -(-agreement.training_rows // agreement.plan.batch_size)
+    return agreement.plan.steps_per_epoch(agreement.training_rows)
 
 
 def steps_until_told(agreement: Agreement, channel: Channel) -> int:

@@ -178,6 +178,8 @@ class PartyModel:
 
 def rows_of_plan(plan: TrainingPlan, count: int) -> RowSplit:
     """Tell which of ``count`` aligned rows a session trains on, validates with and tests with."""
+    if plan.roster is not None and plan.roster.total == count:
+        return plan.roster.rows
     return split_rows(
         count, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
     )

@@ -3,7 +3,7 @@
 import gc
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
 from services.party.guard import channels_of, guard, told_by
+from services.party.lasting_batches import SessionBatches
 from services.party.party_training import PartyTraining
 from services.party.share_guard import SingleShares, guard_shares, shares_of
 from services.party.table_hash import hash_of_features, keys_of_records
@@ -34,6 +35,10 @@ from vfl.learning.networks import load_network
 _log = logging.getLogger(__name__)
 
 
+def _nothing() -> None:
+    """Remember no batches: nothing is trained, or it was done before."""
+
+
 @dataclass(frozen=True, eq=False)
 class Joined:
     """A session that a party has joined. Nothing is agreed to yet.
@@ -42,11 +47,13 @@ class Joined:
         agreement: the session's terms, as the coordinator stated them.
         aligned: the party's aligned records, encoded for this session.
         described: how the party described itself.
+        batches: the session's records by name; None where nothing is trained, or it was settled before.
     """
 
     agreement: Agreement
     aligned: AlignedFeatures
     described: PartyDescription
+    batches: SessionBatches | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,7 @@ class PartySession:
         terms_warnings: what the session's terms leave unprotected.
         guard_warnings: what the party's own answers, or the opening of weights, could tell its peers.
         shares: what a passive party's answers may tell of single records, by peer.
+        remember: remembers the session's batches, on disk when it returns; called before the first answer.
     """
 
     training: PartyTraining
@@ -66,6 +74,7 @@ class PartySession:
     terms_warnings: tuple[str, ...]
     guard_warnings: tuple[str, ...]
     shares: Mapping[str, SingleShares] = field(default_factory=dict)
+    remember: Callable[[], None] = _nothing
 
     @property
     def agreement(self) -> Agreement:
@@ -106,6 +115,10 @@ class PartySession:
                 f"{context.name} can't go on with the training of before: its steps are all taken, and weights were "
                 "about to be opened. Train again."
             )
+        remember = _nothing
+        if (batches := joined.batches) is not None:
+            after = batches.after(agreement, training.schedule, training.rows)
+            remember = partial(batches.memory.keep, agreement.session_id, after)
         channels = channels_of(agreement, context.name)
         told = {channel.peer: told_by(channel) for channel in channels}
         if agreement.plan.family.spec.forwards and context.name != agreement.active.name:
@@ -125,6 +138,7 @@ class PartySession:
                 *guard_opening(agreement, context.name, labels, settings.guard, ledger),
             ),
             {channel.peer: shares_of(agreement, channel) for channel in of_features},
+            remember,
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
@@ -172,7 +186,14 @@ def _can_wait(context: PartyContext, agreement: Agreement) -> bool:
     return may and agreement.plan.family.spec.resumes and not agreement.validates_on_shares
 
 
-def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validated_epochs: int = 0) -> Joined:
+def join(
+    context: PartyContext,
+    terms: ProposedTerms,
+    rows: IntArray,
+    *,
+    validated_epochs: int = 0,
+    batches: SessionBatches | None = None,
+) -> Joined:
     """Encode this party's aligned records for a session, and join it with a description of them.
 
     Args:
@@ -180,6 +201,7 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
         terms: what the active party has opened the session with.
         rows: the party's own rows in the common order, (aligned rows,).
         validated_epochs: in how many epochs the party scores validation records; 0 for all.
+        batches: the session's records by name; None where nothing is trained.
 
     Raises:
         FederationError: when the coordinator refuses, or when this party couldn't keep its model or its records, has an
@@ -193,12 +215,14 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
     check_room(context.state)
     if terms.plan.shares_weights:
         _opening_anchor(context).note(terms.session_id, begin_ledger(context.state))
-    aligned = context.data.aligned(rows, terms.plan)
+    roster = None if batches is None else batches.roster
+    aligned = context.data.aligned(rows, terms.plan.placed(roster))
     described = replace(
         aligned.describe(context.name, truncates_answers=context.settings.truncate_answers),
         disclosure_defences=context.defences.announced,
         validated_epochs=validated_epochs,
         opens_always=context.settings.opening == "always",
+        roster=roster,
     )
     agreement = context.coordinator.join_session(terms.session_id, described)
     if strangers := {party.name for party in agreement.parties} - {context.name, *context.peers}:
@@ -206,7 +230,7 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validat
             f"The agreement names {', '.join(sorted(strangers))}, whose address this party doesn't know: add it to "
             "PLUMBLINE_PEERS."
         )
-    return Joined(agreement, aligned, described)
+    return Joined(agreement, aligned, described, batches)
 
 
 def _opening_anchor(context: PartyContext) -> Anchor:

@@ -47,7 +47,7 @@ class SingleShares:
 
 def shares_of(agreement: Agreement, channel: Channel) -> SingleShares:
     """Count what one session's answers tell of single records: each is sent once in an epoch, a column per class."""
-    steps = -(-agreement.training_rows // agreement.plan.batch_size) * agreement.plan.epochs
+    steps = agreement.plan.steps_per_epoch(agreement.training_rows) * agreement.plan.epochs
     return SingleShares(agreement.residual_columns * agreement.plan.epochs, steps * channel.capacity.equations)
 
 

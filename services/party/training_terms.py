@@ -7,7 +7,6 @@ import numpy as np
 from defences import TrainingTerms
 from services.common.agreement import Agreement
 from vfl.arrays import FloatArray
-from vfl.learning import smallest_batch
 
 
 def training_terms(agreement: Agreement, name: str, features: FloatArray, records: int) -> TrainingTerms:
@@ -24,7 +23,7 @@ def training_terms(agreement: Agreement, name: str, features: FloatArray, record
         role="active" if name == agreement.active.name else "passive",
         epochs=plan.epochs,
         steps=plan.schedule(np.arange(records)).steps_per_epoch * plan.epochs,
-        rows=smallest_batch(records, plan.batch_size),
+        rows=plan.smallest_batch(records),
         learning_rate=(plan.leakage.is_gradient_step and plan.leakage.step_size) or math.nan,
         residual_limit=plan.encryption.residual_limit,
         columns=agreement.residual_columns,

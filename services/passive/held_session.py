@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from services.common.agreement import ProposedTerms
 from services.common.alignment import alignment_refusals
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, Suspended, told
+from services.party.coin_toss import CoinToss
 from services.party.ending import Ending
+from services.party.lasting_batches import SessionBatches
 from services.party.peer_watch import PeerWatch
 from services.party.session import PartySession
 from services.party.training_log import KeptTraining
@@ -25,8 +27,10 @@ _STARTED_AGAIN = "This party has started again, and its training waits for the o
 class HeldSession:
     """One session as this party sees it. Each field is None until its stage is reached."""
 
-    def __init__(self, terms: ProposedTerms, psi: PsiServer, watch: PeerWatch) -> None:
+    def __init__(self, terms: ProposedTerms, own: str, psi: PsiServer, watch: PeerWatch) -> None:
         self.terms = terms
+        self.toss = CoinToss(terms.session_id, terms.active, terms.passive_parties, own)
+        self.batches: SessionBatches | None = None
         self.session_id = terms.session_id
         self.active = terms.active
         self.psi = psi
@@ -44,7 +48,7 @@ class HeldSession:
         agreement = kept.terms.agreement
         active, *passive = (party.name for party in agreement.parties)
         terms = ProposedTerms(agreement.session_id, active, tuple(passive), agreement.plan, agreement.classes)
-        session = cls(terms, psi, watch)
+        session = cls(terms, kept.terms.party, psi, watch)
         session.order = CommonOrder((), 0)
         session.order.rows = kept.terms.order
         session.joined = joined

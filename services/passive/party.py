@@ -27,12 +27,14 @@ from services.common.errors import (
 )
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
+from services.common.roster import Roster
 from services.network.deadlines import carrying_the_deadline
 from services.party.calibrating import calibration_record
 from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
 from services.party.ending import Ending
 from services.party.features import AlignedFeatures
+from services.party.lasting_batches import BatchMemory, SessionBatches, begin_batches
 from services.party.model_file import KeptModel, TableChanged
 from services.party.party_model import PartyModel, rows_of_plan
 from services.party.party_training import PartyTraining
@@ -103,6 +105,7 @@ class PassiveParty:
         )
         with suppress(OutOfOrder):  # the next session tells
             begin_ledger(context.state)
+            begin_batches(context.state)
         self._asked = AskedOnce()
         self._tally = context.tally
         self._tally.add(self._forms.measures)
@@ -152,7 +155,7 @@ class PassiveParty:
             self._refuse_second_set_up(session_id)
             with alignment_refusals():
                 psi = PsiServer(self._data.ids, alignment_context(session_id, self.name), self._context.cores)
-                session = HeldSession(terms, psi, self._watch_of(session_id))
+                session = HeldSession(terms, self.name, psi, self._watch_of(session_id))
                 setup = session.psi.setup(client_count)
             self._quota.take(caller.name)
             self._tally.answered(caller.name, "blinded ids", setup.count, session_id)
@@ -185,11 +188,41 @@ class PassiveParty:
             response = session.psi.respond(reading.over(request, count))
         return session.while_open(answering.over(response, count))
 
-    def fix_order(self, caller: Identity, session_id: str, parts: Iterable[Sequence[str]]) -> None:
-        """Take the common order of rows, part by part, in one attempt per session.
+    def toss(
+        self, caller: Identity, session_id: str, commitments: Sequence[bytes], contributions: Sequence[bytes]
+    ) -> bytes:
+        """Toss for the key of records' names: gives a commitment, for those of all the contribution, then nothing.
 
         Raises:
-            InvalidMessage: for anything but distinct ids of this party, in the same words, and for good.
+            InvalidMessage: for values that don't fit what was committed to.
+            OutOfOrder: out of turn.
+        """
+        toss = self._session_of(caller, session_id).toss
+        if contributions:
+            toss.finish(contributions)
+            return b""
+        return toss.reveal(commitments) if commitments else toss.commitment
+
+    def fix_order(
+        self,
+        caller: Identity,
+        session_id: str,
+        parts: Iterable[Sequence[str]],
+        roster: Roster | None = None,
+        name_key: bytes = b"",
+    ) -> None:
+        """Take the common order of rows, part by part, in one attempt per session.
+
+        Args:
+            caller: who sends it.
+            session_id: the session.
+            parts: ids.
+            roster: how many of them are in each batch, where the active party remembers that.
+            name_key: of records' names, if the active party remembers it.
+
+        Raises:
+            InvalidMessage: for anything but distinct ids of this party, in the same words, and for good; and for a
+                roster of other records.
             OutOfOrder: before the alignment was answered to its end, and for a second attempt with other ids.
         """
         session = self._session_of(caller, session_id)
@@ -199,6 +232,10 @@ class PassiveParty:
             if session.order is None:
                 session.order = CommonOrder(self._data.ids, session.psi.most_common)
         session.order.take(parts)
+        if session.terms.plan.family.spec.trains:
+            memory = BatchMemory(self._context, (session.active, *session.terms.passive_parties))
+            ids = IdArray.of(self._data.ids).take(session.rows)
+            session.batches = SessionBatches.of(memory, memory.read(), ids, roster, [name_key, session.toss.result])
         _log.info("Aligned %d of %d records.", len(session.rows), len(self._data.ids))
         if differing := forms_of_unmet(IdArray.of(self._data.ids), session.rows):
             _log.warning("%s", differing)
@@ -221,7 +258,8 @@ class PassiveParty:
         # A coordinator that hangs must not keep this party's own sentence about it from the active party.
         counting = carrying_the_deadline(self._forms.room_for, session.terms, rows)
         validated = session.ending.for_result(self.executor, counting)
-        work = carrying_the_deadline(partial(join, validated_epochs=validated), self._context, session.terms, rows)
+        joining = partial(join, validated_epochs=validated, batches=session.batches)
+        work = carrying_the_deadline(joining, self._context, session.terms, rows)
         joined = session.ending.for_result(self.executor, work)
         agreement = joined.agreement
         if agreement.active.name != caller.name:
@@ -239,8 +277,10 @@ class PassiveParty:
         return opened
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
-        """Show this session's public key to every peer. All of them have joined by now."""
-        self._training_of(caller, session_id).show_public_key()
+        """Remember the session's batches, and show its public key to every peer. All of them have joined by now."""
+        joined = self._joined_of(caller, session_id)
+        joined.remember()
+        joined.training.show_public_key()
 
     def run_epoch(
         self,

@@ -11,6 +11,7 @@ from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.identity import Role
 from services.common.meters import StageTimer
+from services.common.roster import Roster
 from services.network.transport import Permissions, require_caller
 from services.party.resumption import MOST_STEPS, Resumption
 from services.passive.party import PassiveParty
@@ -47,13 +48,22 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         for data in self._party.align(require_caller(context), first.session_id, request):
             yield passive_pb2.AlignmentPart(data=data)
 
+    def Toss(self, request: passive_pb2.TossRequest, context: grpc.ServicerContext) -> passive_pb2.TossReply:
+        """Take part in the toss for the key of records' names."""
+        for values in (request.commitments, request.contributions):
+            limits.check_count(values, 1 + limits.PASSIVE_PARTIES, "values of a toss")
+        caller = require_caller(context)
+        value = self._party.toss(caller, request.session_id, request.commitments, request.contributions)
+        return passive_pb2.TossReply(value=value)
+
     def FixOrder(
         self, request_iterator: Iterator[passive_pb2.CommonIds], context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         """Take the common order of rows from a stream of ids."""
         first = next(request_iterator, passive_pb2.CommonIds())
         parts = (part.ids for part in chain([first], request_iterator))
-        self._party.fix_order(require_caller(context), first.session_id, parts)
+        roster = Roster.from_message(first.roster) if first.HasField("roster") else None
+        self._party.fix_order(require_caller(context), first.session_id, parts, roster, first.name_key)
         return common_pb2.Acknowledgement()
 
     def Join(self, request: common_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.Agreement:

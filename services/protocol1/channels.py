@@ -9,7 +9,6 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.run_records import ChannelRecord
 from vfl.crypto import AnswerCapacity, FixedPoint, PackingLayout, StepProduct, answer_capacity, count_equations
 from vfl.crypto.widths import ColumnFormats
-from vfl.learning import smallest_batch
 from vfl.theory.label_sums import most_labels_told
 
 
@@ -132,7 +131,7 @@ def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str,
     return Channel(
         key_holder,
         peer,
-        smallest_batch(agreement.training_rows, agreement.plan.batch_size),
+        agreement.plan.smallest_batch(agreement.training_rows),
         answer_capacity(
             _product(agreement, layout, features),
             capacity=agreement.plan.encryption.capacity,
@@ -147,7 +146,7 @@ def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str,
 def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
     """Count the channels of all parties that tell too much under one layout."""
     plan = agreement.plan
-    rows, capacity = smallest_batch(agreement.training_rows, plan.batch_size), plan.encryption.capacity
+    rows, capacity = plan.smallest_batch(agreement.training_rows), plan.encryption.capacity
 
     @cache
     def equations(features: ColumnFormats, truncated: bool) -> int:
@@ -156,7 +155,7 @@ def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
     labels_beyond_weights = cache(partial(_labels_beyond_weights, agreement))
 
     solvable = telling = heard = together = settled = 0
-    steps = -(-agreement.training_rows // plan.batch_size)
+    steps = plan.steps_per_epoch(agreement.training_rows)
     settled_after = plan.leakage.settled_after
     further = 0 if settled_after is None else plan.epochs * steps - settled_after
     for holder in agreement.parties:

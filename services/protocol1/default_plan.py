@@ -15,15 +15,29 @@ from vfl.learning import FewSteps, TableSize
 # Of a learner that doesn't say how few steps train it.
 EPOCHS = TrainingPlan.epochs
 # Smaller batches make noisy steps.
-_FEWEST_ROWS = 64
+FEWEST_ROWS = 64
 # Of an epoch. More of them cost more and learn no better, measured: docs/decisions/0009.
 _MOST_STEPS = 64
 
 
 def with_open_terms(agreement: Agreement) -> Agreement:
-    """Fix the terms that an agreement's plan leaves open, those that are 0: its epochs, its batch size.
+    """Fix the terms that an agreement's plan leaves open, those that are 0, and hold the batches of earlier sessions.
 
-    It is a pure function of public numbers, so that every party computes the same.
+    A batch that lasts is never cut: the batch size is that of the largest at least. The others follow from the table
+    (``_with_own_terms``). All is a pure function of public numbers, so that every party computes the same.
+
+    Raises:
+        LearnerFailed: where a learner of another package says something else than how few steps train it.
+    """
+    sized = _with_own_terms(agreement)
+    largest = max(sized.plan.lasting(sized.training_rows), default=0)
+    if sized.plan.batch_size >= largest:
+        return sized
+    return replace(sized, plan=sized.plan.of_size(sized.plan.epochs, largest))
+
+
+def _with_own_terms(agreement: Agreement) -> Agreement:
+    """Fix the terms that an agreement's plan leaves open, those that are 0: its epochs, its batch size.
 
     A learner that says how few steps train it has as many, and batches as large, as it says; in whole batches as few of
     them as leave the guard silent, where the learner can do with so few. All others have sixty epochs, each of at most
@@ -32,9 +46,6 @@ def with_open_terms(agreement: Agreement) -> Agreement:
     labels. The cipher doesn't count: a session without encryption trains with the same batches. On shared weights
     nothing is answered that a size would bound: it has the most steps. So has a learner that forwards a layer, of whose
     backward signal no size hides labels.
-
-    Raises:
-        LearnerFailed: where a learner of another package says something else than how few steps train it.
     """
     plan = agreement.plan
     if plan.epochs and plan.batch_size:
@@ -56,7 +67,7 @@ def _in_few_steps(agreement: Agreement, few: FewSteps) -> Agreement:
     sized = _sized(agreement, plan.epochs or few.epochs(batches), batches)
     if plan.shares_weights:
         return sized
-    while not plan.batch_size and sized.plan.batch_size > _FEWEST_ROWS and not _fits(sized):
+    while not plan.batch_size and sized.plan.batch_size > FEWEST_ROWS and not _fits(sized):
         batches *= 2
         sized = _sized(agreement, plan.epochs or few.epochs(batches), batches)
     if plan.epochs or batches > 1:
@@ -103,7 +114,7 @@ def _with_batch_size(agreement: Agreement) -> Agreement:
 def _by_size(agreement: Agreement) -> Iterator[Agreement]:
     """Take the agreement with every batch size to choose from, the smallest first."""
     rows = agreement.training_rows
-    for steps in range(min(_MOST_STEPS, max(1, -(-rows // _FEWEST_ROWS))), 0, -1):
+    for steps in range(min(_MOST_STEPS, max(1, -(-rows // FEWEST_ROWS))), 0, -1):
         yield _sized(agreement, agreement.plan.epochs, steps)
 
 

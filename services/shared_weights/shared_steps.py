@@ -294,7 +294,7 @@ class SharedStep:
     def __init__(self, side: SharedSteps, number: int, batch: IntArray) -> None:
         """Begin a step on a batch of block numbers."""
         self.timer, self.sending = StageTimer(), list[Future[None]]()
-        self.rows = np.concatenate([side.schedule.blocks[block] for block in batch])
+        self.rows = side.schedule.rows_of(batch)
         self._side, self._number, self._batch = side, number, batch
         self._residual: Shares | None = None
 

@@ -106,8 +106,8 @@ class SharedTerms:
     def schedule(self) -> BlockSchedule:
         """The public blocks of training rows, and their batches."""
         plan, rows = self.agreement.plan, self._rows.train
-        anew = plan.batches == RESHUFFLED
-        return BlockSchedule(rows, self.formats.forward.count, plan.batch_size, plan.seed, reshuffled=anew)
+        anew, size = plan.batches == RESHUFFLED, self.formats.forward.count
+        return BlockSchedule(rows, size, plan.batch_size, plan.seed, anew, plan.lasting(len(rows)))
 
     @cached_property
     def blocks(self) -> list[IntArray]:
@@ -130,6 +130,8 @@ class SharedTerms:
     @cached_property
     def _rows(self) -> RowSplit:
         plan = self.agreement.plan
+        if plan.roster is not None:
+            return plan.roster.rows
         return split_rows(
             self.agreement.active.aligned_rows,
             validation_fraction=plan.validation_fraction,

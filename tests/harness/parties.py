@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attacks import PassiveMoments, TrainingAttack
 from defences import ScoreDefence
-from services.active.interfaces import EpochOutcome
+from services.active.interfaces import EpochOutcome, ToldBatches
 from services.active.party import ActiveParty
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
@@ -112,8 +112,11 @@ class DirectPassive:
     def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
         return BlindedIds(client_count, self.party.align(self.caller, session_id, request))
 
-    def fix_order(self, session_id: str, common_ids: IdArray) -> None:
-        self.party.fix_order(self.caller, session_id, [common_ids])
+    def toss(self, session_id: str, commitments: Sequence[bytes] = (), contributions: Sequence[bytes] = ()) -> bytes:
+        return self.party.toss(self.caller, session_id, commitments, contributions)
+
+    def fix_order(self, session_id: str, common_ids: IdArray, told: ToldBatches) -> None:
+        self.party.fix_order(self.caller, session_id, [common_ids], told.roster, told.key)
 
     def join(self, session_id: str) -> None:
         self.party.join(self.caller, session_id)

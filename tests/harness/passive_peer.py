@@ -33,8 +33,11 @@ class PassivePeer(Peer):
     def align(self, caller: Any, session_id: str, request: Any) -> Any:
         return self._body.align(caller, session_id, request)
 
-    def fix_order(self, caller: Any, session_id: str, parts: Any) -> None:
-        self._body.fix_order(caller, session_id, parts)
+    def toss(self, caller: Any, session_id: str, commitments: Any, contributions: Any) -> bytes:
+        return self._body.toss(caller, session_id, commitments, contributions)
+
+    def fix_order(self, caller: Any, session_id: str, parts: Any, roster: Any, name_key: bytes) -> None:
+        self._body.fix_order(caller, session_id, parts, roster, name_key)
 
     def join(self, caller: Any, session_id: str) -> Agreement:
         self.agreement = self._body.join(caller, session_id)

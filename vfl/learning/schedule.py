@@ -1,6 +1,6 @@
 """The public batch schedule and row split, which every party computes from the session's seed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -71,14 +71,30 @@ def count_rows(rows: int, *, validation_fraction: float, test_fraction: float) -
     return RowCounts(max(rows - test - validation, 0), validation, test)
 
 
-def smallest_batch(training_rows: int, batch_size: int) -> int:
+def smallest_batch(training_rows: int, batch_size: int, lasting: Sequence[int] = ()) -> int:
     """Count the records of the smallest batch of a ``BatchSchedule``.
 
     Examples:
         >>> smallest_batch(training_rows=5, batch_size=2)
         1
     """
-    return training_rows // -(-training_rows // batch_size)
+    return min(merged_sizes(lasting, batch_size), default=training_rows // -(-training_rows // batch_size))
+
+
+def merged_sizes(lasting: Sequence[int], batch_size: int) -> list[int]:
+    """Merge batches of earlier sessions, in order, as long as they fit the batch size; one that is larger stays.
+
+    Examples:
+        >>> merged_sizes((3, 3, 9, 2), batch_size=6)
+        [6, 9, 2]
+    """
+    sizes: list[int] = []
+    for size in lasting:
+        if sizes and sizes[-1] + size <= batch_size:
+            sizes[-1] += size
+        else:
+            sizes.append(size)
+    return sizes
 
 
 @dataclass(frozen=True)
@@ -93,6 +109,8 @@ class BatchSchedule:
         batch_size: the most rows of a batch.
         seed: public.
         reshuffled: whether every epoch has batches of its own; otherwise all have those of the first.
+        lasting: sizes of the batches of earlier sessions that the rows are in, in their order; none in a first one.
+            They stay as they are, and are merged where several fit the batch size.
 
     Raises:
         ValueError: for a batch size below 1 or above the number of training rows.
@@ -107,6 +125,7 @@ class BatchSchedule:
     batch_size: int
     seed: int
     reshuffled: bool = True
+    lasting: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= len(self.train_rows):
@@ -118,18 +137,32 @@ class BatchSchedule:
     @property
     def steps_per_epoch(self) -> int:
         """Batches of one epoch."""
-        return -(-len(self.train_rows) // self.batch_size)
+        return len(self._sizes) or -(-len(self.train_rows) // self.batch_size)
 
     def epoch(self, index: int) -> Iterator[IntArray]:
         """Yield the batches of an epoch, counted from 0, as arrays of row indices."""
+        if self._sizes:
+            yield from np.split(self.train_rows, np.cumsum(self._sizes)[:-1])
+            return
         drawn = index if self.reshuffled else 0
         order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, drawn)]
         yield from np.array_split(order, self.steps_per_epoch)
 
+    def rows_of(self, batch: IntArray) -> IntArray:
+        """Row indices of a batch: itself, as ``BlockSchedule`` has it of blocks."""
+        return batch
+
     def rows_of_step(self, step: int) -> int:
         """Count the records of a step; steps are counted from the first of training, from 0."""
+        if self._sizes:
+            return self._sizes[step % len(self._sizes)]
         size, longer = divmod(len(self.train_rows), self.steps_per_epoch)
         return size + (step % self.steps_per_epoch < longer)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """Records of each lasting batch; none where batches are drawn."""
+        return [] if self.reshuffled else merged_sizes(self.lasting, self.batch_size)
 
 
 @dataclass(frozen=True)
@@ -145,6 +178,7 @@ class BlockSchedule:
         batch_size: the most rows of a batch.
         seed: public.
         reshuffled: whether every epoch has batches of its own; otherwise all have those of the first.
+        lasting: sizes of the batches of earlier sessions, as a ``BatchSchedule`` has them; blocks are cut within them.
 
     Examples:
         >>> schedule = BlockSchedule(np.arange(6), block_size=2, batch_size=4, seed=0)
@@ -157,10 +191,13 @@ class BlockSchedule:
     batch_size: int
     seed: int
     reshuffled: bool = True
+    lasting: tuple[int, ...] = ()
 
     @cached_property
     def blocks(self) -> list[IntArray]:
         """Row indices of each block."""
+        if self._cut:
+            return [block for blocks in self._cut for block in blocks]
         order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _BLOCK_STREAM, 0)]
         return np.array_split(order, -(-len(order) // self._rows_of_a_block))
 
@@ -177,13 +214,28 @@ class BlockSchedule:
         """Count the blocks of a step; steps are counted from the first of training, from 0."""
         return self._batches.rows_of_step(step)
 
+    def rows_of(self, batch: IntArray) -> IntArray:
+        """Row indices of all of a batch's blocks."""
+        return np.concatenate([self.blocks[number] for number in batch])
+
     @property
     def _rows_of_a_block(self) -> int:
         return min(self.block_size, self.batch_size)
 
     @cached_property
+    def _cut(self) -> list[list[IntArray]]:
+        """The blocks of each lasting batch; none where batches are drawn."""
+        if self.reshuffled or not self.lasting:
+            return []
+        batches = BatchSchedule(self.train_rows, self.batch_size, self.seed, False, self.lasting).epoch(0)
+        return [np.array_split(batch, -(-len(batch) // self._rows_of_a_block)) for batch in batches]
+
+    @cached_property
     def _batches(self) -> BatchSchedule:
         numbers = np.arange(len(self.blocks))
+        if self._cut:
+            sizes = tuple(len(blocks) for blocks in self._cut)
+            return BatchSchedule(numbers, 1, self.seed, reshuffled=False, lasting=sizes)
         takes_all = self.batch_size >= len(self.train_rows)
         size = len(numbers) if takes_all else self.batch_size // self._rows_of_a_block
         return BatchSchedule(numbers, size, self.seed, reshuffled=self.reshuffled)

@@ -75,6 +75,7 @@ def test_clear_asks_and_forgets_models_but_no_secret(tmp_path: Path) -> None:
                 "lock",
                 "owner.json",
                 "secret",
+                "batches.npz",
                 "alignments.json",
                 "forms.npz",
                 "openings.npz",

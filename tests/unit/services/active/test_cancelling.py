@@ -55,7 +55,7 @@ def hanging_in(folder: Path, method: str) -> Iterator[tuple[House, Hang, Future[
             hang.freed.set()
 
 
-METHODS = ["set_up_alignment", "align", "fix_order", "join", "show_public_key", "run_epoch", "finish_training"]
+METHODS = ["set_up_alignment", "align", "toss", "fix_order", "join", "show_public_key", "run_epoch", "finish_training"]
 
 
 @pytest.mark.parametrize("method", [*METHODS, "contribute_scores"])

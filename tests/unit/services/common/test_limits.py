@@ -17,7 +17,6 @@ from services.common.agreement import (
     PartyDescription,
     ProposedTerms,
     TrainingPlan,
-    check_classes,
     check_steps,
 )
 from services.common.errors import InvalidMessage
@@ -165,7 +164,7 @@ def test_terms_that_no_session_was_opened_with_are_refused(changes: dict[str, An
 
 
 def test_what_is_within_every_limit_is_not_refused() -> None:
-    check_classes(limits.CLASSES)
+    limits.check_classes(limits.CLASSES)
     replace(TrainingPlan(), key_bits=MOST_KEY_BITS, epochs=limits.EPOCHS, batch_size=limits.BATCH_SIZE).check()
     replace(PARTIES[0], feature_count=limits.FEATURES, aligned_rows=limits.ALIGNED_ROWS, name="x" * 64).check()
     check_steps(TrainingPlan(epochs=100, batch_size=64), 640_000)

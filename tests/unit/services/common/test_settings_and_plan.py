@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.v1 import common_pb2
-from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan, plan_content
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
+from services.common.earlier_plans import plan_content
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.settings import SettingsError, load_settings, settings_of
 from services.party.consent import check_as_opened, check_consent, check_plan, warnings_of
@@ -171,7 +172,7 @@ def test_a_plan_from_before_batches_were_named_reshuffled_them() -> None:
             TrainingPlan.from_message(message)
     stored = asdict(TrainingPlan())
     assert stored.pop("batches") == "fixed"
-    assert plan_content(stored)["batches"] == "reshuffled"
+    assert plan_content(stored, TrainingPlan.__dataclass_fields__)["batches"] == "reshuffled"
     with pytest.raises(SettingsError, match="one of reshuffled, fixed"):
         load_settings(batches="shuffled")
     assert load_settings(batches="reshuffled").plan().batches == "reshuffled"

@@ -162,3 +162,25 @@ def test_sums_of_batches_train_the_same_model(classes: int, reshuffled: bool, ba
     spared = np.split(penalty[:, 0] == 0, [3])
     expected = np.vstack(train_centrally(data, np.split(start, [3]), descent, l2=0.1, unpenalised=spared))
     np.testing.assert_allclose(train_by_sums(data, start, descent, penalty), expected, rtol=1e-12, atol=1e-12)
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=12).map(tuple),
+    st.integers(1, 60),
+    st.integers(1, 20),
+)
+def test_lasting_batches_are_whole_in_every_epoch(lasting: tuple[int, ...], batch_size: int, block_size: int) -> None:
+    rows = np.arange(sum(lasting))
+    batch_size = min(batch_size, len(rows))
+    ends = {0, *np.cumsum(lasting).tolist()}
+    batches = BatchSchedule(rows, batch_size, 3, False, lasting)
+    blocks = BlockSchedule(rows, block_size, batch_size, 3, False, lasting)
+    drawn = list(batches.epoch(5))
+    assert np.concatenate(drawn).tolist() == rows.tolist()
+    assert {int(batch[0]) for batch in drawn} <= ends
+    assert [blocks.rows_of(batch).tolist() for batch in blocks.epoch(5)] == [batch.tolist() for batch in drawn]
+    assert [batches.rows_of_step(step) for step in range(2 * len(drawn))] == 2 * [len(batch) for batch in drawn]
+    assert [blocks.blocks_of_step(step) for step in range(len(drawn))] == [len(batch) for batch in blocks.epoch(0)]
+    assert all(1 <= len(block) <= min(block_size, batch_size) for block in blocks.blocks)
+    assert smallest_batch(len(rows), batch_size, lasting) == min(map(len, drawn))
+    assert batches.steps_per_epoch == blocks.steps_per_epoch == len(drawn)

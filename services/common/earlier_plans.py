@@ -1,0 +1,22 @@
+"""Plans as earlier releases stored them."""
+
+from collections.abc import Container
+from typing import Any
+
+
+def plan_content(content: Any, terms: Container[str]) -> Any:
+    """Write a plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
+
+    Before plans named their batches, every epoch had its own. Before they named a learner, ``installed_model`` said
+    that nothing is trained.
+    """
+    if not isinstance(content, dict):
+        return content
+    content = {"batches": "reshuffled", **content}
+    if "learner_options" in content:
+        return content
+    own = {key: content[key] for key in content if key in terms}
+    options = {key: content[key] for key in content if key not in own}
+    if options.pop("installed_model", False):
+        return {**own, "learner": "installed"}
+    return {**own, "learner_options": options}
