@@ -7,7 +7,7 @@ from typing import Any
 from plumbline.judge.summary import RunSummary
 from services.common.agreement import Agreement
 from services.common.session_limit import forms_of_model
-from services.party.guard import channels_of, epochs_until_heard, steps_until_told
+from services.protocols.hu.guard import channels_of, epochs_until_heard, steps_until_told
 from services.protocol1.channels import Channel
 from services.shared_weights.opening import opened_bits, validation_bits
 from vfl.crypto import PackingImpossible

@@ -16,13 +16,13 @@ from services.party.anchor import Anchor
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
-from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
-from services.party.guard import channels_of, guard, told_by
 from services.party.party_training import PartyTraining
 from services.party.share_guard import SingleShares, guard_shares, shares_of
 from services.party.table_hash import hash_of_features, keys_of_records
 from services.party.training_log import REMEDY, STEPS, KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
+from services.protocols.forwarding_guard import forwarded_ratio, guard_forwarding
+from services.protocols.hu.guard import channels_of, guard, told_by
 from services.shared_weights import opening_ledger
 from services.shared_weights.opening import guard_opening
 from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, begin_ledger

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from services.common.errors import InvalidMessage
-from services.party.gradient_side import GradientSide
 from services.party.resumption import Resumption
 from services.party.side import Side, SideSetting
+from services.protocols.hu.gradient_side import GradientSide
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.opening import stays_shared
 from services.shared_weights.shared_serving import check_is_served_shared

@@ -12,7 +12,6 @@ from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.ledger_marks import LedgerMark
-from services.party.forwarding import ForwardingObserver
 from services.party.party_defences import PartyDefences
 from services.party.training_log import TrainingLog
 from services.protocol1.cipher import Cipher, make_cipher
@@ -26,6 +25,16 @@ from vfl.crypto import Engine
 
 # Of a share of a weight, an integer of some 100 bits, and its place.
 _SHARE_BYTES = 64
+
+
+class ForwardingObserver(Protocol):
+    """Sees what a party is shown where a learner forwards."""
+
+    def forwarded(self, step: int, products: FloatArray) -> None:
+        """Add up the other parties' products of a step, (rows, h); at the label party."""
+
+    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
+        """Read what a peer has sent in the clear, (rows, columns)."""
 
 
 class TrainingObserver(SharedObserver, ForwardingObserver, Protocol):

@@ -15,7 +15,7 @@ from defences import NoiseSource, load
 from defences.hidden_distortion import HiddenNoise
 from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
-from services.party.forwarding import Forwarding
+from services.protocols.hu.forwarding import Forwarding
 from services.party.training_log import STEPS
 from services.passive.form_count import FORMS, spent_in
 from services.protocol1.exchange import GradientExchange

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.party.guard import channels_of, guard
+from services.protocols.hu.guard import channels_of, guard
 from services.protocol1.channels import Channel
 
 UNPACKED = TrainingPlan(packing=False, batch_size=64)

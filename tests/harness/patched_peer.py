@@ -18,7 +18,7 @@ import numpy as np
 
 from services.common.errors import FederationError, Suspended
 from services.common.meters import StageTimer
-from services.party.gradient_side import GradientSide, GradientStep
+from services.protocols.hu.gradient_side import GradientSide, GradientStep
 from services.party.party_training import PartyTraining
 from services.party.resumption import Place
 from services.protocol1.exchange import GradientExchange

@@ -9,7 +9,7 @@ import pytest
 from plumbline.judge.summary import read_summary
 from plumbline.report.ledger import LedgerRow, ledger
 from services.common.agreement import Agreement, TrainingPlan
-from services.party.guard import channels_of
+from services.protocols.hu.guard import channels_of
 from tests.harness.agreements import UNPACKED, agreed, trained_on, with_truncation
 from tests.harness.reported import made_run
 

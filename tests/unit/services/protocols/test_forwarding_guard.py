@@ -6,8 +6,8 @@ import pytest
 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.party.forwarding_guard import guard_forwarding
-from services.party.guard import channels_of
+from services.protocols.forwarding_guard import guard_forwarding
+from services.protocols.hu.guard import channels_of
 from tests.harness.agreements import agreed
 
 PLAN = TrainingPlan(epochs=3, batch_size=64, learner="network").changed(hidden=4)

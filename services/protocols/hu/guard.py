@@ -4,16 +4,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from services.common.agreement import FIXED, Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
+from services.common.exposure import Mode
 from services.protocol1.channels import Channel, tell_together
 from services.protocol1.formats import CipherFormats
 from services.watching.tally import Told
 from vfl.crypto import PackingImpossible
-
-Mode = Literal["warn", "refuse", "off"]
 
 # Learning rate times steps in which weights move by about what they are. Measured: docs/decisions/0005.
 STANDSTILL = 1.0

@@ -16,7 +16,6 @@ from defences import DefenceError
 from services.common.errors import Diverged
 from services.common.meters import StageTimer
 from services.network.deadlines import carrying_the_deadline
-from services.party.forwarding import Forwarding, step_roles
 from services.party.party_defences import Message
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
@@ -24,6 +23,7 @@ from services.protocol1.exchange import Beginning, GradientExchange, OpenQuestio
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
+from services.protocols.hu.forwarding import Forwarding, step_roles
 from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Ask, BatchSchedule, Forward, Half, Send

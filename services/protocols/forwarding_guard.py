@@ -6,7 +6,7 @@ has as many numbers of each record as it has units, in every epoch.
 
 from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
-from services.party.guard import Mode
+from services.common.exposure import Mode
 
 
 def guard_forwarding(agreement: Agreement, name: str, mode: Mode) -> list[str]:
