@@ -23,9 +23,6 @@ from services.watching.tally import Tally
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
 
-# Of a share of a weight, an integer of some 100 bits, and its place.
-_SHARE_BYTES = 64
-
 
 class ForwardingObserver(Protocol):
     """Sees what a party is shown where a learner forwards."""
@@ -91,8 +88,7 @@ class TrainingMeans:
 def check_kept_weights(agreement: Agreement, features: int) -> None:
     """Raise InvalidMessage where each epoch's weights, kept until training ends, would fill the memory."""
     plan = agreement.plan
-    of_epoch = agreement.total_features * _SHARE_BYTES if plan.shares_weights else features * 8
-    size = plan.epochs * of_epoch * agreement.residual_columns
+    size = plan.epochs * plan.training.kept_bytes(agreement, features) * agreement.residual_columns
     if size > limits.KEPT_WEIGHTS_BYTES:
         raise InvalidMessage(
             f"The weights of {plan.epochs} epochs take {size >> 20} MiB, at most "

@@ -49,12 +49,12 @@ def with_open_terms(agreement: Agreement) -> Agreement:
 def _in_few_steps(agreement: Agreement, few: FewSteps) -> Agreement:
     """Take the batches that a learner says, or more where one would be too large a message, and its epochs."""
     plan, rows = agreement.plan, agreement.training_rows
-    if plan.shares_weights:
+    if not plan.training.sizes_tell:
         # Shared columns aren't centred, and are learned more slowly; each step is on all training records.
         few = replace(few, batches=1, whole=2 * few.whole)
     batches = -(-rows // plan.batch_size) if plan.batch_size else few.batches
     sized = _sized(agreement, plan.epochs or few.epochs(batches), batches)
-    if plan.shares_weights:
+    if not plan.training.sizes_tell:
         return sized
     while not plan.batch_size and sized.plan.batch_size > _FEWEST_ROWS and not _fits(sized):
         batches *= 2
@@ -87,7 +87,7 @@ def _fits(agreement: Agreement) -> bool:
 
 
 def _with_batch_size(agreement: Agreement) -> Agreement:
-    if agreement.plan.shares_weights or agreement.plan.family.spec.forwards:
+    if not agreement.plan.training.sizes_tell:
         return next(_by_size(agreement))
     best, least = None, None
     for sized in _by_size(agreement):

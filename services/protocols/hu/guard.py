@@ -20,14 +20,10 @@ STANDSTILL = 1.0
 def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
     """Make one channel per peer of the key holder. None where nothing is answered, encrypted or trained.
 
-    None of a learner that forwards either: what a channel has room for says nothing of it (``forwarding_guard``).
-
     Raises PackingImpossible for terms that don't fit the session's keys.
     """
     plan = agreement.plan
-    if plan.shares_weights or not plan.encryption.spec.counts_equations or not plan.family.spec.trains:
-        return ()
-    if plan.family.spec.forwards:
+    if not plan.encryption.spec.counts_equations or not plan.family.spec.trains:
         return ()
     formats = CipherFormats(agreement)
     return tuple(formats.channel(key_holder, peer.name) for peer in agreement.peers_of(key_holder))

@@ -92,7 +92,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
             {"half_star", "label_recovery", "own_part"},
             {"auxiliary_ciphertext", "randomiser_channel"},
         ),
-        (replace(SCENARIO, protocol="shared", stays_shared=True), {"label_recovery"}, {"own_part"}),
+        (replace(SCENARIO, protocol="shared", knows_own_weights=False), {"label_recovery"}, {"own_part"}),
         (
             replace(SCENARIO, packing=False, rerandomise=False),
             {"randomiser_channel"},

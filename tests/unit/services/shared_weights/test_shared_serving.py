@@ -115,7 +115,7 @@ def test_no_share_is_written_beside_another(served: House) -> None:
         assert "share" not in repr(model.part)
     training = served.active_training
     assert not np.any(training.half.weights)
-    assert all(one is training._frozen for one in training._parts_after_epoch)
+    assert all(one is training.side.part for one in training.models._parts)
 
 
 def test_a_model_comes_back_from_the_partys_state(served: House) -> None:
@@ -143,7 +143,8 @@ def test_nothing_is_disclosed_of_what_nobody_knows(served: House) -> None:
 def asking(served: House, rows: list[int]) -> tuple[str, bytes]:
     """The helper's name, and the active party's masked products for it."""
     model = models_of(served)["active"]
-    return SharedTerms(model.agreement).holder("active"), model.asked(rows, Engine()).masked
+    name = SharedTerms(model.agreement).holder("active")
+    return name, model.agreement.serving.ask(model, rows, Engine()).masked_for(name)
 
 
 def test_the_same_request_gets_the_same_bytes_and_another_in_its_place_is_refused(served: House) -> None:
@@ -172,7 +173,7 @@ def test_nothing_depends_on_what_a_message_holds(served: House) -> None:
     other = anything(key, len(masked) // width)
     answer = helper.contribute_scores(ACTIVE, session, 70, rows, masked)
     assert len(helper.contribute_scores(ACTIVE, session, 71, rows, other)) == len(answer)
-    server = models["active"].on_shares(Engine())
+    server = models["active"].agreement.serving.ask(models["active"], rows, Engine()).server
     key = models["active"].part.own_key  # type: ignore[attr-defined]
     found = server.keep(name, anything(key.public_key, len(answer) // width), len(rows))
     assert found.shape == server.keep(name, answer, len(rows)).shape == (3, 3)
