@@ -241,8 +241,8 @@ def load(name: str, learner: Learner) -> TrainingProtocol[Any, Any]:
     protocol = REGISTRY.load(name)
     if lacking := [method for method in _METHODS if not callable(getattr(protocol, method, None))]:
         raise ValueError(f"{name} lacks {', '.join(lacking)}: let its class be a services.common TrainingProtocol.")
-    trained = protocol if name in _BUILT_IN else _Watched(name, protocol)
-    found: TrainingProtocol[Any, Any] = trained.of(learner)
+    watched: Any = protocol if name in _BUILT_IN else _Watched(name, protocol)
+    found: TrainingProtocol[Any, Any] = watched.of(learner)
     return found
 
 

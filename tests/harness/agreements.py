@@ -60,3 +60,7 @@ def trained_on(agreement: Agreement, rows: int) -> Agreement:
 def with_truncation(agreement: Agreement, name: str) -> Agreement:
     parties = tuple(replace(party, truncates_answers=party.name == name) for party in agreement.parties)
     return replace(agreement, parties=parties)
+
+
+def letting_all_open(agreement: Agreement) -> Agreement:
+    return replace(agreement, parties=tuple(replace(one, opens_always=True) for one in agreement.parties))

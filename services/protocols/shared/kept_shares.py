@@ -79,7 +79,8 @@ class KeptShares(TrainingProtocol[TrainingPlan, Agreement]):
 
     def resumed(self, setting: SideSetting, side: Side, resumption: Resumption) -> Side:
         """Begin another side there, under another key."""
-        return self.side(setting, resumption.step)
+        resumed: Side = self.side(setting, resumption.step)
+        return resumed
 
     def _means(self, setting: SideSetting, turn: Turn) -> SharedMeans:
         """Give what the party trains with, and refuse defences of what isn't sent."""

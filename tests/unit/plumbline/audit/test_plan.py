@@ -361,7 +361,7 @@ def test_shared_weights_without_ciphertexts_or_with_defences_of_answers_are_refu
     with pytest.raises(ValueError, match="protocol=shared has no messages in the clear"):
         planned(monkeypatch, FAST, cipher="plain", **shared)
     for defence in ("response_truncation", "dp_noise"):
-        with pytest.raises(ValueError, match=f"{defence} protects what protocol=hu sends"):
+        with pytest.raises(ValueError, match=f"{defence} protects what protocol=shared doesn't send"):
             planned(monkeypatch, FAST, defences=(defence,), **shared)
     with pytest.raises(ValueError, match="KERNEL=phe"):
         planned(monkeypatch, FAST, settings={"protocol": "shared", "kernel": "phe", "packing": False})

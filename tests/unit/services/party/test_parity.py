@@ -8,7 +8,6 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 from services.common.errors import OutOfOrder
 from services.common.settings import settings_of
-from services.party.party_training import PartyTraining
 from services.protocol1.default_plan import with_open_terms
 from services.protocol1.formats import CipherFormats
 from tests.harness.exchanges import (
@@ -186,7 +185,7 @@ def test_training_ends_once_and_its_remarks_are_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Where weights are opened at the end, a job asks for it twice."""
-    monkeypatch.setattr(PartyTraining, "remarks", ["a promise that wasn't kept"])
+    monkeypatch.setattr("services.party.party_training.remarks_of", lambda _: ["a promise that wasn't kept"])
     with wired(random_problem(), replace(PLAN, cipher="plain")) as trainings:
         run_together(trainings, 2)
         for _ in range(2):

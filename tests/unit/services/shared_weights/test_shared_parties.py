@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.common.agreement import Agreement, TrainingPlan
+from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.settings import SettingsError
@@ -15,15 +15,12 @@ from services.party.consent import check_plan
 from services.party.party_defences import PartyDefences
 from services.shared_weights.opening import guard_opening, stays_shared
 from services.shared_weights.opening_ledger import OpeningLedger
+from tests.harness.agreements import letting_all_open
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SharedProblem
 
 # One batch of all rows: then both protocols take the same steps.
 WHOLE = {"steps": "plain", "calibrated": False, "batch_size": 1000, "epochs": 3, "key_bits": 512}
-
-
-def letting_all_open(agreement: Agreement) -> Agreement:
-    return replace(agreement, parties=tuple(replace(one, opens_always=True) for one in agreement.parties))
 
 
 def trained_weights(found: House) -> list[Any]:
