@@ -90,7 +90,7 @@ class Scenario:
         packing: whether values share a plaintext.
         rerandomise: whether answers carry fresh randomness.
         protocol: that it trains by: hu or shared.
-        stays_shared: whether nobody is told its weights after training, and scores are computed on shares.
+        knows_own_weights: whether each party is told its own weights after training.
         options: names of the attacks that were given options.
 
     Examples:
@@ -109,7 +109,7 @@ class Scenario:
     packing: bool = True
     rerandomise: bool = True
     protocol: str = "hu"
-    stays_shared: bool = False
+    knows_own_weights: bool = True
     options: frozenset[str] = frozenset()
 
 

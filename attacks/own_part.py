@@ -53,7 +53,7 @@ class OwnPart:
         learners=("linear", "network"),
         summary="reads labels off the party's own part of the model that training made",
         cost="milliseconds",
-        obstacle=lambda scenario: NONE_SHARED if scenario.stays_shared else "",
+        obstacle=lambda scenario: "" if scenario.knows_own_weights else NONE_SHARED,
     )
 
     def attack(self, view: TrainingView) -> EstimatedLabels:
@@ -61,9 +61,9 @@ class OwnPart:
         require(self, view)
         if view.role != "passive" or not view.linear:
             raise ViewError("own_part is a passive party's attack: the active party has the labels.")
-        if view.stays_shared:
+        if not view.knows_own_weights:
             raise ViewError(f"own_part {NONE_SHARED}.")
-        if view.learner.spec.forwards:
+        if view.learner.spec.answers == "sums":
             return _of_layer(view)
         latest = np.zeros((view.n, view.columns))
         for own in view.steps:

@@ -137,7 +137,7 @@ class TrainingView:
         known_labels: (n,) class indices of records whose label a passive party knows anyway, -1 elsewhere.
         known_records: what the label party knows of the others' columns anyway.
         moments: statistics of the others' columns that it knows beforehand, in the order of ``peer_features``.
-        stays_shared: whether nobody was told its weights, so that what stands in for an own part is a uniform share's.
+        knows_own_weights: whether it was told its weights; otherwise what stands in for its part is a uniform share's.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
 
@@ -186,7 +186,7 @@ class TrainingView:
     known_labels: IntArray | None = None
     known_records: KnownRecords | None = None
     moments: PassiveMoments | None = None
-    stays_shared: bool = False
+    knows_own_weights: bool = True
 
     def __post_init__(self) -> None:
         self._check_plan()
@@ -303,7 +303,7 @@ class TrainingView:
             raise ViewError(f"known_records has a row twice, or beyond the {self.n} records: give each once.")
 
     def _check_forwarded(self, by_step: Mapping[int, OwnStep]) -> None:
-        if self.forwarded and (self.role != "active" or not self.learner.spec.forwards):
+        if self.forwarded and (self.role != "active" or self.learner.spec.answers == "scores"):
             raise ViewError("Only the label party of a network is forwarded a layer: take forwarded out.")
         seen = [one.step for one in self.forwarded]
         if len(set(seen)) != len(seen):

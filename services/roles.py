@@ -69,9 +69,10 @@ def _check_native() -> None:
 
 
 def _check_reference(settings: Settings) -> None:
-    if settings.plan().shares_weights:
-        raise SettingsError("PLUMBLINE_KERNEL=phe computes no protocol=shared: choose another kernel here.")
-    if settings.packing and isinstance(settings.plan().encryption, Paillier):
+    plan = settings.plan()
+    if reason := plan.training.refusal(plan, settings):
+        raise SettingsError(reason)
+    if settings.packing and isinstance(plan.encryption, Paillier):
         raise SettingsError(
             "PLUMBLINE_KERNEL=phe has one value in a ciphertext: set PLUMBLINE_PACKING=off here and at every other "
             "party."

@@ -172,10 +172,8 @@ def _sentence(error: Exception) -> str:
 def cipher_of_trials(findings: Findings) -> str:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
     trained = findings.summary.agreement.plan
-    if trained.shares_weights:
-        return ENCRYPTED
-    if trained.family.spec.forwards:  # the way back is what labels leak by
-        return trained.cipher
+    if cipher := trained.training.cipher_of_trials(trained):
+        return cipher
     told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
     return ENCRYPTED if set(told) - {"listens"} else IN_THE_CLEAR
 

@@ -37,8 +37,8 @@ def obstacles(plan: ClearPlan) -> Iterator[str]:
         yield "its network was trained in the lab"
     elif not isinstance(terms.family, LinearRegression):
         yield f"it trains {terms.learner}, and only linear models are trained in one place"
-    elif terms.shares_weights:
-        yield "it trains on shared weights, and their batches aren't drawn here"
+    elif reason := terms.training.unsimulated:
+        yield reason
     if names := [one.name for one in plan.recipe.defences if _IN_TRAINING & set(one.spec.stages)]:
         yield f"{' and '.join(names)} changes what is trained"
     if not plan.request.adversary.attacks_predictions:

@@ -89,7 +89,7 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
     if adversary.uses_records:
         learner, specs = settings[Role.ACTIVE].plan().family, map(spec_of, adversary.attacks)
         trained = any("known_records" in spec.needs and spec.is_on(learner.name) for spec in specs)
-        known = write_knowledge(tables, run, adversary.auxiliary, trained=trained or learner.spec.forwards)
+        known = write_knowledge(tables, run, adversary.auxiliary, trained=trained or learner.spec.answers == "sums")
         settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
     if adversary.known_labels:
         path = write_known_labels(tables, run, adversary.known_labels)

@@ -11,19 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from plumbline.job_progress import span_words
 from services.common.agreement import Agreement
+from services.common.costs import Cost, Operations
 from services.common.errors import InvalidMessage
-from services.protocol1.formats import CipherFormats
-from services.shared_layer.layer_messages import LayerSizes
-from services.shared_layer.layer_terms import LayerTerms
-from services.shared_weights.share_messages import Kind, MessageSizes
-from services.shared_weights.shared_terms import SharedTerms
 from vfl.cores import available_cores
 from vfl.crypto import PackingImpossible
 from vfl.crypto.ciphers import spec_of
 from vfl.crypto.kernels import best_kernel
-from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS, product_cost
-from vfl.crypto.messages import MessageFormats
-from vfl.crypto.widths import ColumnFormats
+from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS
 
 # Seconds of processor time on an x86-64 server of 2020: of a product modulo n**2 at 2,048 bits, in lanes, in limbs and
 # by gmpy2; of a key pair with its proofs; of an id.
@@ -84,15 +78,6 @@ def usual_calibration(agreement: Agreement) -> Calibration:
         answer=(RERANDOMISE_PRODUCTS + DECRYPT_PRODUCTS) * product,
     )
     return Calibration(_BLINDED_ID, _REBLINDED_ID, cores, cipher, workers=cores)
-
-
-def products_of(formats: MessageFormats, rows: int, columns: ColumnFormats) -> int:
-    """Count the modular products of encrypted residuals of so many rows and columns of these formats."""
-    layout = formats.layout
-    if layout is None:
-        return formats.columns * product_cost(rows, columns.digits, columns.digits)
-    horner_bits = sum(bits * count for bits, count in layout.fillings(columns))
-    return product_cost(layout.ciphertexts_for(rows), columns.digits * layout.rows_per_ciphertext, horner_bits)
 
 
 # What follows was measured where an id was blinded in that time: a slower machine takes longer by as much.
@@ -221,9 +206,9 @@ def _stages(work: Workload, calibration: Calibration, cipher: str) -> list[Stage
         StageForecast("starting", speed * _PROCESS_START * rounds, f"{processes} processes"),
         StageForecast("aligning", alignment_seconds(work.ids, calibration), f"{ids} ids"),
     ]
-    if work.steps and plan.shares_weights and not plan.family.spec.forwards:
-        stages.append(sharing_stage(work.agreement, calibration))
     if work.steps:
+        if spec_of(cipher).is_encrypted and (cost := cost_of(work.agreement)).before:
+            stages.append(_before_steps(cost, calibration))
         seconds = training_seconds(work, calibration, cipher)
         stages.append(StageForecast("training", seconds, f"{plan.epochs} epochs, {work.steps:,} steps"))
     if work.malicious:
@@ -265,10 +250,7 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
         return speed * messages
     assert calibration.cipher is not None  # noqa: S101 - whoever asks for ciphertexts has timed it
     keys = calibration.cipher.key * math.ceil((peers + 1) / calibration.cores)
-    plan = work.agreement.plan
-    of_shares = layer_step_seconds if plan.family.spec.forwards else shared_step_seconds
-    of_a_step = of_shares if plan.shares_weights else step_seconds
-    step = of_a_step(work.agreement, calibration.cipher, calibration.cores, calibration.workers)
+    step = step_seconds(cost_of(work.agreement), calibration.cipher, calibration.cores, calibration.workers)
     return speed * messages + keys + work.steps * step
 
 
@@ -277,23 +259,20 @@ def prediction_seconds(records: int, calibration: Calibration) -> float:
     return calibration.blinded_id / _BLINDED_ID * records * _PREDICTED_RECORD
 
 
-def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
+def step_seconds(cost: Cost, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
     """Seconds of one step's arithmetic: the busiest party's on its workers, or all parties' on the cores they share."""
-    encrypted = replace(agreement, plan=agreement.plan.encrypted())
-    formats, rows = CipherFormats(encrypted), agreement.plan.batch_size
-    encryptions = formats.residual_ciphertexts(rows) * seconds.encryption
-    sends_alone = agreement.plan.family.spec.senders == "active"
-    senders = {agreement.active.name} if sends_alone else {party.name for party in agreement.parties}
-    busy = [
-        (encryptions if party.name in senders else 0.0)
-        + len(senders - {party.name})
-        * (
-            products_of(formats.messages_of(party.name), rows, formats.columns_of(party.name)) * seconds.multiplication
-            + formats.sum_ciphertexts(party.name) * seconds.answer
-        )
-        for party in agreement.parties
-    ]
-    return _shared_out(busy, cores, workers)
+    busy = {name: _seconds(one, seconds) for name, one in cost.of_step.items()}
+    if (first := busy.pop(cost.awaited, None)) is None:
+        return _shared_out([*busy.values()], cores, workers)
+    return max((first + max(busy.values())) / min(workers, cores), (first + sum(busy.values())) / cores)
+
+
+def _seconds(work: Operations, seconds: CipherSeconds) -> float:
+    return (
+        work.encryptions * seconds.encryption
+        + work.multiplications * seconds.multiplication
+        + work.answers * seconds.answer
+    )
 
 
 def _shared_out(busy: Sequence[float], cores: int, workers: int) -> float:
@@ -301,60 +280,20 @@ def _shared_out(busy: Sequence[float], cores: int, workers: int) -> float:
     return max(max(busy) / min(workers, cores), sum(busy) / cores)
 
 
-def sharing_stage(agreement: Agreement, calibration: Calibration) -> StageForecast:
-    """Foretell what comes before the first step on shared weights: each party encrypts its features, others keep them.
-
-    Raises:
-        ValueError: where they don't fit a key or a party's memory.
-    """
-    assert calibration.cipher is not None  # noqa: S101 - shared weights are never in the clear
-    sizes, names = MessageSizes(SharedTerms(agreement)), [party.name for party in agreement.parties]
+def cost_of(agreement: Agreement) -> Cost:
+    """Count what a training computes; raises ValueError where it doesn't fit a key, a message or a memory."""
     try:
-        sizes.check()
+        return agreement.plan.training.cost(agreement)
     except (InvalidMessage, PackingImpossible) as error:
         raise ValueError(str(error)) from error
-    made = [sum(sizes.features(kind, name) for kind in (Kind.ROWS, Kind.BLOCKS)) for name in names]
-    seconds = _shared_out([one * calibration.cipher.encryption for one in made], calibration.cores, calibration.workers)
-    kept = {name: sizes.kept_bytes(name) for name in names}
-    most = max(kept, key=lambda name: kept[name])
-    megabytes = math.ceil(kept[most] / 1e6)
-    amount = f"{sum(made):,} ciphertexts; {most} keeps {megabytes:,} MB of them in memory, nothing on disk"
-    return StageForecast("encrypting features", seconds, amount)
 
 
-def shared_step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
-    """``step_seconds`` on shared weights: a party answers about its V of others, and about others' gradients."""
-    terms, rows, outputs = SharedTerms(agreement), agreement.plan.batch_size, agreement.residual_columns
-    forward, backward = outputs * terms.formats.ring, outputs * terms.formats.residual_bits
-    blocks = terms.schedule.blocks_of_step(0)
-    busy = []
-    for party in agreement.parties:
-        held, peers = terms.held_by(party.name), agreement.peers_of(party.name)
-        groups = sum(terms.groups(peer.name) for peer in peers)
-        products = sum(blocks * product_cost(terms.columns(owner), forward, forward) for owner in held)
-        products += groups * product_cost(rows, backward, backward)
-        answers = outputs * (blocks * len(held) + groups)
-        busy.append(products * seconds.multiplication + answers * seconds.answer)
-    return _shared_out(busy, cores, workers)
-
-
-def layer_step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
-    """``step_seconds`` of a first layer on shared weights, where the label party and the others wait for each other.
-
-    Raises ValueError where numbers don't fit a key, or a step's messages are too large.
-    """
-    terms, rows = LayerTerms(agreement), agreement.plan.batch_size
-    try:
-        LayerSizes(terms).check()
-    except (InvalidMessage, PackingImpossible) as error:
-        raise ValueError(str(error)) from error
-    forward, backward = terms.forward, terms.backward
-    active, passive = backward.pads(rows) * seconds.encryption, list[float]()
-    for name in terms.passive:
-        columns = terms.columns(name)
-        active += forward.pads(columns) * seconds.encryption
-        products = product_cost(columns, rows * forward.digits, rows * forward.digits) * len(forward.groups)
-        products += product_cost(rows, columns * backward.digits, columns * backward.digits) * len(backward.groups)
-        answers = forward.answers(rows) + backward.answers(columns)
-        passive.append(products * seconds.multiplication + answers * seconds.answer)
-    return max((active + max(passive)) / min(workers, cores), (active + sum(passive)) / cores)
+def _before_steps(cost: Cost, calibration: Calibration) -> StageForecast:
+    """Foretell what comes before the first step: each party encrypts its features, and others keep them."""
+    assert calibration.cipher is not None  # noqa: S101 - who encrypts features trains under a cipher
+    cipher = calibration.cipher
+    busy = [_seconds(work, cipher) for work in cost.before.values()]
+    most = max(cost.kept_bytes, key=lambda name: cost.kept_bytes[name])
+    made, megabytes = sum(work.encryptions for work in cost.before.values()), math.ceil(cost.kept_bytes[most] / 1e6)
+    amount = f"{made:,} ciphertexts; {most} keeps {megabytes:,} MB of them in memory, nothing on disk"
+    return StageForecast("encrypting features", _shared_out(busy, calibration.cores, calibration.workers), amount)

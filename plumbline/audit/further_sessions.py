@@ -36,7 +36,6 @@ from services.coordinator.protection import Protection, total_gram
 from services.party.calibrating import calibrates
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
-from services.shared_weights.opening import stays_shared
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.faults import counted
 from vfl.learning import (
@@ -303,7 +302,7 @@ def attack_at_the_limit(
     agreement = folder.record(Role.ACTIVE).agreement
     if limit is None or agreement is None or not any(one.batch == 0 for one in outcomes):
         return
-    if stays_shared(agreement):
+    if not agreement.serving.tells_owners:
         limit = replace(limit, reason=SHARED_SCORES)
     elif mounted := labels_of(plan.request.adversary.attacks, plan.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)

@@ -20,13 +20,13 @@ from plumbline.audit.tables import JoinedTables
 from plumbline.audit.variants import Variant
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import labelled, load_attacks
+from services.common import protocols
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
 from services.common.learner_calls import LearnerCalls
-from services.common.session_limit import AskedParty, SessionLimit, forms_of_session
+from services.common.session_limit import AskedParty, SessionLimit
 from services.common.settings import environment_values, settings_of
 from services.protocol1.default_plan import with_open_terms
-from services.shared_weights.opening import stays_shared
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 from vfl.data.labels import NO_LABEL
@@ -171,7 +171,7 @@ def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -
     if "auxiliary" in needs and not scenario.has_records:
         yield LeftOut(name, "needs complete records: --auxiliary N")
     if not scenario.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
-        why = "weights stay shared: nobody has them" if scenario.stays_shared else "this is a black box"
+        why = "weights stay shared: nobody has them" if not scenario.knows_own_weights else "this is a black box"
         yield LeftOut(name, f"needs parameters, and {why}")
     if not spec.is_on(scenario.model):
         yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
@@ -213,7 +213,8 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
         share: of a record's forms, that owners let be answered.
     """
     limits = [(party, most_forms(share, party.feature_count)) for party in agreement.parties[1:]]
-    family, reason = agreement.plan.family, None
+    plan, family, reason = agreement.plan, agreement.plan.family, None
+    told = plan.training.forms(plan, agreement.classes).of_session(plan.epochs)
     if not family.spec.trains:
         reason = _INSTALLED
     elif not isinstance(family, LinearRegression):
@@ -221,10 +222,9 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     return SessionLimit(
         share=share,
         parties=tuple(
-            AskedParty(party.name, party.feature_count, forms, max(1, forms // forms_of_session(agreement)))
-            for party, forms in limits
+            AskedParty(party.name, party.feature_count, forms, max(1, forms // told)) for party, forms in limits
         ),
-        reason=SHARED_SCORES if stays_shared(agreement) else reason,
+        reason=reason if agreement.serving.tells_owners else SHARED_SCORES,
     )
 
 
@@ -280,19 +280,19 @@ class CipherChoice:
         return ciphers.spec_of(self.cipher).is_encrypted
 
 
-def asked_cipher(cipher: str, given: Collection[str], *, shares_weights: bool = False) -> CipherChoice | None:
+def asked_cipher(cipher: str, given: Collection[str], only_encrypted: str = "") -> CipherChoice | None:
     """Choose the cipher that the request itself decides; None where it leaves the choice open.
 
     Args:
         cipher: of the settings.
-        shares_weights: whether weights are shared, which takes ciphertexts.
         given: names of the settings that were given, on the command line or in the environment.
+        only_encrypted: why the protocol takes ciphertexts, a sentence; empty where it doesn't.
     """
     if "cipher" in given:
         why = "as asked for." if ciphers.spec_of(cipher).is_encrypted else "INSECURE: in the clear, as asked for."
         return CipherChoice(cipher, why, is_asked=True)
-    if shares_weights:
-        return CipherChoice(ENCRYPTED, "protocol=shared has no messages in the clear.", is_asked=True)
+    if only_encrypted:
+        return CipherChoice(ENCRYPTED, only_encrypted, is_asked=True)
     if about := [name for name in OF_CIPHERTEXTS if name in given]:
         return CipherChoice(ENCRYPTED, f"{about[0]} asks for ciphertexts.", is_asked=True)
     return None
@@ -413,7 +413,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     own = recipe.parties[Role.ACTIVE]
     proposed = own.plan()
     given = own.model_fields_set | LearnerCalls(proposed.family).terms().keys()
-    asked = asked_cipher(proposed.cipher, given, shares_weights=_shares_weights(federation))
+    asked = asked_cipher(proposed.cipher, given, _only_encrypted(federation))
     calibration = usual_calibration(agreement)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
@@ -464,9 +464,11 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     return replace(planned, title=variants[0].title, beside=beside)
 
 
-def _shares_weights(federation: FederationOptions) -> bool:
-    """Tell whether weights are shared, of the audit's own variant or of one that stands beside it."""
-    return "shared" in (federation.protocol, *(one.settings.get("protocol") for one in federation.variants))
+def _only_encrypted(federation: FederationOptions) -> str:
+    """Say why the protocol of the audit's variant, or of one beside it, takes ciphertexts; empty where none does."""
+    beside = (str(one.settings["protocol"]) for one in federation.variants if "protocol" in one.settings)
+    reasons = (str(protocols.REGISTRY.class_of(name).only_encrypted) for name in (federation.protocol, *beside))
+    return next(filter(None, reasons), "")
 
 
 def _plan_beside(
@@ -514,19 +516,19 @@ def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool)
 
     Whatever answers with sums of features is a linear model to attacks on predictions.
     """
-    plan, spec, is_shared = agreement.plan, agreement.plan.family.spec, stays_shared(agreement)
+    plan, spec, knows_weights = agreement.plan, agreement.plan.family.spec, agreement.serving.tells_owners
     return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
-        is_white_box=is_white_box and not is_shared,
-        model="linear" if spec.part in (LinearPart, DenseNetwork) or spec.forwards else plan.learner,
+        is_white_box=is_white_box and knows_weights,
+        model="linear" if spec.part in (LinearPart, DenseNetwork) or spec.answers == "sums" else plan.learner,
         learner=plan.learner,
         is_trained=spec.trains,
-        forwards=spec.forwards,
+        forwards=spec.answers == "sums",
         is_encrypted=is_encrypted,
         packing=plan.packing,
         rerandomise=plan.rerandomise,
         protocol=plan.protocol,
-        stays_shared=is_shared,
+        knows_own_weights=knows_weights,
     )
 
 

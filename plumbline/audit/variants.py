@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.common.agreement import PROTOCOLS
+from services.common import protocols
 from services.common.learner_calls import LearnerCalls, made
 from services.common.setting_texts import listed
 from services.common.settings import OF_LEARNERS, environment_values
@@ -86,8 +86,8 @@ def _check(lists: Mapping[str, list[str]]) -> None:
     for name, values in lists.items():
         if len(set(values)) != len(values):
             raise ValueError(f"Each {name} once, got {', '.join(values)}.")
-    if unknown := [one for one in lists.get("protocol", ()) if one not in PROTOCOLS]:
-        raise ValueError(f"A protocol is one of {', '.join(PROTOCOLS)}, got {unknown[0]!r}.")
+    for name in lists.get("protocol", ()):
+        protocols.REGISTRY.check(name)
 
 
 def _settings(

@@ -76,7 +76,7 @@ def label_control(folder: RunFolder, party: str, attack: str, *, known: int = 0)
     if agreement is None or not isinstance(agreement.plan.family, LinearRegression | Network):
         return LabelControl(reason="A control is of sessions that train linear or network.")
     name = attack.partition("(")[0]
-    if agreement.plan.shares_weights and "equations" in attacks.spec_of(name).needs:
+    if not agreement.plan.training.sends_sums and "equations" in attacks.spec_of(name).needs:
         return LabelControl(reason="A control in the clear has sums to listen to, and protocol=shared sends none.")
     try:
         defended = [name for name, one in folder.records().items() if name != Role.COORDINATOR and one.defences]

@@ -26,7 +26,6 @@ from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import CalibrationRecord
 from services.party.party_model import rows_of_plan
-from services.shared_weights.opening import stays_shared
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.labels import NO_LABEL
 from vfl.learning import (
@@ -124,7 +123,7 @@ def read_membership(folder: RunFolder, summary: RunSummary) -> MembershipFinding
     learner = plan.family
     if not isinstance(learner, LinearRegression):
         return MembershipFinding(f"Reference models are linear ones, and this session's learner is {plan.learner}.")
-    if stays_shared(agreement):
+    if not agreement.serving.tells_owners:
         return MembershipFinding(
             "The weights stay shared: nobody has the model, and scores of trained records were not asked for."
         )

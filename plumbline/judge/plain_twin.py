@@ -58,12 +58,12 @@ def plain_twin(folder: RunFolder, summary: RunSummary) -> PlainTwin | None:
     training = np.random.default_rng(0).permutation(rows_of_plan(agreement.plan, len(table)).train)[:MOST_RECORDS]
     if len(np.unique(labels[training])) < 2:
         return None
-    model = _network(agreement.outputs) if spec.forwards else own_classifier()
+    model = _network(agreement.outputs) if spec.answers == "sums" else own_classifier()
     model.fit(table[training], labels[training])
     scores = np.zeros((len(tested.rows), agreement.classes))
     scores[:, model.classes_] = model.predict_proba(table[tested.rows])
     return PlainTwin(
-        f"plain network of {agreement.outputs} units" if spec.forwards else "plain logistic regression",
+        f"plain network of {agreement.outputs} units" if spec.answers == "sums" else "plain logistic regression",
         *_quality(scores, tested.labels),
         log_loss(tested.scores, tested.labels),
     )

@@ -16,7 +16,6 @@ import numpy as np
 from attacks.network_views import network_view
 from attacks.training_views import Equations, OwnStep, TrainingView, simulated_view
 from services.common.agreement import Agreement
-from services.shared_weights.opening import stays_shared
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import GradientDescent, VerticalData, initial_weights
 from vfl.learning.learner import Forward, LearnerError, OwnData, Send, TrainingColumns
@@ -129,7 +128,7 @@ class RedrawnMessages:
             for own, epoch in zip(view.steps, self._epochs, strict=True)
         }
         steps, weights = self._replayed(sent)
-        if agreement.plan.shares_weights:
+        if not agreement.plan.training.sends_sums:
             return self._uniform(weights, generator)
         equations = tuple(replace(one, sums=one.matrix.T @ sent[one.peer, one.step]) for one in view.equations)
         return replace(view, steps=tuple(steps), equations=equations)
@@ -181,8 +180,8 @@ class RedrawnMessages:
 
     def _uniform(self, weights: FloatArray, generator: np.random.Generator) -> TrainingView:
         """Make what shared weights leave a party to try: uniform shares of sums, and the weights that are opened."""
-        view, is_shared = self._session.view, stays_shared(self._session.agreement)
-        weights = generator.uniform(-1, 1, (view.features.shape[1], view.columns)) if is_shared else weights
+        view, knows_weights = self._session.view, self._session.agreement.serving.tells_owners
+        weights = weights if knows_weights else generator.uniform(-1, 1, (view.features.shape[1], view.columns))
         steps = tuple(OwnStep(own.step, own.rows, view.features[own.rows] @ weights) for own in view.steps)
         equations = tuple(
             Equations(own.step, str(peer), own.rows, own_rows, generator.uniform(-1, 1, weights.shape) * len(own.rows))
@@ -190,4 +189,4 @@ class RedrawnMessages:
             for own_rows in (view.features[own.rows],)
             for peer in self._carried or (view.label_party,)
         )
-        return replace(view, steps=steps, equations=equations, stays_shared=is_shared)
+        return replace(view, steps=steps, equations=equations, knows_own_weights=knows_weights)

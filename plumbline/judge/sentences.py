@@ -41,7 +41,6 @@ from plumbline.judge.session_sentences import is_untried, limit_sentence, sessio
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import DONE, FAILED
-from services.shared_weights.opening import opened_bits, stays_shared, validation_bits
 from vfl.data.faults import counted
 
 # What a sentence calls parties that nobody gave a title.
@@ -100,7 +99,7 @@ class _Case:
     @property
     def forwards(self) -> bool:
         """Whether the label party reads sums of a first layer, in training and after."""
-        return self.summary.agreement.plan.family.spec.forwards
+        return self.summary.agreement.plan.family.spec.answers == "sums"
 
     @property
     def unmeasured_sums(self) -> str:
@@ -517,21 +516,11 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
             f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not measured"
         )
         plan = case.summary.agreement.plan
-        if plan.shares_weights and plan.family.spec.forwards:
-            units = counted(case.summary.agreement.outputs, "column")
-            sentences.append(
-                f"{who}. A label party that chooses its shares of the first layer reads {units} of each record in an "
-                f"epoch, which nothing prevents: {CHOOSING} (--attacks) shows it."
-            )
-        elif plan.shares_weights:
-            opened = (f"{case.title(one)} {opened_bits(case.summary.agreement, one):,}" for one in case.honest)
-            shown = validation_bits(case.summary.agreement)
-            validated = f" Validation losses have {shown:,} more at most." if shown else ""
-            most = f"fits into opened weights, in bits: {', '.join(opened)}"
-            if stays_shared(case.summary.agreement):
-                most = "scores tell of weights that it chose, for none are opened"
-            sentences.append(f"{who}. It is no more than {most}.{validated}")
-        elif case.replacing and plan.family.spec.forwards:
+        honest = {name: case.title(name) for name in case.honest}
+        if most := plan.training.deviation(case.summary.agreement, honest):
+            is_shown = not plan.training.conduct_refusal(CHOOSING, spec_of(CHOOSING).conduct)
+            sentences.append(f"{who}. {most}{f': {CHOOSING} (--attacks) shows it' if is_shown else ''}.")
+        elif case.replacing and case.forwards:
             sentences.append(f"{who}: name {' or '.join(case.replacing)} (--attacks) to try it.")
         elif case.replacing:
             single = (

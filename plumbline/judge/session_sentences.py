@@ -6,7 +6,7 @@ from plumbline.judge.answer import ColumnAnswer, short
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import RED_PART, are_too_few, light_of
 from services.common.agreement import Agreement
-from services.common.session_limit import SessionLimit, forms_of_session
+from services.common.session_limit import SessionLimit
 from vfl.data.faults import counted
 
 
@@ -52,9 +52,10 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
         return ""
     if limit.reason:
         return f"The lights of columns are for one session. {limit.reason}"
-    kind = "a network" if agreement.plan.family.spec.forwards else f"{agreement.classes} classes"
+    forms = agreement.plan.training.forms(agreement.plan, agreement.classes)
+    kind = "a network" if forms.of_epoch else f"{agreement.classes} classes"
     share = f"PLUMBLINE_MOST_FORMS={limit.share:g}"
-    each = f"a session of {kind} takes {forms_of_session(agreement)} of them"
+    each = f"a session of {kind} takes {forms.of_session(agreement.plan.epochs)} of them"
     if limit.sessions == 1:
         return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
     most = f"the most that {share} allows ({_forms(limit)}; {each})"

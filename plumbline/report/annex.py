@@ -222,9 +222,7 @@ def _protocol(findings: Findings) -> tuple[str, ...]:
 def _exchange(plan: TrainingPlan) -> str:
     if not plan.family.spec.trains:
         return "The model was made elsewhere and is used here: nothing was trained."
-    if plan.shares_weights:
-        return "Weights are shared while they are trained: who decrypts keeps what it reads."
-    return "Protocol 1 of Hu: who decrypts sends masked sums back."
+    return plan.training.summary
 
 
 def _attacks(findings: Findings, most: int) -> Iterator[str]:
@@ -299,8 +297,8 @@ def _measures(findings: Findings) -> tuple[str, ...]:
         recommendation_words(findings.trials)
         or "Measure which defence would hold, and what it costs: none was tried (plumbline audit --try-defences)."
     )
-    if findings.answer.parties[0].light != "green" and not plan.shares_weights:
-        measures.append("Train on shared weights, so that nothing decrypted is sent back (--protocol shared).")
+    if findings.answer.parties[0].light != "green" and plan.training.remedy:
+        measures.append(plan.training.remedy)
     if findings.predictions.kept:
         measures.append("Keep the passive parties' parameters secret (a black box: plumbline audit --black-box).")
     if not plan.is_encrypted and plan.family.spec.trains:

@@ -24,7 +24,6 @@ from services.common.run_records import (
     TrainingAttackOutcome,
     content_of,
 )
-from services.shared_weights.opening import stays_shared
 from vfl.data.faults import counted
 from vfl.learning import LinearPart, class_rows
 from vfl.learning.confidence import unit_rows
@@ -190,10 +189,10 @@ def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | 
 def _passive_view(folder: RunFolder, party: str, record: PartyRecord, agreement: Agreement) -> PartyView:
     view = PartyView(party, False, agreement, record, on_training=folder.training_outcomes())
     spec = agreement.plan.family.spec
-    if not (spec.part is LinearPart or spec.forwards) or stays_shared(agreement):
+    if not (spec.part is LinearPart or spec.answers == "sums") or not agreement.serving.tells_owners:
         return view
     own = folder.weights(party)
-    space = row_space(equations(unit_rows(own.weights) if spec.forwards else class_rows(own.weights)))
+    space = row_space(equations(unit_rows(own.weights) if spec.answers == "sums" else class_rows(own.weights)))
     shares = (space.basis**2).sum(axis=1)
     told = [ToldFeature(str(name), float(share)) for name, share in zip(own.features, shares, strict=True)]
     return replace(view, told=tuple(sorted(told, key=lambda one: -one.share)), known_directions=space.rank)

@@ -32,14 +32,14 @@ from services.common.identity import Role
 from services.common.meters import StageTimer
 from services.common.run_records import DeliveredScores, EpochRecord
 from services.common.state_folder import State, broken
-from services.party.calibrating import calibrates, calibration_record
+from services.party.calibrating import calibrates, calibration_record, count_slope
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
 from services.party.lasting_batches import SessionBatches
-from services.party.party_training import PartyTraining
+from services.party.party_training import PartyTraining, remarks_of
 from services.party.peer_watch import PeerWatch
-from services.party.resumption import Place, check_interruptions, resumptions
+from services.party.resumption import Place, resumptions
 from services.party.session import PartySession, join
 from services.party.training_log import OUTCOMES
 from vfl.arrays import FloatArray, IntArray
@@ -156,7 +156,7 @@ class Job:
     @property
     def interruptions(self) -> int:
         """After how many interruptions its training has gone on."""
-        return 0 if self.session is None else sum(self.session.training.interruptions.values())
+        return 0 if self.session is None else sum(self.session.training.back.log.interruptions.values())
 
     @property
     def can_wait(self) -> bool:
@@ -269,7 +269,7 @@ class Job:
             except FederationError as error:
                 if not is_interruption(error):
                     raise
-                if training.waited + time.time() - since > within:
+                if training.back.log.waited + time.time() - since > within:
                     raise PeerVanished(f"{told(error)} Waited for {within:g} s (PLUMBLINE_RESUME_WITHIN).") from error
                 time.sleep(_LOOKS_SECONDS)
             else:
@@ -307,7 +307,7 @@ class Job:
         behind = [name for name, place in places.items() if place.completed < places[self._context.name].completed]
         (by,) = (behind or self._was_absent or [self._context.name])[:1]
         # First: where this party has had enough of it, nobody else goes back.
-        check_interruptions(training.interruptions, by, training.most_interruptions)
+        training.back.check_often(by)
         self._for_all_passive_by_name(lambda name, party: party.resume_training(self.session_id, agreed[name]))
         training.resume(own, by, waited=time.time() - since)
         self._was_absent = []
@@ -400,7 +400,7 @@ class Job:
 
     def _train_epochs(self, training: PartyTraining) -> JobOutcome:
         plan = training.agreement.plan
-        outcomes, at, attempt = self._outcomes, self._round, training.attempt
+        outcomes, at, attempt = self._outcomes, self._round, training.back.log.attempt
         best: int | None = None
         for epoch in range(plan.epochs):
             if epoch == len(outcomes):
@@ -421,19 +421,19 @@ class Job:
         kept = best if plan.patience and best is not None else len(outcomes) - 1
         fit = self._calibrations.get(kept)
         calibration = fit or UNCALIBRATED
-        training.count_slope()
+        count_slope(training.agreement, training.name, training.setting.means.ledger)
         finishing = [
             self._executor.submit(party.finish_training, self.session_id, kept, calibration.step)
             for party in self._passive_parties.values()
         ]
-        if training.agreement.validates_on_shares:
-            # Weights are opened now, at all parties at once.
-            for one in finishing:
-                one.add_done_callback(self._interrupt_after)
-            training.keep_epoch(kept, calibration)
+        at = self._round
+        for one in finishing:
+            one.add_done_callback(lambda call: self._interrupt_after(call, at))
+        # All parties at once, where weights are opened only now.
+        training.end_with(kept)
         first_failure(finishing)
         self._ending.check()
-        training.take_constants([one.result() for one in finishing])
+        training.models.take_constants([one.result() for one in finishing])
         training.keep_epoch(kept, calibration)
         if not self._context.adversary.is_idle:
             self.observer.stage("attacking")
@@ -443,9 +443,9 @@ class Job:
         self._record.note(
             epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
             kept_epoch=kept,
-            remarks=training.remarks,
-            skipped_steps=training.skipped_steps or None,
-            interruptions=dict(training.interruptions) or None,
+            remarks=remarks_of(training),
+            skipped_steps=training.back.log.skipped or None,
+            interruptions=dict(training.back.log.interruptions) or None,
             validation_rows=len(training.rows.validation),
             calibration=calibration_record(training.agreement, fit),
         )
@@ -484,8 +484,8 @@ class Job:
         return EpochOutcome(epoch, self._validation_loss(training, epoch) if is_validated else math.nan, seconds)
 
     def _validation_loss(self, training: PartyTraining, epoch: int) -> float:
-        if training.agreement.validates_on_shares:
-            return training.validated_loss
+        if (loss := training.side.validated_loss) is not None:
+            return loss
         rows = training.rows.validation
         if not len(rows):
             return math.nan
@@ -504,7 +504,7 @@ class Job:
         labels = training.model.labels_of(rows)
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
-        self._record.finish(training.model.part, DeliveredScores(rows, scores, labels))
+        self._record.finish(training.model.own_part, DeliveredScores(rows, scores, labels))
 
     def _asked(self, training: PartyTraining, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Ask what this party is told of some rows, and their confidence scores."""
@@ -525,7 +525,7 @@ class Job:
     def forget_training(self) -> None:
         """Keep nothing of its training any more: it is over, or has ended."""
         if self.session is not None:
-            self.session.training.forget()
+            self.session.training.back.forget()
 
     def _for_all_passive_by_name(self, action: Callable[[str, PassiveParty], None]) -> None:
         first_failure([self._executor.submit(action, *one) for one in self._passive_parties.items()])

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from services.active.interfaces import PassiveParty
+from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS, SHARE_VALUES
-from services.common.scores import Products, check_confidence_scores
+from services.common.protocols import Asking
+from services.common.scores import check_confidence_scores
 from services.network.deadlines import carrying_the_deadline
 from services.party.context import Coordinator
 from services.party.party_model import PartyModel
-from services.shared_weights.shared_serving import Asked, records_at_once
-from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine
 
@@ -64,12 +64,12 @@ class Predictions(Mapping[str, FloatArray]):
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some rows whose shares the passive parties are sending, by name; and what was asked of them on shares."""
+    """Some rows whose shares the passive parties are sending, by name; and what was asked of them."""
 
     rows: Sequence[int]
     request_id: int
     sending: Mapping[str, Future[bytes]]
-    asked: Asked | None
+    asked: Asking
 
 
 class Scoring:
@@ -98,11 +98,11 @@ class Scoring:
             FederationError: where there is none, or one that can't be.
         """
         at_most = SHARE_VALUES // own.agreement.outputs
-        most = min(at_most, records_at_once(SharedTerms(own.agreement)) if own.stays_shared else PREDICTION_ROWS)
+        most = own.agreement.serving.most_records(min(at_most, PREDICTION_ROWS))
         starts = range(0, len(rows), most)
         parts = (self._begin(own, rows[start : start + most]) for start in starts)
         ordered = parts if own.agreement.score_defences else _one_ahead(parts)
-        columns = own.agreement.outputs if own.agreement.plan.family.spec.forwards else own.agreement.classes
+        columns = LearnerCalls(own.agreement.plan.family).answer_columns(own.agreement.classes)
         return np.vstack([np.empty((0, columns)), *(self._finish(own, part) for part in ordered)])
 
     def _begin(self, own: PartyModel, rows: Sequence[int]) -> _Part:
@@ -110,35 +110,28 @@ class Scoring:
         session_id = own.agreement.session_id
         # Not counted: the coordinator may remember requests from before this process began.
         request_id = secrets.randbits(63)
-        asked = own.asked(rows, self._engine) if own.stays_shared else None
-        holder = SharedTerms(own.agreement).holder(own.name)
+        asked = own.agreement.serving.ask(own, rows, self._engine)
         sending = {
             name: self._executor.submit(
                 carrying_the_deadline(party.contribute_scores, session_id, request_id, rows, masked)
             )
             for name, party in self._passive_parties.items()
-            for masked in [asked.masked if asked and name == holder else b""]
+            for masked in [asked.masked_for(name)]
         }
         return _Part(rows, request_id, sending, asked)
 
     def _finish(self, own: PartyModel, part: _Part) -> FloatArray:
         """Wait for the shares of a part, and have the coordinator add them up."""
-        products: Products | None = None if part.asked else own.partial_scores(part.rows)
-        first_failure(part.sending.values())
-        if products is None:
-            products = self._on_shares(own, part)
+
+        def answers() -> dict[str, bytes]:
+            first_failure(part.sending.values())
+            return {name: sent.result() for name, sent in part.sending.items()}
+
+        products = part.asked.products(answers)
         answer = self._coordinator.score(own.agreement.session_id, part.request_id, products)
         scores, shape = own.scores_of(answer, len(part.rows)), (len(part.rows), own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
         return answer
-
-    def _on_shares(self, own: PartyModel, part: _Part) -> Products:
-        """Compute this party's residues of a part, with those that the others' masked products leave it with."""
-        assert part.asked is not None  # noqa: S101 - who calls has asked
-        server, total = own.on_shares(self._engine), part.asked.residues
-        for name, sent in part.sending.items():
-            total = total + server.keep(name, sent.result(), len(part.rows))
-        return total
 
 
 def _one_ahead(parts: Iterator[_Part]) -> Iterator[_Part]:

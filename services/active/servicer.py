@@ -10,12 +10,11 @@ from protos.v1 import active_pb2, active_pb2_grpc, common_pb2
 from services.active.interfaces import EpochOutcome
 from services.active.party import UNKNOWN_RECORD, ActiveParty
 from services.active.scoring import Predictions
-from services.common.agreement import OPENED, SHARED, Agreement, TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
 from services.common.limits import ID_BYTES, PREDICTION_ROWS
 from services.network.transport import Permissions, require_caller
-from services.shared_weights.opening import stays_shared
 from vfl.learning.score_quality import ScoreQuality
 
 _SERVICE = active_pb2.DESCRIPTOR.services_by_name["Active"]
@@ -180,7 +179,7 @@ def _protocol(agreement: Agreement | None) -> dict[str, str]:
     """Name the protocol of the session at work or of the model, and what becomes of weights; nothing without either."""
     if agreement is None:
         return {}
-    return {"protocol": agreement.plan.protocol, "serving": SHARED if stays_shared(agreement) else OPENED}
+    return {"protocol": agreement.plan.protocol, "serving": agreement.serving.name}
 
 
 def _test(result: ScoreQuality | None) -> active_pb2.TestResult | None:

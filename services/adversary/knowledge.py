@@ -15,9 +15,6 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, one_line
 from services.common.learner_calls import LearnerCalls
 from services.party.party_model import PartyModel
-from services.shared_weights.shared_serving import SharedPart
-from services.shared_weights.shared_terms import SharedTerms
-from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel
 from vfl.data import Table
@@ -114,7 +111,7 @@ class Knowledge:
                 f"PLUMBLINE_PRIOR_KNOWLEDGE tells of {len(self.moments.mean)} columns, and the passive parties have "
                 f"{passive}: give those of this session."
             )
-        forwards = self.model.agreement.plan.family.spec.forwards
+        forwards = self.model.agreement.plan.family.spec.answers == "sums"
         labels = self.model.labels_of(rows)
         return attacks.PredictionView(
             features_active=self.own_features(rows),
@@ -132,16 +129,14 @@ class Knowledge:
 
     def _auxiliary(self) -> attacks.AuxiliaryRows | None:
         known = self.auxiliary
-        if known is None or not self.model.agreement.plan.family.spec.forwards:
+        if known is None or self.model.agreement.plan.family.spec.answers == "scores":
             return known
         return replace(known, scores=unit_scores(known.scores))
 
     def _parameters(self) -> dict[str, Any]:
         """Give the parts of the model that this party knows, as a view has them."""
         pieces: dict[str, Any] = {}
-        own, others = self.model.part, self.disclosed
-        if isinstance(own, SharedPart) and own.own is not None:
-            own = own.own
+        own, others = self.model.known_part or self.model.part, self.disclosed
         rows = own.class_rows
         if isinstance(own, LinearPart):
             pieces["weights_active"], pieces["bias"] = own.class_rows[:, :-1], own.class_rows[:, -1]
@@ -179,13 +174,11 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
         score: asks for the (n, classes) scores of some rows by such a model.
 
     Returns:
-        (k, d + 1), the first row 0, the bias last; None where they are known, as with every learner that forwards,
-        scores are defended, or one is 0.
+        (k, d + 1), the first row 0, the bias last; None where they are known, scores are defended, or one is 0.
     """
-    agreement, part = model.agreement, model.part
-    if not isinstance(part, SharedPart) or agreement.score_defences or agreement.plan.family.spec.forwards:
+    if model.known_part is not None or model.agreement.score_defences:
         return None
-    turn, columns = Turn.of(SharedTerms(agreement), part.turn), model.features.shape[1]
+    turn, columns = model.agreement.serving.turn(model.part), model.features.shape[1]
     # What is served of them, turned, is nothing or one column alone.
     chosen = np.vstack([np.zeros(columns), turn.sums(np.eye(columns)).T])
     asked = [replace(model, features=np.broadcast_to(row, model.features.shape)) for row in chosen]
@@ -193,7 +186,8 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
     if not scores.all():
         return None
     logits = np.log(scores / scores[:, :1])
-    return turn.weights(logits[1:] - logits[0]).T
+    weights: FloatArray = turn.weights(logits[1:] - logits[0]).T
+    return weights
 
 
 def disclosed_parts(

@@ -35,13 +35,11 @@ from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
 from services.party.context import TellsAttack, nobody_watches
-from services.party.party_model import rows_of_plan
 from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
-from services.shared_weights.opening import fraction_bits, stays_shared
-from services.shared_weights.shared_serving import SharedPart
+from services.shared_weights.opening import fraction_bits
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
@@ -268,10 +266,7 @@ class TrainingAdversary:
     def _view(self, training: PartyTraining, records: IntArray | None, ids: IdArray | None) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
         step_size = plan.encryption.residual_step
-        if plan.shares_weights:
-            steps, equations = self._of_shares(training)
-        else:
-            steps, equations = self._of_answers(training)
+        steps, equations = self._of_shares(training) if self._transcript.kept else self._of_answers(training)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
         return TrainingView(
@@ -293,7 +288,7 @@ class TrainingAdversary:
             known_labels=None if is_active or ids is None else self._known_labels(ids),
             known_records=self._known_records(ids) if is_active and ids is not None else None,
             moments=self._moments if is_active else None,
-            stays_shared=stays_shared(agreement),
+            knows_own_weights=agreement.serving.tells_owners,
         )
 
     def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
@@ -320,10 +315,8 @@ class TrainingAdversary:
 
     def _of_answers(self, training: PartyTraining) -> tuple[list[OwnStep], list[Equations]]:
         """Own shares and sums of every step, as answers told them."""
-        agreement, gridded, batches = training.agreement, training.gridded, _batches(training.agreement)
-        # Forwarded products aren't encrypted.
-        is_sent = self._name in agreement.senders
-        grid = agreement.plan.encryption.residual_step if is_sent else None
+        gridded, batches = training.gridded, _batches(training.agreement)
+        grid = training.side.sent_step
         steps = [
             OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
             for step, share in self._transcript.shares.items()
@@ -343,19 +336,16 @@ class TrainingAdversary:
 
         Of every step the own part of the score is that of the opened weights, or of the share that the party is left
         with where weights stay shared, about its mean and below 1. What the party decrypted is taken for
-        sums, about their mean and of such a size as sums may have, and for every peer's that sends. The label party of
-        a learner that forwards has its backward signal.
+        sums, about their mean and of such a size as sums may have, and for every peer's that sends.
         """
         agreement, model, batches = training.agreement, training.model, _batches(training.agreement)
-        if self._transcript.forwarded:
-            return [OwnStep(step, batches[step], share) for step, share in self._transcript.shares.items()], []
-        half_ring, part = 1 << SharedTerms(agreement).formats.gradient_ring - 1, model.part
-        weights = part.share.view(np.int64) * 0.5**63 if isinstance(part, SharedPart) else training.half.weights
+        half_ring = 1 << SharedTerms(agreement).formats.gradient_ring - 1
+        weights = agreement.serving.numbers(model.part, training.half)
         steps, equations = [], []
         for step, share in self._transcript.kept.items():
             rows = batches[step]
             own = model.features_of(rows)
-            steps.append(OwnStep(step, rows, own @ np.asarray(weights, dtype=np.float64)))
+            steps.append(OwnStep(step, rows, own @ weights))
             centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
             sums = training.side.turn.sums((centred / half_ring).astype(np.float64) * len(rows))
             senders = [peer.name for peer in agreement.peers_of(self._name) if peer.name in agreement.senders]
@@ -452,14 +442,10 @@ def obstacle(name: str, attack: TrainingAttack, plan: TrainingPlan) -> str:
     """
     if not attack.spec.is_on(plan.learner):
         return refusal(attack, plan.learner)
-    if replaces_messages(attack):
-        if plan.shares_weights:
-            return f"{name} replaces messages of protocol=hu, and protocol=shared has none of them."
-        return "" if isinstance(plan.encryption, Paillier) else f"{name} needs ciphertexts: cipher={Paillier.name}."
-    if replaces_features(attack) and not plan.shares_weights:
-        return f"{name} reads what protocol=shared opens: protocol=hu opens nothing."
-    if replaces_shares(attack) and not plan.shares_weights:
-        return f"{name} adds to shares of weights: only backward=shared has them."
+    if reason := plan.training.conduct_refusal(name, attack.spec.conduct):
+        return reason
+    if replaces_messages(attack) and not isinstance(plan.encryption, Paillier):
+        return f"{name} needs ciphertexts: cipher={Paillier.name}."
     return ""
 
 
@@ -539,14 +525,8 @@ def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> Shar
 
 def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
-    plan = agreement.plan
     _check_visits(agreement)
-    if plan.shares_weights and not plan.family.spec.forwards:
-        blocks = SharedTerms(agreement).schedule
-        numbers = (batch for epoch in range(plan.epochs) for batch in blocks.epoch(epoch))
-        return tuple(blocks.rows_of(batch) for batch in numbers)
-    schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
-    return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
+    return tuple(agreement.plan.training.batches(agreement))
 
 
 def _check_visits(agreement: Agreement) -> None:

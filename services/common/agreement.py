@@ -7,12 +7,12 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator
 
 from protos.v1 import common_pb2
-from services.common import limits
+from services.common import limits, protocols
 from services.common.announced import AnnouncedDefence, check_announced, options_in
 from services.common.earlier_plans import plan_content
 from services.common.errors import InvalidMessage, one_line
@@ -31,9 +31,9 @@ from vfl.plugin_options import from_to as _from_to
 
 _log = logging.getLogger(__name__)
 
-PROTOCOLS = ("hu", "shared")
 OPENED, SHARED = SERVING = ("opened", "shared")
 RESHUFFLED, FIXED = BATCHES = ("reshuffled", "fixed")
+Training: TypeAlias = protocols.TrainingProtocol["TrainingPlan", "Agreement"]
 # What a plan names, with options of its own.
 _PLUGINS = ("cipher", "learner")
 # Options of ciphers that are terms of their own, as they are settings.
@@ -99,8 +99,6 @@ class TrainingPlan:
     protocol: str = _term(
         "hu",
         "hu: who decrypts sends back. shared: who decrypts keeps it, as a share of weights that are opened at the end.",
-        lambda value: value in PROTOCOLS,
-        f"one of {', '.join(PROTOCOLS)}",
     )
     serving: str = _term(
         OPENED,
@@ -145,10 +143,10 @@ class TrainingPlan:
             raise ValueError(f"cipher_options names {twice[0]}, which is a setting of its own: set that.")
         return ciphers.load(self.cipher, **_own_terms(self.cipher, vars(self)), **self.cipher_options)
 
-    @property
-    def shares_weights(self) -> bool:
-        """Whether weights are shared while they are trained, and opened when that is over."""
-        return self.protocol == "shared"
+    @cached_property
+    def training(self) -> Training:
+        """The protocol that the plan names, as it trains the plan's learner; raises ValueError as ``family``."""
+        return protocols.load(self.protocol, self.family)
 
     @property
     def is_encrypted(self) -> bool:
@@ -228,7 +226,7 @@ class TrainingPlan:
     def check(self) -> None:
         """Raise InvalidMessage with a sentence about the first field that cannot work."""
         try:
-            _, needed = self.encryption, LearnerCalls(self.family).terms()
+            _, training, needed = self.encryption, self.training, LearnerCalls(self.family).terms()
             json.dumps([self.cipher_options, self.learner_options])
         except (ValueError, TypeError) as error:
             raise InvalidMessage(one_line(str(error))) from error
@@ -247,23 +245,7 @@ class TrainingPlan:
             raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
         if self.patience > 0 and self.validation_fraction == 0:
             raise InvalidMessage("patience needs validation rows: set validation_fraction above 0, or patience to 0.")
-        if self.shares_weights:
-            self._check_sharing()
-        elif self.serving == SHARED:
-            raise InvalidMessage("serving=shared goes on from protocol=shared: set that too, or serving=opened.")
-
-    def _check_sharing(self) -> None:
-        """Refuse what training on shared weights can't do, or what it would do without a word."""
-        if not self.is_encrypted:
-            raise InvalidMessage("protocol=shared has no messages in the clear: set cipher=paillier, or protocol=hu.")
-        if not self.rerandomise:
-            raise InvalidMessage("protocol=shared rerandomises every answer: set rerandomise=on, or protocol=hu.")
-        if self.family.spec.senders != "all" and not self.family.spec.forwards:
-            raise InvalidMessage(f"The learner {self.learner} doesn't train on shared weights: set protocol=hu.")
-        if self.patience and not self.family.spec.forwards and LearnerCalls(self.family).quadratic_loss(0.0, 2) is None:
-            raise InvalidMessage(
-                f"The learner {self.learner} has no loss that protocol=shared could validate: set patience to 0."
-            )
+        training.check(self)
 
     def to_message(self) -> common_pb2.TrainingPlan:
         """Write the plan as a message."""
@@ -429,7 +411,7 @@ class Agreement:
         for name in self.score_defences:
             limits.check_name(name)
         check_announced(self.announced, limits.SCORE_DEFENCES, "announced defences of scores")
-        check_validation(self.plan, len(self.parties))
+        self.plan.training.check_parties(self.plan, len(self.parties))
         if self.announced and tuple(one.name for one in self.announced) != self.score_defences:
             raise InvalidMessage("The agreement announces other defences of scores than it names.")
 
@@ -477,20 +459,19 @@ class Agreement:
 
     @property
     def validated_epochs(self) -> int:
-        """In how many epochs every passive party helps to validate: the last one of shared weights without patience."""
-        if self.plan.shares_weights and not self.validates_on_shares:
-            return 1
-        return min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
+        """In how many epochs every passive party helps to validate."""
+        allowed = min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
+        return self.plan.training.validated_epochs(self, allowed)
 
     def validates(self, epoch: int) -> bool:
         """Tell whether validation records are scored after an epoch, from 0: the last one, and others spread evenly."""
         count, epochs = self.validated_epochs, self.plan.epochs
         return epoch >= 0 and (epoch + 1) * count // epochs > epoch * count // epochs
 
-    @property
-    def validates_on_shares(self) -> bool:
-        """Whether the label party is shown a validation loss of weights that are shared, after epochs."""
-        return self.plan.shares_weights and self.plan.patience > 0 and self.row_counts.validation > 0
+    @cached_property
+    def serving(self) -> protocols.Serving:
+        """What becomes of weights after training."""
+        return self.plan.training.serving(self)
 
     @property
     def total_features(self) -> int:
@@ -559,7 +540,7 @@ class ProposedTerms:
         limits.check_classes(self.classes)
         limits.check_passive_parties(self.passive_parties)
         limits.check_name(self.active)
-        check_validation(self.plan, 1 + len(self.passive_parties))
+        self.plan.training.check_parties(self.plan, 1 + len(self.passive_parties))
 
     def to_message(self) -> common_pb2.SessionTerms:
         """Write the terms as a message."""
@@ -578,15 +559,6 @@ class ProposedTerms:
         )
         terms.check()
         return terms
-
-
-def check_validation(plan: TrainingPlan, parties: int) -> None:
-    """Raise InvalidMessage for early stopping on shares of more than two parties, unless they forward a layer."""
-    if plan.shares_weights and plan.patience and parties > 2 and not plan.family.spec.forwards:
-        raise InvalidMessage(
-            f"protocol=shared validates between two parties, and these are {parties}: set patience to 0, or "
-            "protocol=hu."
-        )
 
 
 def check_steps(plan: TrainingPlan, training_rows: int) -> None:

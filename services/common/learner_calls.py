@@ -237,6 +237,14 @@ class LearnerCalls:
         """Score what ``join`` gave, (n, classes)."""
         return self._scores(lambda: self.learner.link(joined), (len(joined), classes))
 
+    def answered(self, joined: FloatArray, classes: int) -> FloatArray:
+        """Make what the label party is answered with of what ``join`` gave: scores, or the sums as they are."""
+        return joined if self.learner.spec.answers == "sums" else self.link(joined, classes)
+
+    def answer_columns(self, classes: int) -> int:
+        """Count the columns of what the label party is answered with."""
+        return self.outputs(classes) if self.learner.spec.answers == "sums" else classes
+
     def scores(self, part: Part, joined: FloatArray, classes: int) -> FloatArray:
         """Score with a learner that forwards, by the label party's part."""
         return self._scores(lambda: cast(ScoringPart, part).scores(joined), (len(joined), classes))

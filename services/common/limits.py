@@ -30,6 +30,8 @@ ID_BYTES = MOST_ID_BYTES
 IDS_PER_PART = 1_000
 EPOCHS = 10_000
 BATCH_SIZE = 1 << 20
+# That a plan chooses by itself: smaller batches make noisy steps.
+CHOSEN_BATCH = 64
 # Of a session: each leaves a record of some 500 bytes in every party.
 STEPS = 1_000_000
 # One a counted answer: SQLite's integers have room for it.

@@ -6,19 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from services.common import limits
-from services.common.agreement import Agreement
 from services.common.run_records import SCHEMA
-from vfl.learning.forms import forms_per_model
-
-
-def forms_of_model(agreement: Agreement) -> int:
-    """Count the linear forms of a record's features that the label party is answered with by one model."""
-    return agreement.outputs if agreement.plan.family.spec.forwards else forms_per_model(agreement.classes)
-
-
-def forms_of_session(agreement: Agreement) -> int:
-    """Count those of a whole session: where a layer is forwarded, each epoch has a model of its own, and tells it."""
-    return forms_of_model(agreement) * (agreement.plan.epochs + 1 if agreement.plan.family.spec.forwards else 1)
 
 
 @dataclass(frozen=True)

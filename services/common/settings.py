@@ -15,7 +15,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from services.common.agreement import PROTOCOLS, TrainingPlan
+from services.common import protocols
+from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError
 from services.common.identity import Role, role_of
 from services.common.setting_texts import (
@@ -358,7 +359,7 @@ class Settings(BaseSettings):
     @field_validator("allow")
     @classmethod
     def _check_allow(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        kinds = {"learner": learners.names(), "protocol": PROTOCOLS} if value else {}
+        kinds = {"learner": learners.names(), "protocol": protocols.names()} if value else {}
         known = [name for names in kinds.values() for name in names]
         if unknown := [name for name in value if name not in known]:
             meant = did_you_mean(unknown[0], known)

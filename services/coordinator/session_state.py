@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.scores import PartialScores
 from services.coordinator.kept_sessions import KeptSession, KeptSessions, too_many_records
-from services.shared_weights.opening import stays_shared
 from vfl.arrays import FloatArray
 from vfl.learning import RowCounts, count_rows
 
@@ -154,11 +152,6 @@ class SessionState:
         assert self.agreement is not None  # noqa: S101 - nobody is answered before
         agreement = self.agreement
         return agreement.active.aligned_rows + agreement.plan.epochs * agreement.row_counts.validation
-
-    @cached_property
-    def stays_shared(self) -> bool:
-        """Whether its weights do, so that shares of scores are residues. It is asked once the terms are set."""
-        return self.agreement is not None and stays_shared(self.agreement)
 
     @property
     def party_names(self) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from services.common.agreement import (
     ProposedTerms,
     TrainingPlan,
     check_steps,
-    check_validation,
 )
 from services.common.errors import (
     FederationError,
@@ -29,13 +28,12 @@ from services.common.errors import (
 from services.common.identity import Identity
 from services.common.learner_calls import LearnerCalls, LearnerFailed
 from services.common.ledger_marks import LedgerMark
-from services.common.scores import PartialScores, Products, are_residues, check_magnitude
+from services.common.scores import PartialScores, Products, check_magnitude
 from services.common.state_folder import State, StateInMemory, StateNotKept
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
 from services.coordinator.protection import Protection, check_gram, total_gram
 from services.coordinator.session_state import AnsweredRecords, SessionState
 from services.protocol1.default_plan import with_open_terms
-from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -114,7 +112,7 @@ class Sessions:
         plan.check()
         limits.check_classes(classes)
         limits.check_passive_parties(passive_parties)
-        check_validation(plan, 1 + len(passive_parties))
+        plan.training.check_parties(plan, 1 + len(passive_parties))
         self._check_defended(plan)
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
         fingerprint = self._protection.fingerprint(classes)
@@ -248,10 +246,8 @@ class Sessions:
                 # It may have ended meanwhile, or this process.
                 session = self._agreed(caller, session_id)
                 logits = self._answered(session_id, session).first_logits(logits, tokens)
-        if session.plan.family.spec.forwards:
-            return logits
-        scores = calls.link(logits, session.classes)
-        return self._protection.protected(scores, total_gram([share.parameter_gram for share in shares.values()]))
+        answer = calls.answered(logits, session.classes)
+        return self._protection.protected(answer, total_gram([share.parameter_gram for share in shares.values()]))
 
     def note_ledger(self, caller: Identity, session_id: str, mark: LedgerMark) -> LedgerMark:
         """Note how far one of the caller's ledgers is, on disk before it is told; nothing where it was further before.
@@ -366,7 +362,7 @@ class Sessions:
 
     def _check_defended(self, plan: TrainingPlan) -> None:
         """Raise InvalidMessage where defences of scores would be applied to what are no scores."""
-        if self._protection.is_on and plan.family.spec.forwards:
+        if self._protection.is_on and plan.family.spec.answers == "sums":
             raise InvalidMessage(
                 f"The coordinator applies {' and '.join(self._protection.names)} to scores, and of the learner "
                 f"{plan.learner} it has none: the active party makes them of a hidden layer. Start the coordinator "
@@ -375,8 +371,8 @@ class Sessions:
 
     @staticmethod
     def _check_columns(session: SessionState, products: Products) -> None:
-        if are_residues(products) != session.stays_shared:
-            raise InvalidMessage(f"Expected scores as {'residues' if session.stays_shared else 'numbers'} here.")
+        assert session.agreement is not None  # noqa: S101 - nobody is answered before
+        session.agreement.serving.check(products)
         if products.shape[1] != session.columns:
             raise InvalidMessage(f"Expected {session.columns} columns of partial scores, got {products.shape[1]}.")
         check_magnitude(products)
@@ -384,6 +380,5 @@ class Sessions:
 
 def _joined(calls: LearnerCalls, session: SessionState, products: list[Any]) -> FloatArray:
     """Join all parties' shares of logits to one, (rows, columns)."""
-    if session.stays_shared and session.agreement is not None:
-        products = [SharedTerms(session.agreement).scores.sums(products)]
-    return calls.join(products)
+    assert session.agreement is not None  # noqa: S101 - nobody is answered before
+    return calls.join(list(session.agreement.serving.added(products)))

@@ -5,8 +5,8 @@ import math
 from services.common.agreement import Agreement
 from services.common.learner_calls import LearnerCalls
 from services.common.run_records import CalibrationRecord
-from services.shared_weights.opening import stays_shared
-from vfl.learning.calibration import LEAST_RECORDS, Calibration
+from services.shared_weights.opening_ledger import OpeningLedger
+from vfl.learning.calibration import LEAST_RECORDS, SLOPE_BITS, Calibration
 
 
 def calibrates(agreement: Agreement) -> bool:
@@ -21,11 +21,7 @@ def obstacle(agreement: Agreement) -> str:
         return f"A slope takes {LEAST_RECORDS} validation records, and there are {records}: raise validation_fraction."
     if agreement.score_defences:
         return f"Scores of validation records are defended ({', '.join(agreement.score_defences)}): no slope is fitted."
-    if stays_shared(agreement):
-        return "Weights stay shared, so no party could scale its own: no slope is fitted."
-    if agreement.validates_on_shares:
-        return "Epochs are validated on shares, and no score is told before weights are opened: set patience to 0."
-    return ""
+    return agreement.plan.training.no_slope(agreement)
 
 
 def calibration_record(agreement: Agreement, calibration: Calibration | None) -> CalibrationRecord | None:
@@ -43,3 +39,13 @@ def calibration_record(agreement: Agreement, calibration: Calibration | None) ->
         return CalibrationRecord(reason="No slope above 0 makes the validation records' log loss smaller.")
     loss = None if math.isnan(calibration.loss) else calibration.loss
     return CalibrationRecord(calibration.slope, calibration.intercepts or None, loss)
+
+
+def count_slope(agreement: Agreement, name: str, ledger: OpeningLedger) -> None:
+    """Count, at the label party of opened weights, what a slope tells of its labels, before the others are told.
+
+    Raises:
+        StateNotKept: where it couldn't be counted. Nothing may be told then.
+    """
+    if agreement.plan.training.opens and calibrates(agreement):
+        ledger.count(f"{agreement.session_id} slope", {peer.name: SLOPE_BITS for peer in agreement.peers_of(name)})

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from services.common.agreement import SHARED, Agreement, PartyDescription, ProposedTerms, TrainingPlan
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
 from services.protocol1.default_plan import with_open_terms
@@ -92,13 +92,8 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             f"The session is protocol={plan.protocol}, this party runs protocol={own_plan.protocol}. "
             f"{_alike('PROTOCOL', own_plan)}"
         )
-    if plan.shares_weights and settings.serving == SHARED != plan.serving:
-        raise OutOfOrder(
-            f"The session is serving={plan.serving}, this party runs serving={SHARED}: set PLUMBLINE_SERVING={SHARED} "
-            "at the active party."
-        )
-    if plan.shares_weights and settings.kernel == "phe":
-        raise OutOfOrder("PLUMBLINE_KERNEL=phe computes no protocol=shared: choose another kernel here.")
+    if reason := plan.training.refusal(plan, settings):
+        raise OutOfOrder(reason)
     if plan.is_encrypted and plan.key_bits < settings.key_bits:
         raise OutOfOrder(
             f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "
@@ -131,12 +126,7 @@ def _not_recommended(plan: TrainingPlan) -> list[str]:
             f"INSECURE: cipher={plan.cipher}, residuals and gradients travel unencrypted. Who receives them "
             "reads them, labels included, and the guard counts nothing."
         )
-    elif plan.family.spec.forwards and not plan.shares_weights:
-        remedy = plan.leakage.remedy or "a learner or a protocol that keeps gradients shared"
-        sentences.append(
-            f"learner={plan.learner} under protocol={plan.protocol}: passive parties read gradients of each batch, "
-            f"from which labels follow within some tens of epochs, encrypted or not. Choose {remedy}."
-        )
+    sentences += plan.training.discouraged(plan)
     if not plan.rerandomise:
         sentences.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
     return sentences
@@ -159,13 +149,6 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings += agreement.plan.roster.sentences
     if agreement.plan.is_encrypted and (weakness := agreement.plan.encryption.weakness):
         warnings.append(f"INSECURE: {weakness}.")
-    if agreement.plan.is_encrypted and agreement.plan.family.spec.trains and not agreement.plan.shares_weights:
-        warnings += [
-            f"INSECURE: truncate_answers=false at {party.name}, answers leave room for sums that nobody agreed to (Hu, "
-            "Algorithm 2)."
-            for party in agreement.parties
-            if not party.truncates_answers
-        ]
     if agreement.plan.patience and not agreement.row_counts.validation:
         warnings.append(
             f"patience stops nothing: {agreement.plan.validation_fraction:g} of {agreement.active.aligned_rows} "
@@ -177,9 +160,4 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
             "validated, since every validation is one more answer about the same records (PLUMBLINE_MOST_FORMS of the "
             "passive party's owner)."
         )
-    if agreement.plan.patience and agreement.score_defences and not agreement.validates_on_shares:
-        warnings.append(
-            f"Early stopping judges epochs by scores as {', '.join(agreement.score_defences)} leaves them and may keep "
-            "another one than the best. To keep the last one, set patience to 0."
-        )
-    return warnings
+    return warnings + agreement.plan.training.warnings(agreement)

@@ -174,7 +174,7 @@ class PartyData:
             InvalidMessage: for a record that stands in the order twice, where none is left to train on, or these can't
                 be encoded. The words are for other parties: the log has the column.
         """
-        if plan.shares_weights and not self.pads_widths:
+        if plan.training.one_grid and not self.pads_widths:
             # Sums of features times residuals are shared as they are: no party has a grid of its own.
             return replace(self, pads_widths=True).aligned(rows, plan)
         if len(np.unique(rows)) != len(rows):

@@ -25,7 +25,6 @@ from services.common.roster import Roster
 from services.common.state_folder import State, StateError, StateInMemory
 from services.party.coin_toss import TOSSED_BYTES
 from services.party.context import PartyContext
-from services.party.guard import least_batch
 from services.party.table_hash import keys_of_records
 from vfl.arrays import BROKEN_ARRAYS, IntArray, write_arrays
 from vfl.learning import BatchSchedule, BlockSchedule, RowSplit
@@ -194,7 +193,7 @@ class SessionBatches:
             self._check(agreement, self.remembered.history, placement)
             history = self.remembered.history.after(placement)
         elif self.roster is None:
-            history = BatchHistory.begun(placement, least_batch(agreement))
+            history = BatchHistory.begun(placement, agreement.plan.training.least_batch(agreement))
         else:
             _log.warning(
                 "%s remembers batches that this party doesn't: they are taken as they are told.", agreement.active.name

@@ -24,8 +24,6 @@ from services.common.state_folder import broken
 from services.party.features import PartyData
 from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
-from services.shared_weights.opening import stays_shared
-from services.shared_weights.shared_serving import SharedPart
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.learning import Part
 from vfl.learning.score_quality import ScoreQuality
@@ -238,4 +236,4 @@ def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement
     start = f"{name}_"
     own = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
     read = LearnerCalls(agreement.plan.family).read_part
-    return SharedPart.of(own, read) if stays_shared(agreement) else read(own)
+    return agreement.serving.read_part(own, read)

@@ -229,10 +229,8 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
     truncating = _names_of_stage(chosen, "answers")
     if truncating and not settings.truncate_answers:
         raise SettingsError(f"truncate_answers=false contradicts {truncating}, which cuts answers: drop one of them.")
-    if (assuming := _names_of_stage(chosen, *_OF_RESIDUALS, "answers", "updates")) and settings.plan().shares_weights:
-        raise SettingsError(
-            f"{assuming} protects what protocol=hu sends, and protocol=shared sends none of it: drop one of them."
-        )
+    if chosen and (assuming := _names_of_stage(chosen, *settings.plan().training.unprotected)):
+        raise SettingsError(f"{assuming} protects what protocol={settings.protocol} doesn't send: drop one of them.")
     training = _names_of_stage(chosen, *_OF_SESSION, "answers")
     if training and settings.model:
         _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)

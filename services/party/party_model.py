@@ -13,11 +13,8 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.scores import PartialScores, Products
-from services.party.party_defences import Message, PartyDefences
-from services.shared_weights.shared_serving import Asked, SharedPart, SharedServer
-from services.shared_weights.shared_terms import SharedTerms
+from services.party.party_defences import PartyDefences
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import Engine
 from vfl.data.labels import NO_LABEL
 from vfl.learning import Part, RowSplit, split_rows
 
@@ -53,9 +50,14 @@ class PartyModel:
         return self.part if self.trained is None else self.trained
 
     @property
-    def stays_shared(self) -> bool:
-        """Whether scores take this party and the holder of its other shares (``on_shares``)."""
-        return isinstance(self.part, SharedPart)
+    def known_part(self) -> Part | None:
+        """The learner's part of weights that this party has whole; None where it has shares of all."""
+        return self.agreement.serving.known(self.part)
+
+    @property
+    def own_part(self) -> Part | None:
+        """The part, where it is told to its party; None for shares."""
+        return self.part if self.agreement.serving.tells_owners else None
 
     @cached_property
     def digest(self) -> str:
@@ -65,15 +67,6 @@ class PartyModel:
             digest.update(repr((name, array.dtype.str, array.shape)).encode())
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
-
-    def on_shares(self, engine: Engine) -> SharedServer:
-        """Make what computes this party's part of scores where weights stay shared."""
-        assert isinstance(self.part, SharedPart)  # noqa: S101 - who calls has asked
-        return SharedServer(SharedTerms(self.agreement), self.name, self.part, engine)
-
-    def asked(self, rows: Sequence[int], engine: Engine) -> Asked:
-        """Ask for masked products of rows of the common order, and give its own half; raises as ``partial_scores``."""
-        return self.on_shares(engine).ask(self.features[checked_rows(rows, len(self.features))])
 
     @cached_property
     def rows(self) -> RowSplit:
@@ -110,7 +103,7 @@ class PartyModel:
             LearnerFailed: where another package's part can't answer.
         """
         plan = self.agreement.plan
-        if not plan.family.spec.forwards:
+        if plan.family.spec.answers == "scores":
             return answer
         if answer.shape != (rows, self.agreement.outputs):
             raise InvalidMessage(
@@ -118,16 +111,8 @@ class PartyModel:
             )
         return LearnerCalls(plan.family).scores(self.part, answer, self.agreement.classes)
 
-    def share_of(self, rows: Sequence[int], defences: PartyDefences, products: Products | None = None) -> PartialScores:
-        """Make a passive party's ``partial_scores``, or residues, with what the session's score defences need besides.
-
-        Of a learner that forwards, they are as the party's defences leave them.
-        """
-        if products is None:
-            products = self.partial_scores(rows)
-            if self.agreement.plan.family.spec.forwards:
-                asked = Message("answer", self.agreement.session_id, self.epochs, np.asarray(rows))
-                products = defences.protect_hidden(products, asked)
+    def share_of(self, rows: Sequence[int], products: Products) -> PartialScores:
+        """Send a passive party's shares of scores of these rows with what the session's score defences need besides."""
         return PartialScores(
             products,
             self.parameter_gram() if self.agreement.wants_parameter_gram else None,

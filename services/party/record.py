@@ -19,7 +19,6 @@ from services.common.meters import TrafficMeter
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import DeliveredScores, PartyFeatures, PartyRecord, StepRecord
-from services.shared_weights.shared_serving import SharedPart
 from services.watching.measures import Measure
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
@@ -103,13 +102,18 @@ class RunRecord:
         with self._lock:
             self._content = replace(self._content, **facts)
 
-    def finish(self, part: Part, tested: DeliveredScores | None = None) -> None:
-        """Write the record, this party's own part of the model and the test's scores, as far as that can be done."""
+    def finish(self, part: Part | None, tested: DeliveredScores | None = None) -> None:
+        """Write the record, this party's own part of the model and the test's scores, as far as that can be done.
+
+        Args:
+            part: None for a share of weights, which is for the party's own state: whoever reads all parties' folders
+                would join them.
+            tested: scores of the test rows.
+        """
         if self._folder is not None and tested is not None:
             with self.lost.noting(f"{self._name}'s test scores of this run"):
                 self._folder.write_delivered_scores(self._name, tested)
-        # A share of weights is for the party's own state: whoever reads all parties' folders would join them.
-        if self._folder is not None and not isinstance(part, SharedPart):
+        if self._folder is not None and part is not None:
             with self.lost.noting(f"{self._name}'s weights of this run"):
                 self._folder.write_part(self._name, part.arrays(), self._names)
         with self._lock:

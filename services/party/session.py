@@ -11,23 +11,20 @@ import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.exposure import GuardedParty
 from services.common.state_folder import check_room, secret_of
 from services.party.anchor import Anchor
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
-from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
-from services.party.guard import channels_of, guard, told_by
 from services.party.lasting_batches import SessionBatches
-from services.party.party_training import PartyTraining
-from services.party.share_guard import SingleShares, guard_shares, shares_of
+from services.party.party_training import PartyTraining, predictions_of
+from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
 from services.party.training_log import REMEDY, STEPS, KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
 from services.shared_weights import opening_ledger
-from services.shared_weights.opening import guard_opening
 from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, begin_ledger
-from services.watching.tally import Told
 from vfl.arrays import IntArray
 from vfl.data.id_array import IdArray
 from vfl.learning.networks import load_network
@@ -107,7 +104,7 @@ class PartySession:
         agreement, aligned = joined.agreement, joined.aligned
         settings, defences = context.settings, context.defences
         check_consent(agreement, settings, joined.described)
-        ledger = _ledger_of(context, joined) if agreement.plan.shares_weights else OpeningLedger.in_memory()
+        ledger = _ledger_of(context, joined) if agreement.plan.training.opens else OpeningLedger.in_memory()
         log = kept or TrainingLog(context.state if _can_wait(context, agreement) else None)
         training = _training_of(context, joined, labels, trained_labels, ledger=ledger, log=log)
         if kept is not None and not training.can_wait:
@@ -119,34 +116,28 @@ class PartySession:
         if (batches := joined.batches) is not None:
             after = batches.after(agreement, training.schedule, training.rows)
             remember = partial(batches.memory.keep, agreement.session_id, after)
-        channels = channels_of(agreement, context.name)
-        told = {channel.peer: told_by(channel) for channel in channels}
-        if agreement.plan.family.spec.forwards and context.name != agreement.active.name:
-            told[agreement.active.name] = Told(0, 0, forwarded_ratio(agreement))
-        context.tally.begin(told)
-        # A label party's shares hold its labels besides: what is told of these is counted by equations.
-        of_features = () if context.name == agreement.active.name else channels
-        noisy = defences.changes_residuals
-        session = cls(
-            training,
-            aligned,
-            tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
-            (
-                *guard(agreement, channels, settings.guard, noisy=noisy),
-                *guard_shares(agreement, of_features, aligned.features, earlier or {}, settings.guard, noisy=noisy),
-                *guard_forwarding(agreement, context.name, settings.guard),
-                *guard_opening(agreement, context.name, labels, settings.guard, ledger),
+        guarded = agreement.plan.training.guard(
+            agreement,
+            GuardedParty(
+                context.name,
+                aligned.features,
+                labels,
+                settings.guard,
+                noisy=defences.changes_residuals,
+                opened=ledger,
+                earlier=earlier or {},
             ),
-            {channel.peer: shares_of(agreement, channel) for channel in of_features},
-            remember,
         )
+        context.tally.begin(guarded.told)
+        terms_warnings = warnings_of(agreement, insecure_transport=settings.transport == "insecure")
+        session = cls(training, aligned, tuple(terms_warnings), tuple(guarded.warnings), guarded.shares, remember)
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
         context.record.begin(agreement, aligned.columns, context.data.table)
         context.record.note(
             defences=list(defences.names),
-            predictions=training.predictions,
-            channels=[channel.facts() for channel in channels],
+            predictions=predictions_of(training),
+            channels=list(guarded.channels),
             guard=list(session.guard_warnings),
         )
         if settings.record_features:
@@ -179,11 +170,10 @@ def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
 def _can_wait(context: PartyContext, agreement: Agreement) -> bool:
     """Tell whether a training under these terms goes on after an interruption.
 
-    Not where this party listens for attacks: what it heard ends with its process. Nor where epochs are validated on
-    shares: each word of a loss is told once.
+    Not where this party listens for attacks: what it heard ends with its process.
     """
     may = context.settings.resume_within > 0 and context.adversary.is_idle
-    return may and agreement.plan.family.spec.resumes and not agreement.validates_on_shares
+    return may and agreement.plan.training.resumes(agreement)
 
 
 def join(
@@ -213,7 +203,7 @@ def join(
     context.record.check()
     # A full disk is told before the work, not when a model is ready.
     check_room(context.state)
-    if terms.plan.shares_weights:
+    if terms.plan.training.opens:
         _opening_anchor(context).note(terms.session_id, begin_ledger(context.state))
     roster = None if batches is None else batches.roster
     aligned = context.data.aligned(rows, terms.plan.placed(roster))
@@ -258,7 +248,7 @@ def _training_of(
     log: TrainingLog,
 ) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
-    plan, peers = agreement.plan, agreement.peers_of(context.name)
+    peers = agreement.peers_of(context.name)
     ids = None if context.adversary.is_idle else IdArray.of(context.data.ids).take(joined.aligned.rows)
     means = TrainingMeans(
         peers={peer.name: context.peers[peer.name] for peer in peers},
@@ -270,7 +260,7 @@ def _training_of(
         cipher=context.adversary.cipher if ids is None else partial(context.adversary.cipher, ids=ids),
         observer=context.adversary,
         defences=context.defences,
-        share_peers={peer.name: context.share_peers[peer.name] for peer in peers} if plan.shares_weights else {},
+        share_peers={peer.name: context.share_peers[peer.name] for peer in peers if peer.name in context.share_peers},
         engine=context.engine,
         ledger=ledger,
         others=context.adversary.other_features,

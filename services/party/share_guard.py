@@ -13,7 +13,7 @@ import numpy as np
 
 from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
-from services.party.guard import Mode
+from services.common.exposure import Mode
 from services.protocol1.channels import Channel
 from vfl.arrays import FloatArray
 from vfl.data.faults import counted

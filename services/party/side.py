@@ -10,11 +10,10 @@ from services.common.agreement import Agreement
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.party.training_means import TrainingMeans
-from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.turned_columns import Turn
 from vfl.arrays import IntArray
 from vfl.data import GriddedFeatures
-from vfl.learning import Ask, BatchSchedule, BlockSchedule, Half, OwnData
+from vfl.learning import Ask, BatchSchedule, BlockSchedule, Half, OwnData, Part
 from vfl.learning.learner import Request
 
 
@@ -59,17 +58,23 @@ class Side(Protocol):
     Attributes:
         half: the party's half of the learner.
         exchange: the party's messages.
-        is_shared: whether no party knows its weights until training is over.
+        goes_back_anew: whether what was sent behind a step that is gone back to is of no use to anybody.
         counts_redone: whether a step that is begun again shows the label party products of weights it has a share in.
         left_range: whether numbers came near what the protocol holds, beyond which they are others.
         turn: how the party's columns are turned before they are shared.
+        sent_step: the grid of what this party sends in a step; None where nobody could read it.
+        has_ended: whether training has ended here, so that nothing is gone back to.
+        validated_loss: of the epoch that was validated last, at the label party; None where scores tell it.
     """
 
     half: Half
-    is_shared: bool
+    goes_back_anew: bool
     counts_redone: bool
     left_range: bool
     turn: Turn
+    has_ended: bool
+    sent_step: float | None
+    validated_loss: float | None
 
     @property
     def exchange(self) -> Any:
@@ -84,11 +89,8 @@ class Side(Protocol):
         """The weights as they stand, or this party's shares of them: what to go on from."""
 
     @property
-    def state(self) -> Any:
-        """What to go back to after an epoch that was validated without scores."""
-
-    def restore(self, state: Any) -> None:
-        """Go back to what ``state`` was."""
+    def part(self) -> Part | None:
+        """The party's part of the model as it stands; None while no party has one."""
 
     def show_public_key(self) -> None:
         """Send this party's public key to those who need it."""
@@ -102,11 +104,14 @@ class Side(Protocol):
     def complete_step(self, step: int) -> None:
         """Let peers go on behind a step. What follows from it is kept before."""
 
-    def validate(self, step: int) -> float | None:
-        """After so many steps, the loss of validation rows at the label party; None elsewhere."""
+    def end_epoch(self, epoch: int) -> None:
+        """Do what an epoch's end takes: a validation without scores, or the end of training."""
 
-    def finish(self) -> SharedPart | None:
-        """End training: the half has its weights from here on, or the part is served as it is shared."""
+    def must_end(self, step: int) -> bool:
+        """Tell whether after so many steps only the end is left, which nobody goes back from."""
+
+    def keep(self, epoch: int) -> None:
+        """End training by the weights after an epoch, where that wasn't done; raises PeerVanished."""
 
     def asked(self) -> frozenset[str]:
         """Name the peers of whom this party still has its own question of the next step, when nothing is on its way."""

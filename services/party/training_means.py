@@ -12,7 +12,6 @@ from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.ledger_marks import LedgerMark
-from services.party.forwarding import ForwardingObserver
 from services.party.party_defences import PartyDefences
 from services.party.training_log import TrainingLog
 from services.protocol1.cipher import Cipher, make_cipher
@@ -24,8 +23,15 @@ from services.watching.tally import Tally
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
 
-# Of a share of a weight, an integer of some 100 bits, and its place.
-_SHARE_BYTES = 64
+
+class ForwardingObserver(Protocol):
+    """Sees what a party is shown where a learner forwards."""
+
+    def forwarded(self, step: int, products: FloatArray) -> None:
+        """Add up the other parties' products of a step, (rows, h); at the label party."""
+
+    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
+        """Read what a peer has sent in the clear, (rows, columns)."""
 
 
 class TrainingObserver(SharedObserver, ForwardingObserver, Protocol):
@@ -82,8 +88,7 @@ class TrainingMeans:
 def check_kept_weights(agreement: Agreement, features: int) -> None:
     """Raise InvalidMessage where each epoch's weights, kept until training ends, would fill the memory."""
     plan = agreement.plan
-    of_epoch = agreement.total_features * _SHARE_BYTES if plan.shares_weights else features * 8
-    size = plan.epochs * of_epoch * agreement.residual_columns
+    size = plan.epochs * plan.training.kept_bytes(agreement, features) * agreement.residual_columns
     if size > limits.KEPT_WEIGHTS_BYTES:
         raise InvalidMessage(
             f"The weights of {plan.epochs} epochs take {size >> 20} MiB, at most "

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from services.common.agreement import Agreement, ProposedTerms, TrainingPlan
 from services.common.errors import Diverged, OutOfOrder
-from services.common.learner_calls import LearnerCalls
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
@@ -35,7 +34,7 @@ from services.passive.share_count import ToldShares
 from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
-from vfl.learning.forms import AnsweredForms, Basis, forms_of_weights, forms_per_model, most_forms
+from vfl.learning.forms import AnsweredForms, Basis, forms_of_weights, most_forms
 
 _log = logging.getLogger(__name__)
 
@@ -170,7 +169,7 @@ class FormCount:
             _log.warning("%s That is more than %s; a first session is answered all the same.", told, limit)
         else:
             _log.info("%s The limit is %s.", told, limit)
-        if terms.plan.family.spec.forwards:
+        if terms.plan.training.forms(terms.plan, terms.classes).of_epoch:
             # A training record is answered about in every epoch, and a validation record tells no more.
             return 0
         return 0 if self._share >= 1 else max(1, (most - before) // added // 2)
@@ -199,13 +198,15 @@ class FormCount:
         where these are forwarded. A step that is done ``again`` on shared weights counts as an epoch: who has a share
         of them may have chosen another one.
         """
-        count = agreement.outputs * (agreement.plan.epochs + again)
-        split = rows_of_plan(agreement.plan, len(aligned.rows))
-        told = [split.train, *([split.validation] if agreement.validates_on_shares else [])]
-        rows = aligned.rows[np.concatenate(told)]
+        plan = agreement.plan
+        forms, rows = plan.training.forms(plan, agreement.classes), rows_of_plan(plan, len(aligned.rows))
+        told = aligned.rows[plan.training.told_rows(agreement, rows)]
+        if not len(told):
+            return
+        count = forms.of_epoch * (plan.epochs + again)
         # Those of the kept model are still to come.
-        kept = agreement.outputs if again else 0
-        self._count(agreement, rows, _opaque(f"forwarded {agreement.session_id}", count), kept)
+        kept = forms.of_model if again else 0
+        self._count(agreement, told, _opaque(f"forwarded {agreement.session_id}", count), kept)
 
     def _forms_of(self, model: PartyModel, aligned: AlignedFeatures) -> Answers:
         """Find the forms that a model tells of a record; raises Diverged where they are no numbers."""
@@ -216,8 +217,7 @@ class FormCount:
             # A network is told by its weights, as it was counted before.
             values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
             name, agreement = f"network {hash_of_features(np.concatenate(values))}", model.agreement
-            forwards = agreement.plan.family.spec.forwards
-            return _opaque(name, agreement.outputs if forwards else forms_per_model(agreement.classes))
+            return _opaque(name, agreement.plan.training.forms(agreement.plan, agreement.classes).of_model)
         forms = forms_of_weights(rows.T)
         if not np.isfinite(forms).all():
             raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
@@ -317,11 +317,8 @@ def _opaque(name: str, count: int) -> Answers:
 
 
 def _forms_of_session(plan: TrainingPlan, classes: int, features: int) -> int:
-    """Count the forms of a record that a session tells: one model's, or every epoch's where its learner forwards."""
-    if not plan.family.spec.forwards:
-        return forms_per_model(classes)
-    # Those of each epoch, and of the model that is kept.
-    return min(LearnerCalls(plan.family).outputs(classes) * ((plan.epochs or TrainingPlan.epochs) + 1), features)
+    """Count the forms of a record that a session tells: one model's, and those of every epoch that forwards some."""
+    return min(plan.training.forms(plan, classes).of_session(plan.epochs or TrainingPlan.epochs), features)
 
 
 def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...]:

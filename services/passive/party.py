@@ -37,7 +37,7 @@ from services.party.features import AlignedFeatures
 from services.party.lasting_batches import BatchMemory, SessionBatches, begin_batches
 from services.party.model_file import KeptModel, TableChanged
 from services.party.party_model import PartyModel, rows_of_plan
-from services.party.party_training import PartyTraining
+from services.party.party_training import PartyTraining, remarks_of
 from services.party.peer_watch import PeerWatch
 from services.party.resumption import Place, Resumption
 from services.party.served_models import ServedModels
@@ -267,8 +267,7 @@ class PassiveParty:
         check_as_opened(agreement, session.terms)
         session.watch.add(party.name for party in agreement.peers_of(self.name))
         opened = PartySession.open(self._context, joined, earlier=self._forms.shares_of(rows))
-        if agreement.plan.family.spec.forwards:
-            self._forms.count_forwarded(agreement, opened.aligned)
+        self._forms.count_forwarded(agreement, opened.aligned)
         self._forms.count_shares(session.session_id, rows[rows_of_plan(agreement.plan, len(rows)).train], opened.shares)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
@@ -370,7 +369,7 @@ class PassiveParty:
             raise InvalidMessage(str(error)) from error
         training.keep_epoch(kept_epoch, calibration)
         if self._models.knows(session_id):
-            return training.constants
+            return training.models.constants
         session = self._session_of(caller, session_id)
         kept = KeptModel.of(training.model, session.rows)
         # An answer that can't be counted isn't given: any of these records may be asked about from now on.
@@ -378,19 +377,19 @@ class PassiveParty:
         self._models.keep_candidate(kept)
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
-        discloses = self._context.settings.disclose and not kept.model.stays_shared
+        discloses = self._context.settings.disclose and training.agreement.serving.tells_owners
         self._record.note(
-            remarks=training.remarks,
+            remarks=remarks_of(training),
             discloses=discloses,
-            skipped_steps=training.skipped_steps or None,
-            interruptions=dict(training.interruptions) or None,
+            skipped_steps=training.back.log.skipped or None,
+            interruptions=dict(training.back.log.interruptions) or None,
             calibration=calibration_record(training.agreement, calibration),
         )
-        self._record.finish(training.model.part)
+        self._record.finish(training.model.own_part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._attack, training, session.rows).add_done_callback(log_failure)
-        return training.constants
+        return training.models.constants
 
     def _attack(self, training: PartyTraining, rows: IntArray) -> None:
         adversary = self._context.adversary
@@ -424,25 +423,19 @@ class PassiveParty:
         limits.check_count(rows, limits.PREDICTION_ROWS, "rows per request")
         model = self._answering(caller, session_id, rows)
         _log.info("Contributing to the scores of %d records.", len(rows))
-        answer, products = b"", None
-        if model.stays_shared:
+
+        def once(draw: Callable[[], tuple[bytes, Residues]]) -> tuple[bytes, Residues]:
             content = [hashlib.sha256(one).digest() for one in (np.array(rows, dtype=np.int64).tobytes(), masked)]
-            request = session_id, request_id
-            answer, products = self._asked(request, content, lambda: self._on_shares(model, rows, masked))
-        share = model.share_of(rows, self._context.defences, products)
+            return self._asked((session_id, request_id), content, draw)
+
+        serving = model.agreement.serving
+        answer, products = serving.answer(model, rows, masked, self._context.defences, self._context.engine, once)
+        share = model.share_of(rows, products)
         self._tally.answered(caller.name, "scores", len(rows), session_id)
         share = replace(share, submissions_seen=self._submissions.of_session(session_id))
         submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
         self._submissions.note(session_id, submissions)
         return answer
-
-    def _on_shares(self, model: PartyModel, rows: Sequence[int], masked: bytes) -> tuple[bytes, Residues]:
-        """Compute this party's masked products for the active party, and its residues for the coordinator."""
-        server, active = model.on_shares(self._context.engine), model.agreement.active.name
-        asked = model.asked(rows, self._context.engine)
-        if active not in server.terms.held_by(self.name):
-            return asked.masked, asked.residues
-        return asked.masked, asked.residues + server.keep(active, masked, len(rows))
 
     def _answering(self, caller: Identity, session_id: str, rows: Sequence[int]) -> PartyModel:
         """Find what answers for rows of a session, its finished model or its training's between epochs; count it."""
@@ -472,7 +465,7 @@ class PassiveParty:
         kept = self._models.of_session(session_id, caller.name)
         if kept is None:
             self._training_of(caller, session_id)
-        if kept is not None and kept.model.stays_shared:
+        if kept is not None and not kept.model.agreement.serving.tells_owners:
             raise OutOfOrder(f"{self.name} discloses no parameters: weights stay shared, so it doesn't know them.")
         if not self._context.settings.disclose:
             raise OutOfOrder(f"{self.name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
@@ -489,7 +482,7 @@ class PassiveParty:
         self._models.serve(session_id, caller.name)
         session = self._session
         if session is not None and session.session_id == session_id and session.joined is not None:
-            session.joined.training.forget()
+            session.joined.training.back.forget()
 
     def holds_model(self, session_id: str) -> bool:
         """Tell whether this party can answer for a session's model."""
@@ -566,7 +559,7 @@ class PassiveParty:
         session.psi.close()
         if session.joined is not None:
             session.joined.training.exchange.end(told(error))
-            session.joined.training.forget()
+            session.joined.training.back.forget()
         self._context.cores.forget()
         _log.info("Session ended: %s", error)
 
@@ -578,7 +571,7 @@ class PassiveParty:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         within = self._context.settings.resume_within
         if session.waits_since is not None and session.joined is not None:
-            waited = session.joined.training.waited + time.time() - session.waits_since
+            waited = session.joined.training.back.log.waited + time.time() - session.waits_since
             if waited > within:
                 self._end(session, OutOfOrder(f"{self.name} has waited for {within:g} s (PLUMBLINE_RESUME_WITHIN)."))
         if session.ended is not None:

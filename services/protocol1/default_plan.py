@@ -14,8 +14,6 @@ from vfl.learning import FewSteps, TableSize
 
 # Of a learner that doesn't say how few steps train it.
 EPOCHS = TrainingPlan.epochs
-# Smaller batches make noisy steps.
-FEWEST_ROWS = 64
 # Of an epoch. More of them cost more and learn no better, measured: docs/decisions/0009.
 _MOST_STEPS = 64
 
@@ -60,14 +58,14 @@ def _with_own_terms(agreement: Agreement) -> Agreement:
 def _in_few_steps(agreement: Agreement, few: FewSteps) -> Agreement:
     """Take the batches that a learner says, or more where one would be too large a message, and its epochs."""
     plan, rows = agreement.plan, agreement.training_rows
-    if plan.shares_weights:
+    if not plan.training.sizes_tell:
         # Shared columns aren't centred, and are learned more slowly; each step is on all training records.
         few = replace(few, batches=1, whole=2 * few.whole)
     batches = -(-rows // plan.batch_size) if plan.batch_size else few.batches
     sized = _sized(agreement, plan.epochs or few.epochs(batches), batches)
-    if plan.shares_weights:
+    if not plan.training.sizes_tell:
         return sized
-    while not plan.batch_size and sized.plan.batch_size > FEWEST_ROWS and not _fits(sized):
+    while not plan.batch_size and sized.plan.batch_size > limits.CHOSEN_BATCH and not _fits(sized):
         batches *= 2
         sized = _sized(agreement, plan.epochs or few.epochs(batches), batches)
     if plan.epochs or batches > 1:
@@ -98,7 +96,7 @@ def _fits(agreement: Agreement) -> bool:
 
 
 def _with_batch_size(agreement: Agreement) -> Agreement:
-    if agreement.plan.shares_weights or agreement.plan.family.spec.forwards:
+    if not agreement.plan.training.sizes_tell:
         return next(_by_size(agreement))
     best, least = None, None
     for sized in _by_size(agreement):
@@ -114,7 +112,7 @@ def _with_batch_size(agreement: Agreement) -> Agreement:
 def _by_size(agreement: Agreement) -> Iterator[Agreement]:
     """Take the agreement with every batch size to choose from, the smallest first."""
     rows = agreement.training_rows
-    for steps in range(min(_MOST_STEPS, max(1, -(-rows // FEWEST_ROWS))), 0, -1):
+    for steps in range(min(_MOST_STEPS, max(1, -(-rows // limits.CHOSEN_BATCH))), 0, -1):
         yield _sized(agreement, agreement.plan.epochs, steps)
 
 

@@ -27,6 +27,7 @@ from services.protocol1.shown_keys import shown_key
 from services.protocol1.vectors import PublicKeyShown
 from services.shared_layer.layer_messages import FORWARDING, LayerSizes
 from services.shared_layer.layer_terms import LayerTerms
+from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.share_mailbox import Outgoing, ShareMailbox
 from services.shared_weights.share_messages import Kind
 from vfl.crypto import Engine, PrivateKey, PublicKey
@@ -267,7 +268,7 @@ class LayerExchange(ShareMailbox):
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         if kind is Kind.FROZEN:
             # Where epochs are validated, the label party may stop after any, once it is over.
-            stops = self._terms.agreement.validates_on_shares
+            stops = validates_on_shares(self._terms.agreement)
             over = self._layer.batches.steps_per_epoch if stops else self._steps - 1
             if step != self._steps or self._step < over:
                 raise OutOfOrder(f"Weights are {kind} when all steps are taken.")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from services.common import limits
 from services.common.errors import InvalidMessage
 from services.shared_layer.layer_terms import LayerTerms
+from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.share_messages import Kind
 from vfl.crypto.pairwise_masks import MASK_BITS
 
@@ -93,7 +94,7 @@ class LayerSizes:
                         "smaller batch_size or fewer hidden units."
                     )
             validated = self.count(Kind.FORWARD, name, active, terms.steps + 1) * self.width(Kind.FORWARD)
-            if terms.agreement.validates_on_shares and validated > most:
+            if validates_on_shares(terms.agreement) and validated > most:
                 raise InvalidMessage(
                     f"A validation's products of {name} take {validated >> 20} MiB, at most {most >> 20} can be sent: "
                     "choose a smaller validation_fraction or fewer hidden units, or set patience to 0."

@@ -13,6 +13,7 @@ from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.shared_layer.layer_exchange import LayerExchange
 from services.shared_layer.layer_terms import LayerTerms
+from services.shared_weights.ending_on_shares import EndingOnShares
 from services.shared_weights.opening import kept_epoch_bits
 from services.shared_weights.share_mailbox import VALIDATION, Outgoing
 from services.shared_weights.shared_serving import SharedPart
@@ -35,11 +36,10 @@ class LayerObserver(SharedObserver, Protocol):
         """Give the backward signal, (rows, h), at the label party."""
 
 
-class LayerSteps:
+class LayerSteps(EndingOnShares):
     """One party's steps of a session; the label party's are under a key pair that is made for it.
 
     Attributes:
-        schedule: the public batches.
         exchange: the party's messages.
         half: the party's half of the learner; its weights are shares, at the label party of all parties' first layers,
             stacked, its own last.
@@ -47,7 +47,7 @@ class LayerSteps:
             others. It alone knows, and nothing ends by it.
     """
 
-    is_shared = counts_redone = True
+    counts_redone = True
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class LayerSteps:
         observer: LayerObserver | None = None,
     ) -> None:
         """Begin a party's half of a session; features are (aligned rows, d), in its fixed point."""
+        super().__init__(terms.agreement, LearnerCalls(terms.agreement.plan.family, means.timeout))
         self.exchange, self.half = exchange, _begun(terms, name, own)
         self._terms, self._name, self._means, self._observer = terms, name, means, observer
         self._chosen, self.turn = means.chosen, means.turn
         self._features = encoded(features, terms.formats.feature_fraction_bits)
-        self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._is_label_party = name == terms.agreement.active.name
         self.left_range = False
         self._session_id = terms.agreement.session_id
         self._labels = own.labels
         # Of the last epoch that was validated, at the label party: what of its model isn't shared.
-        self._part: Part | None = None
+        self._own_layers: Part | None = None
 
     @property
     def schedule(self) -> BatchSchedule:
@@ -152,8 +152,8 @@ class LayerSteps:
         assert key is not None  # noqa: S101 - the label party's
         bits = dict.fromkeys(terms.passive, kept_epoch_bits(agreement))
         self._means.ledger.count(f"{key.key_id}{VALIDATION}", bits)
-        self._part = self._own_part(weights)
-        return log_loss(self._calls.scores(self._part, joined, agreement.classes), self._labels[rows])
+        self._own_layers = self._own_part(weights)
+        return log_loss(self._calls.scores(self._own_layers, joined, agreement.classes), self._labels[rows])
 
     @property
     def weights(self) -> Shares:
@@ -163,12 +163,12 @@ class LayerSteps:
     @property
     def state(self) -> tuple[Shares, Part | None]:
         """What to go back to after an epoch that was validated: shares, and the label party's own layers."""
-        return self.checked(self.half.weights), self._part
+        return self.checked(self.half.weights), self._own_layers
 
     def restore(self, state: tuple[Shares, Part | None]) -> None:
         """Go back to what ``state`` was."""
         weights: Any
-        weights, self._part = state
+        weights, self._own_layers = state
         self._calls.set_weights(self.half, weights)
 
     def finish(self) -> SharedPart:
@@ -193,7 +193,7 @@ class LayerSteps:
             self._means.executor.submit(peers[one].send_serving_key, self._session_id, shown) for one in terms.passive
         )
         sending = self.sending(self.exchange.freeze(weights, key))
-        part = SharedPart.of_owner(share, key, self._part or self._own_part(weights))
+        part = SharedPart.of_owner(share, key, self._own_layers or self._own_part(weights))
         self._calls.set_weights(self.half, _values(own.integers, own.fraction_bits))
         _all_done(sending)
         return part

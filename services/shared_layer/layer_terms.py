@@ -6,6 +6,7 @@ The weights of passive party P are W = U + V: P has U, the label party V. Its ow
 from dataclasses import dataclass
 from functools import cached_property
 
+from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.padded_products import PaddedFormats
@@ -79,7 +80,7 @@ class LayerTerms(SharedTerms):
 
     def is_validation(self, step: int) -> bool:
         """Tell whether epochs are validated under this number."""
-        epoch, validates = step - self.steps - 1, self.agreement.validates_on_shares
+        epoch, validates = step - self.steps - 1, validates_on_shares(self.agreement)
         return validates and 0 <= epoch < self.agreement.plan.epochs and self.agreement.validates(epoch)
 
     def rows_of(self, step: int) -> int:

@@ -17,9 +17,9 @@ import numpy as np
 
 from services.common.agreement import SHARED, Agreement, PartyDescription
 from services.common.errors import OutOfOrder
+from services.common.exposure import BitsBefore
 from services.common.learner_calls import LearnerCalls
 from services.common.state_folder import State
-from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.crypto.sharing.shares import Integers, Shares
@@ -125,7 +125,12 @@ def stays_shared(agreement: Agreement) -> bool:
     """
     plan = agreement.plan
     always = plan.serving == SHARED or plan.family.spec.forwards
-    return plan.shares_weights and (always or any(_refusals(agreement)))
+    return always or any(_refusals(agreement))
+
+
+def validates_on_shares(agreement: Agreement) -> bool:
+    """Tell whether the label party is shown a validation loss of weights that are shared, after epochs."""
+    return agreement.plan.patience > 0 and agreement.row_counts.validation > 0
 
 
 def _refusals(agreement: Agreement) -> Iterator[_Threat]:
@@ -146,9 +151,7 @@ def _refused_by(agreement: Agreement, party: PartyDescription, bits: Mapping[str
     yield from _about_labels(agreement, even, bits) if is_active else _about_a_record(agreement, party.name, bits)
 
 
-def guard_opening(
-    agreement: Agreement, name: str, labels: IntArray | None, mode: str, ledger: OpeningLedger
-) -> list[str]:
+def guard_opening(agreement: Agreement, name: str, labels: IntArray | None, mode: str, ledger: BitsBefore) -> list[str]:
     """Warn of what this party's data may tell those who are opened their weights, or say why nobody is.
 
     The label party compares each passive party's opened bits with the entropy of its training labels; a passive party
@@ -176,8 +179,6 @@ def guard_opening(
             f"{threat.remedy}."
             for threat in (() if plan.serving == SHARED or plan.family.spec.forwards else _refusals(agreement))
         ]
-    if not plan.shares_weights:
-        return []
     bits = {owner: of + ledger.before(owner) for owner, of in _told(agreement, name).items()}
     for threat in _refused_by(agreement, agreement.party(name), bits):
         raise OutOfOrder(
@@ -193,7 +194,7 @@ def guard_opening(
         if labels is None
         else _about_labels(agreement, agreement.training_rows * _entropy(labels), bits)
     )
-    validated = " and patience to 0" if labels is None and agreement.validates_on_shares else ""
+    validated = " and patience to 0" if labels is None and validates_on_shares(agreement) else ""
     remedy = f"PLUMBLINE_SERVING=shared{validated}"
     warnings = [f"{one.sentence}. To prevent it, set {remedy}{one.remedy}." for one in threats]
     if threats and mode == "refuse":
@@ -232,7 +233,7 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
             yield _Threat(name, active, reader, f", where a record has {record}")
 
 
-def _about_validations(agreement: Agreement, name: str, ledger: OpeningLedger) -> Iterator[str]:
+def _about_validations(agreement: Agreement, name: str, ledger: BitsBefore) -> Iterator[str]:
     """Weigh them at a passive party, whose shares a validation is of: its label party chooses what multiplies them."""
     active, record = agreement.active.name, _record_bits(agreement, name)
     shown, earlier = validation_bits(agreement), ledger.before(agreement.active.name)
@@ -257,19 +258,19 @@ def validation_bits(agreement: Agreement) -> int:
 
     None where a layer is forwarded: it is shown sums of validation records as of all others, and computes the loss.
     """
-    is_shown = agreement.validates_on_shares and not agreement.plan.family.spec.forwards
+    is_shown = validates_on_shares(agreement) and not agreement.plan.family.spec.forwards
     return WORD_BITS * agreement.validated_epochs if is_shown else 0
 
 
 def kept_epoch_bits(agreement: Agreement) -> int:
     """Count the bits about labels that the other party is told by the epoch that is kept after such validations."""
-    return (agreement.validated_epochs - 1).bit_length() if agreement.validates_on_shares else 0
+    return (agreement.validated_epochs - 1).bit_length() if validates_on_shares(agreement) else 0
 
 
 def slope_bits(agreement: Agreement) -> int:
     """Count the bits about labels that the others are told by a slope of opened weights, at most."""
-    may_be_told = agreement.plan.shares_weights and not agreement.validates_on_shares
-    return SLOPE_BITS if may_be_told and LearnerCalls(agreement.plan.family).calibrates() else 0
+    calibrates = LearnerCalls(agreement.plan.family).calibrates()
+    return SLOPE_BITS if calibrates and not validates_on_shares(agreement) else 0
 
 
 def _record_bits(agreement: Agreement, name: str) -> int:

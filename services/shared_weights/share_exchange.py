@@ -31,7 +31,7 @@ import numpy as np
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.protocol1.shown_keys import shown_key
 from services.protocol1.vectors import PublicKeyShown
-from services.shared_weights.opening import kept_epoch_bits, kept_words, opened, opened_to, word_of
+from services.shared_weights.opening import kept_epoch_bits, kept_words, opened, opened_to, validates_on_shares, word_of
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_mailbox import VALIDATION, Outgoing, Received, ShareMailbox
@@ -258,7 +258,7 @@ class ShareExchange(ShareMailbox):
                 raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
         elif kind in (Kind.OPENED, Kind.FROZEN):
             # Where epochs are validated, the label party may stop after any, once it is over.
-            stops = self._terms.agreement.validates_on_shares
+            stops = validates_on_shares(self._terms.agreement)
             over = self._terms.schedule.steps_per_epoch if stops else self._steps - 1
             if step != self._steps or self._step < over:
                 raise OutOfOrder(f"Weights are {kind} when all steps are taken.")

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from services.common import limits
 from services.common.errors import InvalidMessage
-from services.shared_weights.opening import stays_shared
+from services.shared_weights.opening import stays_shared, validates_on_shares
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 
@@ -62,7 +62,7 @@ class MessageSizes:
 
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
         """Tell whether one party sends another such messages."""
-        if kind.is_of_validation and not self.terms.agreement.validates_on_shares:
+        if kind.is_of_validation and not validates_on_shares(self.terms.agreement):
             return False
         match kind:
             case Kind.BLOCKS:
@@ -131,7 +131,7 @@ class MessageSizes:
     def check(self) -> None:
         """Raise InvalidMessage where a party would keep more of others' encrypted features than it may be made to."""
         agreement = self.terms.agreement
-        if agreement.validates_on_shares and self.terms.squares.values > _VALUES_PER_PART:
+        if validates_on_shares(agreement) and self.terms.squares.values > _VALUES_PER_PART:
             raise InvalidMessage(
                 f"{agreement.row_counts.validation} validation records are too many for protocol=shared: choose a "
                 "smaller validation_fraction, or set patience to 0."

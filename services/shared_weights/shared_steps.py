@@ -13,7 +13,8 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
-from services.shared_weights.opening import stays_shared
+from services.shared_weights.ending_on_shares import EndingOnShares
+from services.shared_weights.opening import stays_shared, validates_on_shares
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_holder import ShareHolder
@@ -29,7 +30,7 @@ from vfl.crypto import Engine, PackingImpossible, PrivateKey, keygen
 from vfl.crypto.keys import MINIMUM_SECURE_BITS
 from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Shares
-from vfl.learning import Ask, Forward, Half, OwnData, Send
+from vfl.learning import Ask, BlockSchedule, Forward, Half, OwnData, Send
 from vfl.learning.learner import Request
 
 
@@ -67,27 +68,31 @@ class SharedMeans:
     turn: Turn = Turn()  # noqa: RUF009 - immutable
 
 
-class SharedSteps:
+class SharedSteps(EndingOnShares):
     """One party's steps of a session, under a key pair that is made for it.
 
     Attributes:
-        schedule: the public batches of blocks.
         exchange: the party's messages.
         half: the party's half of the learner; its weights are shares of its own and of others'.
         turn: how the party's columns are turned.
     """
 
-    is_shared, counts_redone, left_range = True, False, False
+    counts_redone = left_range = False
 
     def __init__(self, terms: SharedTerms, name: str, exchange: ShareExchange, half: Half, means: SharedMeans) -> None:
         """Take a party's exchange and half of a session."""
-        self.schedule, self.exchange, self.half = terms.schedule, exchange, half
+        super().__init__(terms.agreement, LearnerCalls(terms.agreement.plan.family, means.timeout))
+        self.exchange, self.half = exchange, half
         self._terms, self._name = terms, name
-        self._calls = LearnerCalls(terms.agreement.plan.family, means.timeout)
         self._others, self.turn = means.others, means.turn
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
         self._observer, self._own = means.observer, terms.places(name)[name]
         self._has_shown = False
+
+    @property
+    def schedule(self) -> BlockSchedule:
+        """The public batches of blocks."""
+        return self._terms.schedule
 
     @classmethod
     def begin(
@@ -115,7 +120,7 @@ class SharedSteps:
         """
         terms = SharedTerms(agreement)
         terms.check()
-        hides = agreement.validates_on_shares and name != agreement.active.name
+        hides = validates_on_shares(agreement) and name != agreement.active.name
         try:
             key = made_key(agreement.plan.key_bits)
             engine = PooledEngine.of(means.engine)

@@ -14,7 +14,7 @@ import numpy as np
 from services.common.agreement import RESHUFFLED, Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
-from services.shared_weights.opening import fraction_bits
+from services.shared_weights.opening import fraction_bits, validates_on_shares
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.frozen_weights import ScoreFormats
 from vfl.crypto.sharing.share_formats import ShareFormats
@@ -100,7 +100,7 @@ class SharedTerms:
 
     @property
     def _validation_rows(self) -> int:
-        return self.agreement.row_counts.validation if self.agreement.validates_on_shares else 0
+        return self.agreement.row_counts.validation if validates_on_shares(self.agreement) else 0
 
     @cached_property
     def schedule(self) -> BlockSchedule:
@@ -124,7 +124,7 @@ class SharedTerms:
     def validated_epoch(self, step: int) -> int | None:
         """Find the epoch that is validated when so many steps are taken; None for none."""
         epoch, further = divmod(step, self.schedule.steps_per_epoch)
-        is_one = self.agreement.validates_on_shares and not further and 1 <= epoch <= self.agreement.plan.epochs
+        is_one = validates_on_shares(self.agreement) and not further and 1 <= epoch <= self.agreement.plan.epochs
         return epoch - 1 if is_one and self.agreement.validates(epoch - 1) else None
 
     @cached_property

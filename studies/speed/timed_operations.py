@@ -10,10 +10,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from plumbline.audit.forecast import Calibration, CipherSeconds, products_of
+from plumbline.audit.forecast import Calibration, CipherSeconds
 from services.common.agreement import Agreement
 from services.protocol1.arithmetic import Arithmetic
 from services.protocol1.formats import CipherFormats
+from services.protocols.hu.costs_of_sums import products_of
 from vfl.arrays import FloatArray
 from vfl.cores import available_cores
 from vfl.crypto import CipherVector, PackingLayout, ciphertext_count, decrypt_integers

@@ -15,10 +15,10 @@ from defences import NoiseSource, load
 from defences.hidden_distortion import HiddenNoise
 from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
-from services.party.forwarding import Forwarding
 from services.party.training_log import STEPS
 from services.passive.form_count import FORMS, spent_in
 from services.protocol1.exchange import GradientExchange
+from services.protocols.hu.forwarding import Forwarding
 from services.shared_weights.opening_ledger import LEDGER
 from tests.harness.interruptions import Interrupted, interrupted, train_through
 from vfl.arrays import FloatArray, IntArray
@@ -162,7 +162,7 @@ def test_a_training_on_shared_weights_goes_on_wherever_a_party_is_killed(
 
         train_through(made, victim, strike)
         for training, before in zip(map(made.training, made.data), undisturbed[parties], strict=True):
-            assert training.skipped_steps == ()
+            assert training.back.log.skipped == ()
             np.testing.assert_allclose(training.half.weights, before, atol=OPENED)
         # Nothing of it stays on disk.
         assert not list(tmp_path.rglob("steps.npz"))
@@ -178,7 +178,7 @@ def test_momentum_with_shares_goes_on(tmp_path: Path) -> None:
                 town.lives["passive"].dies_at = event
 
             train_through(made, "passive", strike)
-            assert made.training("passive").attempt == (event is not None)
+            assert made.training("passive").back.log.attempt == (event is not None)
             found[name] = [made.training(party).half.weights for party in made.data]
     for before, after in zip(found["undisturbed"], found["interrupted"], strict=True):
         # An opened word is turned back, by 20 at most of a column whose mean square is 1.

@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.party.guard import channels_of, guard
+from services.common.exposure import Guarded, GuardedParty, Mode
 from services.protocol1.channels import Channel
+from services.protocols.hu.guard import channels_of, guard
+from services.shared_weights.opening_ledger import OpeningLedger
 
 UNPACKED = TrainingPlan(packing=False, batch_size=64)
 
@@ -37,6 +41,15 @@ def warnings(agreement: Agreement, key_holder: str = "active", rows: int = 64) -
     return guard(agreement, channels_of(agreement, key_holder), "warn")
 
 
+def guarded(agreement: Agreement, name: str, mode: Mode = "warn") -> Guarded:
+    """What the guard of a party's protocol counts of a session, with three columns of features."""
+    features = np.random.default_rng(0).uniform(size=(agreement.active.aligned_rows, 3))
+    labels = np.arange(len(features)) % agreement.classes if name == agreement.active.name else None
+    ledger = OpeningLedger.in_memory()
+    party = GuardedParty(name, features, labels, mode, noisy=False, opened=ledger, earlier={})
+    return agreement.plan.training.guard(agreement, party)
+
+
 def trained_on(agreement: Agreement, rows: int) -> Agreement:
     """The same session with so many training rows, and no others."""
     plan = replace(agreement.plan, validation_fraction=0.0, test_fraction=0.0)
@@ -47,3 +60,7 @@ def trained_on(agreement: Agreement, rows: int) -> Agreement:
 def with_truncation(agreement: Agreement, name: str) -> Agreement:
     parties = tuple(replace(party, truncates_answers=party.name == name) for party in agreement.parties)
     return replace(agreement, parties=parties)
+
+
+def letting_all_open(agreement: Agreement) -> Agreement:
+    return replace(agreement, parties=tuple(replace(one, opens_always=True) for one in agreement.parties))

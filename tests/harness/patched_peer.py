@@ -18,10 +18,10 @@ import numpy as np
 
 from services.common.errors import FederationError, Suspended
 from services.common.meters import StageTimer
-from services.party.gradient_side import GradientSide, GradientStep
 from services.party.party_training import PartyTraining
 from services.party.resumption import Place
 from services.protocol1.exchange import GradientExchange
+from services.protocols.hu.gradient_side import GradientSide, GradientStep
 from vfl.arrays import FloatArray, IntArray
 
 FIRST, ROUNDS = 4, 6

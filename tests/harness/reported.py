@@ -24,7 +24,7 @@ from services.common.run_records import (
     StepRecord,
     TrainingAttackOutcome,
 )
-from services.party.guard import channels_of
+from services.protocols.hu.guard import channels_of
 from tests.harness.agreements import agreed, trained_on
 from vfl.arrays import FloatArray, IntArray
 

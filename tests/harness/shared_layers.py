@@ -14,6 +14,7 @@ from services.common.agreement import TrainingPlan
 from services.shared_layer.layer_exchange import LayerExchange
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_layer.layer_terms import LayerTerms
+from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.shared_steps import SharedMeans
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
 from tests.harness.shared_wiring import DirectSharePeer
@@ -91,7 +92,7 @@ def _run(party: LayerSteps, steps: int | None) -> list[float]:
     for step, batch in enumerate(batches[:steps]):
         do_step(party, step, batch)
         epoch, further = divmod(step + 1, schedule.steps_per_epoch)
-        if agreement.validates_on_shares and not further and agreement.validates(epoch - 1):
+        if validates_on_shares(agreement) and not further and agreement.validates(epoch - 1):
             loss = party.validate(step + 1)
             losses += [] if loss is None else [loss]
     return losses

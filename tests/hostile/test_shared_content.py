@@ -19,6 +19,7 @@ from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 from services.protocol1.vectors import WireVector
 from services.shared_layer.layer_steps import LayerSteps
+from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
@@ -113,7 +114,7 @@ def _run(party: SharedSteps | LayerSteps, agreement: Agreement) -> Any:
     party.begin_epoch()
     for step, batch in enumerate(party.schedule.epoch(0)):
         do_step(party, step, batch)
-    if agreement.validates_on_shares:
+    if validates_on_shares(agreement):
         loss = party.validate(party.schedule.steps_per_epoch)
         assert loss is None or np.isfinite(loss)
     part = party.finish()

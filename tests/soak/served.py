@@ -113,7 +113,7 @@ def _scores_of(kept: dict[str, KeptModel], ids: object) -> dict[str, FloatArray]
     """Scores of every aligned record by its id, in plain numbers."""
     models = {name: one.model for name, one in kept.items()}
     active = kept[Role.ACTIVE]
-    if active.model.stays_shared:
+    if not active.model.agreement.serving.tells_owners:
         weights = joined_weights(models)
     else:
         weights = {name: one.part.arrays()["weights"] for name, one in models.items()}

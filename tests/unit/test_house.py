@@ -59,7 +59,7 @@ NAMING_PLUGINS = {
     "plumbline/simulation/informed.py": "who knows what the papers' two defences of parameters have drawn",
     "plumbline/simulation/live.py": "asks how many bits a paper's noise needs",
     "services/common/settings.py": "shows how options are written, with an example",
-    "services/party/guard.py": "says what to do, with an example",
+    "services/protocols/hu/guard.py": "says what to do, with an example",
     "services/party/party_defences.py": "says what to do, with an example",
     "services/party/share_guard.py": "says what to do, with an example",
 }

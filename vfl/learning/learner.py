@@ -219,6 +219,11 @@ class LearnerSpec:
         """Whether there are steps at all."""
         return self.senders != "none"
 
+    @property
+    def answers(self) -> Literal["scores", "sums"]:
+        """What the label party is answered with: scores, or sums of a first layer, of which its part makes them."""
+        return "sums" if self.forwards else "scores"
+
 
 @dataclass(frozen=True)
 class EquationLeakage:

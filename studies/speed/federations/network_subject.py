@@ -115,7 +115,7 @@ class LayerCryptography:
 def _steps(asked: NetworksAsked, columns: int) -> ResultTable:
     agreements, kernels = asked.agreements(columns), kernels_here()
     made = {
-        (name, kernel): (LayerCryptography if agreement.plan.shares_weights else OwnCryptography)(agreement, own)
+        (name, kernel): (OwnCryptography if agreement.serving.tells_owners else LayerCryptography)(agreement, own)
         for kernel, own in kernels.items()
         for name, agreement in agreements.items()
     }
@@ -159,7 +159,7 @@ def _steps(asked: NetworksAsked, columns: int) -> ResultTable:
 def _bytes_of_step(agreement: Agreement) -> int:
     """All values that the parties send each other in a step."""
     active, passive = (party.name for party in agreement.parties)
-    if agreement.plan.shares_weights:
+    if not agreement.serving.tells_owners:
         sizes = LayerSizes(LayerTerms(agreement))
         ways = {(active, passive): FROM_LABEL_PARTY, (passive, active): TO_LABEL_PARTY}
         return sum(

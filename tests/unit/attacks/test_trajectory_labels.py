@@ -170,7 +170,7 @@ def test_known_labels_complete_an_estimate_that_is_the_wrong_way_round() -> None
 
 def test_who_keeps_a_uniform_share_has_no_own_part() -> None:
     with pytest.raises(ViewError, match="no part of its own where weights stay shared"):
-        OwnPart().attack(replace(seen(trained(shuffled=False)), stays_shared=True))
+        OwnPart().attack(replace(seen(trained(shuffled=False)), knows_own_weights=False))
 
 
 def test_a_constant_own_part_says_why_it_tells_nothing() -> None:

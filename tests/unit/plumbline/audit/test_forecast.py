@@ -19,11 +19,8 @@ from plumbline.audit.forecast import (
     Span,
     Workload,
     alignment_seconds,
+    cost_of,
     forecast,
-    layer_step_seconds,
-    products_of,
-    shared_step_seconds,
-    sharing_stage,
     step_seconds,
     training_seconds,
     usual_calibration,
@@ -31,6 +28,7 @@ from plumbline.audit.forecast import (
 from plumbline.audit.plan import attack_seconds
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocol1.formats import CipherFormats
+from services.protocols.hu.costs_of_sums import products_of
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
@@ -99,11 +97,11 @@ def test_a_step_costs_its_encryptions_products_and_answers(packing: bool) -> Non
     for party in agreement.parties:
         products = products_of(formats.messages_of(party.name), 100, formats.columns_of(party.name))
         busy.append(residuals * 1e-3 + products * 4e-6 + formats.sum_ciphertexts(party.name) * 0.02)
-    assert step_seconds(agreement, seconds, cores=2) == pytest.approx(max(busy))
-    assert step_seconds(agreement, seconds, cores=1) == pytest.approx(sum(busy))
+    assert step_seconds(cost_of(agreement), seconds, cores=2) == pytest.approx(max(busy))
+    assert step_seconds(cost_of(agreement), seconds, cores=1) == pytest.approx(sum(busy))
     # A party's second worker has no core of its own where there are but two.
-    assert step_seconds(agreement, seconds, cores=2, workers=2) == pytest.approx(sum(busy) / 2)
-    assert step_seconds(agreement, seconds, cores=8, workers=2) == pytest.approx(max(busy) / 2)
+    assert step_seconds(cost_of(agreement), seconds, cores=2, workers=2) == pytest.approx(sum(busy) / 2)
+    assert step_seconds(cost_of(agreement), seconds, cores=8, workers=2) == pytest.approx(max(busy) / 2)
 
 
 @given(full=st.integers(0, 30), byte=st.integers(0, 30), binary=st.integers(1, 30))
@@ -122,7 +120,9 @@ def test_three_parties_work_for_two_peers_each() -> None:
     two, three = terms(features=(8, 8)), terms(features=(8, 8, 8))
     assert REFERENCE.cipher is not None
     seconds = replace(REFERENCE.cipher, encryption=0.0)
-    assert step_seconds(three, seconds, cores=3) == pytest.approx(2 * step_seconds(two, seconds, cores=3))
+    assert step_seconds(cost_of(three), seconds, cores=3) == pytest.approx(
+        2 * step_seconds(cost_of(two), seconds, cores=3)
+    )
 
 
 @given(epochs=st.integers(1, 40), factor=st.integers(2, 5))
@@ -203,7 +203,10 @@ def test_a_range_holds_what_is_foretold_and_grows_with_it(seconds: float, factor
 
 @pytest.mark.parametrize(("features", "megabytes"), [(12, 104), (100, 735)])
 def test_shared_weights_say_beforehand_what_they_take_of_memory(features: int, megabytes: int) -> None:
-    stage = sharing_stage(terms(100_000, (features, features), protocol="shared"), REFERENCE)
+    agreement = terms(100_000, (features, features), protocol="shared")
+    stage = next(
+        one for one in forecast(work(agreement), REFERENCE, "paillier").stages if one.name == "encrypting features"
+    )
     kept = int(stage.amount.partition(" keeps ")[2].partition(" MB")[0])
     assert kept == pytest.approx(megabytes, rel=0.02)
     assert stage.seconds > 1e-3 * 100_000
@@ -227,9 +230,9 @@ def test_what_others_encrypted_features_take_of_memory_is_what_is_said(features:
 
 def test_shared_weights_that_no_memory_holds_are_refused_beforehand() -> None:
     with pytest.raises(ValueError, match="at most 1024 can be kept: align fewer records or choose fewer columns"):
-        sharing_stage(terms(1_000_000, (100, 100), protocol="shared"), REFERENCE)
+        cost_of(terms(1_000_000, (100, 100), protocol="shared"))
     with pytest.raises(ValueError, match="choose a longer key"):
-        sharing_stage(terms(protocol="shared", key_bits=128), REFERENCE)
+        cost_of(terms(protocol="shared", key_bits=128))
 
 
 def test_a_step_on_shared_weights_costs_its_products_and_answers() -> None:
@@ -240,10 +243,10 @@ def test_a_step_on_shared_weights_costs_its_products_and_answers() -> None:
     products = blocks * product_cost(8, formats.ring, formats.ring)
     products += product_cost(100, formats.residual_bits, formats.residual_bits)
     seconds = CipherSeconds(0.0, 0.0, 4e-6, 0.02)
-    assert shared_step_seconds(agreement, seconds, 2) == pytest.approx(products * 4e-6 + (blocks + 1) * 0.02)
-    three = shared_step_seconds(terms(features=(8, 8, 8), protocol="shared"), seconds, 8)
+    assert step_seconds(cost_of(agreement), seconds, 2) == pytest.approx(products * 4e-6 + (blocks + 1) * 0.02)
+    three = step_seconds(cost_of(terms(features=(8, 8, 8), protocol="shared")), seconds, 8)
     # The label party holds V of both others.
-    assert three > 1.8 * shared_step_seconds(agreement, seconds, 8)
+    assert three > 1.8 * step_seconds(cost_of(agreement), seconds, 8)
 
 
 def test_a_step_of_a_shared_first_layer_costs_what_each_party_does_in_turn() -> None:
@@ -254,9 +257,9 @@ def test_a_step_of_a_shared_first_layer_costs_what_each_party_does_in_turn() -> 
     products = product_cost(8, 100 * 18, 100 * 18) + 2 * product_cost(100, 8 * 18, 8 * 18)
     seconds = CipherSeconds(0.0, 1e-3, 4e-6, 0.02)
     expected = pads * 1e-3 + products * 4e-6 + answers * 0.02
-    assert layer_step_seconds(agreement, seconds, 2) == pytest.approx(expected)
+    assert step_seconds(cost_of(agreement), seconds, 2) == pytest.approx(expected)
     # Nobody encrypts features before.
     names = [one.name for one in forecast(work(agreement), REFERENCE, "paillier").stages]
     assert names[1:3] == ["aligning", "training"]
     with pytest.raises(ValueError, match="choose a longer key"):
-        layer_step_seconds(terms(**changes, key_bits=128), seconds, 2)
+        step_seconds(cost_of(terms(**changes, key_bits=128)), seconds, 2)

@@ -92,7 +92,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
             {"half_star", "label_recovery", "own_part"},
             {"auxiliary_ciphertext", "randomiser_channel"},
         ),
-        (replace(SCENARIO, protocol="shared", stays_shared=True), {"label_recovery"}, {"own_part"}),
+        (replace(SCENARIO, protocol="shared", knows_own_weights=False), {"label_recovery"}, {"own_part"}),
         (
             replace(SCENARIO, packing=False, rerandomise=False),
             {"randomiser_channel"},
@@ -376,7 +376,7 @@ def test_shared_weights_without_ciphertexts_or_with_defences_of_answers_are_refu
     with pytest.raises(ValueError, match="protocol=shared has no messages in the clear"):
         planned(monkeypatch, FAST, cipher="plain", **shared)
     for defence in ("response_truncation", "dp_noise"):
-        with pytest.raises(ValueError, match=f"{defence} protects what protocol=hu sends"):
+        with pytest.raises(ValueError, match=f"{defence} protects what protocol=shared doesn't send"):
             planned(monkeypatch, FAST, defences=(defence,), **shared)
     with pytest.raises(ValueError, match="KERNEL=phe"):
         planned(monkeypatch, FAST, settings={"protocol": "shared", "kernel": "phe", "packing": False})

@@ -9,8 +9,8 @@ import pytest
 from plumbline.judge.summary import read_summary
 from plumbline.report.ledger import LedgerRow, ledger
 from services.common.agreement import Agreement, TrainingPlan
-from services.party.guard import channels_of
-from tests.harness.agreements import UNPACKED, agreed, trained_on, with_truncation
+from services.protocols.hu.guard import channels_of
+from tests.harness.agreements import UNPACKED, agreed, letting_all_open, trained_on, with_truncation
 from tests.harness.reported import made_run
 
 DISCLOSED: dict[str, Any] = {"request": {"black_box": False}}
@@ -93,7 +93,7 @@ def test_scores_are_equations_about_features_where_parameters_are_known(
 
 
 def test_on_shared_weights_what_is_opened_is_counted_and_no_step(folder: Path) -> None:
-    agreement = trained_on(agreed(TrainingPlan(protocol="shared")), 64)
+    agreement = letting_all_open(trained_on(agreed(TrainingPlan(protocol="shared")), 64))
     active, passive, *_ = rows_of(folder, agreement)
     own = agreement.parties[1]
     assert (passive.party, passive.unknowns) == (own.name, agreement.training_rows)
@@ -101,6 +101,16 @@ def test_on_shared_weights_what_is_opened_is_counted_and_no_step(folder: Path) -
     assert passive.about == "active's labels"
     assert "features of one record" in active.about
     assert not any("training step" in row.received for row in rows_of(folder, agreement))
+
+
+def test_of_weights_that_stay_shared_nothing_is_opened_and_no_parameters_are_known(folder: Path) -> None:
+    """A party refuses the opening of so few records: the ledger said all the same what would have been opened."""
+    active, passive, scores, coordinator = rows_of(folder, trained_on(agreed(TrainingPlan(protocol="shared")), 64))
+    for row in (active, passive):
+        assert (row.received, row.equations, row.possible) == ("uniform numbers", 0, False)
+        assert row.since == "Never: weights stay shared, and none are opened."
+    assert (scores.received.partition("; ")[2], scores.possible) == ("no parameters", False)
+    assert "uniform by itself" in coordinator.received
 
 
 @pytest.mark.parametrize(

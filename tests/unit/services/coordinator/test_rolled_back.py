@@ -16,7 +16,6 @@ from services.common.errors import NotAllowed, OutOfOrder
 from services.common.state_folder import StateInMemory, StateNotKept
 from services.coordinator.kept_sessions import KeptSessions
 from services.coordinator.sessions import Sessions
-from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
 from services.passive.submissions import SeenSubmissions
 from tests.harness.exchanges import SMALL_PLAN
@@ -63,7 +62,8 @@ def test_a_hostile_passive_party_cannot_push_the_count_past_what_an_honest_one_w
             contribute(home, request, rows, *both)
             answer(home, request, rows)
         home.put_back("coordinator", copy)
-        share = home.passive("passive-1")._models.served.model.share_of(rows, PartyDefences())  # type: ignore[union-attr]
+        model = home.passive("passive-1")._models.served.model  # type: ignore[union-attr]
+        share = model.share_of(rows, model.partial_scores(rows))
         for request in range(50, 62):
             home.sessions.submit(FIRST, home.active.session_id, request, replace(share, submissions_seen=0))
         with pytest.raises(OutOfOrder, match=r"older than its answers: it knows of \d+ shares of scores, passive-2 of"):

@@ -14,6 +14,7 @@ from defences.label_randomised_response import LabelRandomisedResponse
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, FederationError, OutOfOrder
 from services.common.run_records import DeliveredScores
+from services.party.party_training import predictions_of
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
 from tests.harness.defended import (
@@ -364,5 +365,5 @@ def test_dp_noise_without_sigma_is_refused_for_more_than_two_classes_when_the_se
 def test_an_installed_model_isnt_trained_and_asks_no_residual_defence() -> None:
     network = DenseNetwork((np.ones((2, 2)),), (np.zeros(2),))
     training = party_training(INSTALLED, network, with_defences(Careful()))
-    assert training.predictions == []
+    assert predictions_of(training) == []
     assert training.model_for([0, 1]).partial_scores([0, 1]).shape == (2, 2)

@@ -47,7 +47,7 @@ def assert_same(one: PartyModel, other: PartyModel) -> None:
     assert one.agreement == other.agreement
     assert (one.name, one.epochs, one.token_key) == (other.name, other.epochs, other.token_key)
     rows = list(range(len(one.features)))
-    mine, theirs = one.share_of(rows, PartyDefences()), other.share_of(rows, PartyDefences())
+    mine, theirs = one.share_of(rows, one.partial_scores(rows)), other.share_of(rows, other.partial_scores(rows))
     assert mine.products.tobytes() == theirs.products.tobytes()
     assert mine.record_tokens == theirs.record_tokens
     assert mine.same_as(theirs)

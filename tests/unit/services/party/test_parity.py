@@ -9,7 +9,6 @@ from sklearn.metrics import roc_auc_score
 
 from services.common.errors import OutOfOrder
 from services.common.settings import settings_of
-from services.party.party_training import PartyTraining
 from services.protocol1.default_plan import with_open_terms
 from services.protocol1.formats import CipherFormats
 from tests.harness.exchanges import (
@@ -218,7 +217,7 @@ def test_training_ends_once_and_its_remarks_are_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Where weights are opened at the end, a job asks for it twice."""
-    monkeypatch.setattr(PartyTraining, "remarks", ["a promise that wasn't kept"])
+    monkeypatch.setattr("services.party.party_training.remarks_of", lambda _: ["a promise that wasn't kept"])
     with wired(random_problem(), replace(PLAN, cipher="plain")) as trainings:
         run_together(trainings, 2)
         for _ in range(2):

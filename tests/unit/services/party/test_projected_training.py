@@ -11,6 +11,7 @@ import pytest
 from defences import load
 from plumbline.judge.summary import read_summary
 from services.common.run_folder import RunFolder
+from services.party.party_training import remarks_of
 from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import SMALL_PLAN, Problem, largest_difference, random_problem, run_together, wired
 from tests.harness.parties import house
@@ -67,7 +68,7 @@ def test_parties_that_project_train_as_projected_descent_on_all_columns_does(cip
     defences = {name: with_defences(load("dp_noise", **SILENT)) for name in problem.blocks}
     with wired(problem, plan, defences=defences) as trainings:
         weights = run_together(trainings, plan.epochs)
-        assert all(training.remarks == [] for training in trainings.values())
+        assert all(remarks_of(training) == [] for training in trainings.values())
     assert largest_difference(weights, expected) <= 1e-6
     assert longest <= BOUND * (1 + 1e-9)
     # It had something to do: unprojected training ends elsewhere, and longer.
@@ -82,7 +83,7 @@ def test_who_does_not_project_is_told_of_its_own_part_and_nothing_changes() -> N
     expected, _ = train_projected(problem, 1e9)
     with wired(problem, plan, defences=silent) as trainings:
         weights = run_together(trainings, plan.epochs)
-        remarks = {name: training.remarks for name, training in trainings.items()}
+        remarks = {name: remarks_of(training) for name, training in trainings.items()}
     assert largest_difference(weights, expected) <= 1e-6
     for name, said in remarks.items():
         (sentence,) = said

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from services.common.errors import OutOfOrder
-from services.party.guard import Mode, channels_of
+from services.common.exposure import Mode
 from services.party.share_guard import SingleShares, guard_shares, rank_of, shares_of
+from services.protocols.hu.guard import channels_of
 from tests.harness.agreements import UNPACKED, agreed, trained_on
 from vfl.arrays import FloatArray
 

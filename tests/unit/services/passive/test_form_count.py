@@ -193,7 +193,7 @@ def test_a_model_that_couldnt_be_counted_answers_about_no_record(
         def full(self: StateFolder, name: str, content: bytes) -> None:
             session = home.passive()._session
             training = session.joined.training if session is not None and session.joined is not None else None
-            if name == FORMS and training is not None and training._kept_epoch is not None:
+            if name == FORMS and training is not None and training.is_over:
                 asked.append(training.agreement.session_id)
                 raise StateNotKept("passive can't write its state (No space left on device)")
             write(self, name, content)

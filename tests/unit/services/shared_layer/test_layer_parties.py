@@ -111,4 +111,4 @@ def test_parts_come_back_from_the_disk(tmp_path: Path) -> None:
         assert mine.own is not None
         assert theirs.own is None
         assert not len(mine.frozen)
-        assert kept.model.asked([3, 1], Engine()).masked
+        assert kept.model.agreement.serving.ask(kept.model, [3, 1], Engine()).masked_for("active")

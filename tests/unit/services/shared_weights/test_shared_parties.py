@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import defences
-from services.common.agreement import Agreement, TrainingPlan
+from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.settings import SettingsError
@@ -16,15 +16,12 @@ from services.party.consent import check_plan
 from services.party.party_defences import PartyDefences
 from services.shared_weights.opening import guard_opening, stays_shared
 from services.shared_weights.opening_ledger import OpeningLedger
+from tests.harness.agreements import letting_all_open
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SharedProblem
 
 # One batch of all rows: then both protocols take the same steps.
 WHOLE = {"steps": "plain", "calibrated": False, "batch_size": 1000, "epochs": 3, "key_bits": 512}
-
-
-def letting_all_open(agreement: Agreement) -> Agreement:
-    return replace(agreement, parties=tuple(replace(one, opens_always=True) for one in agreement.parties))
 
 
 def trained_weights(found: House) -> list[Any]:
@@ -56,7 +53,7 @@ def test_a_job_gives_the_model_that_protocol_1_gives(tmp_path: Path, parties: in
             assert validated == ([True] * 3 if protocol == "hu" else [False, False, True])
             assert record["channels"] == [] or protocol == "hu"
             # Of what was shared in earlier epochs nothing is left.
-            parts = one.active_training._parts_after_epoch
+            parts = one.active_training.models._parts
             assert all(part is not None and isinstance(part.arrays()["weights"], np.ndarray) for part in parts)
     for hu, shared in zip(found["hu"], found["shared"], strict=True):
         assert np.abs(hu - shared).max() <= 2.0**-16
@@ -90,7 +87,7 @@ def test_a_private_seed_repeats_a_training_to_what_masks_round(tmp_path: Path, p
         ({"cipher": "plain"}, "cipher=paillier"),
         ({"rerandomise": False}, "rerandomise=on"),
         ({"learner": "installed"}, "protocol=hu"),
-        ({"protocol": "other"}, "one of hu, shared"),
+        ({"protocol": "other"}, "Known: hu, shared"),
     ],
 )
 def test_plans_that_cannot_work_are_refused_in_words(changes: dict[str, Any], words: str) -> None:
@@ -114,7 +111,7 @@ def test_a_party_takes_part_in_its_own_protocol_only() -> None:
 
 @pytest.mark.parametrize("defence", ["dp_noise", "response_truncation"])
 def test_defences_of_what_nobody_sends_are_refused_at_the_start(defence: str) -> None:
-    with pytest.raises(SettingsError, match=f"{defence} protects what protocol=hu sends"):
+    with pytest.raises(SettingsError, match=f"{defence} protects what protocol=shared doesn't send"):
         PartyDefences.of(small_settings(protocol="shared", defences=[defence]), Role.ACTIVE)
 
 
@@ -139,8 +136,6 @@ def test_the_guard_counts_what_is_opened(tmp_path: Path) -> None:
     assert guard_opening(agreement, "active", even, "off", OpeningLedger.in_memory()) == []
     many = letting_all_open(SharedProblem.random(rows=2100, columns=(2, 3)).agreement(TrainingPlan(protocol="shared")))
     assert guard_opening(many, "active", np.arange(2100) % 2, "warn", OpeningLedger.in_memory()) == []
-    hu = SharedProblem.random(rows=100).agreement(TrainingPlan())
-    assert guard_opening(hu, "active", even, "refuse", OpeningLedger.in_memory()) == []
     refusing = small_settings(protocol="shared", guard="refuse", opening="always")
     with house(tmp_path, settings=refusing) as one, pytest.raises(FederationError, match="could read"):
         one.train()
@@ -163,7 +158,7 @@ def test_weights_stay_shared_where_their_opening_could_tell_too_much(rows: int, 
     chosen = problem.agreement(TrainingPlan(protocol="shared", serving="shared"))
     assert stays_shared(letting_all_open(chosen))
     assert guard_opening(chosen, "active", np.arange(rows) % 2, "warn", OpeningLedger.in_memory()) == []
-    assert not stays_shared(problem.agreement(TrainingPlan()))
+    assert problem.agreement(TrainingPlan()).serving.tells_owners
 
 
 def test_shared_serving_is_a_term_of_its_protocol_and_a_partys_last_word() -> None:

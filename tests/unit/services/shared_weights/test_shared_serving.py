@@ -17,7 +17,7 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.party.model_file import KeptModel, packed, unpacked
 from services.party.party_model import PartyModel
 from services.shared_weights.share_messages import Kind
-from services.shared_weights.shared_serving import AskedOnce, SharedPart, records_at_once
+from services.shared_weights.shared_serving import AskedOnce, SharedPart, SharedServer, records_at_once
 from services.shared_weights.shared_steps import SharedSteps, made_key
 from services.shared_weights.shared_terms import SharedTerms
 from tests.harness.parties import ACTIVE, House, active_data, house, party_data, small_settings
@@ -115,7 +115,7 @@ def test_no_share_is_written_beside_another(served: House) -> None:
         assert "share" not in repr(model.part)
     training = served.active_training
     assert not np.any(training.half.weights)
-    assert all(one is training._frozen for one in training._parts_after_epoch)
+    assert all(one is training.side.part for one in training.models._parts)
 
 
 def test_a_model_comes_back_from_the_partys_state(served: House) -> None:
@@ -143,7 +143,8 @@ def test_nothing_is_disclosed_of_what_nobody_knows(served: House) -> None:
 def asking(served: House, rows: list[int]) -> tuple[str, bytes]:
     """The helper's name, and the active party's masked products for it."""
     model = models_of(served)["active"]
-    return SharedTerms(model.agreement).holder("active"), model.asked(rows, Engine()).masked
+    name = SharedTerms(model.agreement).holder("active")
+    return name, model.agreement.serving.ask(model, rows, Engine()).masked_for(name)
 
 
 def test_the_same_request_gets_the_same_bytes_and_another_in_its_place_is_refused(served: House) -> None:
@@ -159,6 +160,11 @@ def test_the_same_request_gets_the_same_bytes_and_another_in_its_place_is_refuse
         helper.contribute_scores(ACTIVE, session, 7, rows, asking(served, rows)[1])
 
 
+def server_of(model: PartyModel) -> SharedServer:
+    assert isinstance(model.part, SharedPart)
+    return SharedServer(SharedTerms(model.agreement), model.name, model.part, Engine())
+
+
 def anything(key: PublicKey, count: int) -> bytes:
     return to_bytes([secrets.randbelow(key.n_squared - 1) + 1 for _ in range(count)], key.bits // 4)
 
@@ -172,7 +178,7 @@ def test_nothing_depends_on_what_a_message_holds(served: House) -> None:
     other = anything(key, len(masked) // width)
     answer = helper.contribute_scores(ACTIVE, session, 70, rows, masked)
     assert len(helper.contribute_scores(ACTIVE, session, 71, rows, other)) == len(answer)
-    server = models["active"].on_shares(Engine())
+    server = server_of(models["active"])
     key = models["active"].part.own_key  # type: ignore[attr-defined]
     found = server.keep(name, anything(key.public_key, len(answer) // width), len(rows))
     assert found.shape == server.keep(name, answer, len(rows)).shape == (3, 3)
@@ -186,7 +192,7 @@ def test_nothing_depends_on_what_a_message_holds(served: House) -> None:
         strangers = {name, "active" if name not in ("active", helper.name) else "nobody"}
         for owner in strangers:
             with pytest.raises(NotAllowed):
-                model.on_shares(Engine()).keep(owner, answer, len(rows))
+                server_of(model).keep(owner, answer, len(rows))
 
 
 @pytest.mark.parametrize(("size", "count", "kept"), [(3 << 20, 40, 21), (1_000, 200, 128), (65 << 20, 2, 1)])

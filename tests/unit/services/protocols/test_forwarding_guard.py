@@ -6,9 +6,7 @@ import pytest
 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.party.forwarding_guard import guard_forwarding
-from services.party.guard import channels_of
-from tests.harness.agreements import agreed
+from tests.harness.agreements import agreed, guarded
 
 PLAN = TrainingPlan(epochs=3, batch_size=64, learner="network").changed(hidden=4)
 
@@ -26,15 +24,15 @@ def test_a_passive_party_is_warned_unless_units_times_epochs_stay_below_half_of_
 ) -> None:
     agreement = with_plan(PLAN, features)
     for name in [party.name for party in agreement.parties[1:]]:
-        found = guard_forwarding(agreement, name, "warn")
+        found = guarded(agreement, name).warnings
         assert bool(found) == is_warned
         if is_warned:
             assert f"active could learn every column of {name}'s records: it reads 4 sums of them" in found[0]
             with pytest.raises(OutOfOrder, match=r"PLUMBLINE_GUARD=refuse"):
-                guard_forwarding(agreement, name, "refuse")
+                guarded(agreement, name, "refuse")
         else:
-            assert guard_forwarding(agreement, name, "refuse") == []
-        assert guard_forwarding(agreement, name, "off") == []
+            assert guarded(agreement, name, "refuse").warnings == []
+        assert guarded(agreement, name, "off").warnings == []
 
 
 @pytest.mark.parametrize(
@@ -43,14 +41,14 @@ def test_a_passive_party_is_warned_unless_units_times_epochs_stay_below_half_of_
 )
 def test_a_label_party_is_always_warned_where_others_learn_their_gradients(backward: str, words: str) -> None:
     agreement = with_plan(PLAN.changed(backward=backward), (5, 10_000))
-    (found,) = guard_forwarding(agreement, "active", "warn")
+    (found,) = guarded(agreement, "active").warnings
     assert words in found
     with pytest.raises(OutOfOrder, match="labels of active's records"):
-        guard_forwarding(agreement, "active", "refuse")
+        guarded(agreement, "active", "refuse")
 
 
 def test_the_guard_of_equations_says_nothing_of_networks_and_this_one_nothing_of_others() -> None:
-    assert channels_of(with_plan(PLAN), "active") == ()
+    assert list(guarded(with_plan(PLAN), "active").channels) == []
     linear = replace(PLAN, learner="linear", learner_options={})
-    assert channels_of(with_plan(linear), "active") != ()
-    assert all(guard_forwarding(with_plan(linear), name, "warn") == [] for name in ("active", "passive"))
+    assert list(guarded(with_plan(linear), "active").channels) != []
+    assert all("units" not in " ".join(guarded(with_plan(linear), name).warnings) for name in ("active", "passive"))

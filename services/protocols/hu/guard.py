@@ -4,17 +4,15 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
+from services.common import limits
 from services.common.agreement import FIXED, Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
+from services.common.exposure import Mode
 from services.protocol1.channels import Channel, tell_together
-from services.protocol1.default_plan import FEWEST_ROWS
 from services.protocol1.formats import CipherFormats
 from services.watching.tally import Told
 from vfl.crypto import PackingImpossible
-
-Mode = Literal["warn", "refuse", "off"]
 
 # Learning rate times steps in which weights move by about what they are. Measured: docs/decisions/0005.
 STANDSTILL = 1.0
@@ -23,14 +21,10 @@ STANDSTILL = 1.0
 def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
     """Make one channel per peer of the key holder. None where nothing is answered, encrypted or trained.
 
-    None of a learner that forwards either: what a channel has room for says nothing of it (``forwarding_guard``).
-
     Raises PackingImpossible for terms that don't fit the session's keys.
     """
     plan = agreement.plan
-    if plan.shares_weights or not plan.encryption.spec.counts_equations or not plan.family.spec.trains:
-        return ()
-    if plan.family.spec.forwards:
+    if not plan.encryption.spec.counts_equations or not plan.family.spec.trains:
         return ()
     formats = CipherFormats(agreement)
     return tuple(formats.channel(key_holder, peer.name) for peer in agreement.peers_of(key_holder))
@@ -77,11 +71,8 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
 def least_batch(agreement: Agreement) -> int:
     """Count the records of the smallest batch of which the guard says nothing at any party, by the answers of one step.
 
-    The cipher doesn't count. Where no batch size hides anything, or nothing is answered that one would bound, it is the
-    smallest that a plan chooses by itself.
+    The cipher doesn't count. Where no batch size hides anything it is the smallest that a plan chooses by itself.
     """
-    if agreement.plan.shares_weights or agreement.plan.family.spec.forwards:
-        return FEWEST_ROWS
     try:
         formats = CipherFormats(agreement)
         channels = [
@@ -89,7 +80,7 @@ def least_batch(agreement: Agreement) -> int:
             for holder in agreement.parties
         ]
     except PackingImpossible:
-        return FEWEST_ROWS
+        return limits.CHOSEN_BATCH
     told = [sum(one.most_rows_told for one in of_holder) for of_holder in channels]
     return 1 + max(*told, *(one.labels_beyond_weights for of_holder in channels for one in of_holder))
 

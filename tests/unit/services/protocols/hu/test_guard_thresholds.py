@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scripts.listening import Case, measured
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
 from services.protocol1.default_plan import with_open_terms
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector
+from services.protocols.hu.guard import STANDSTILL, channels_of, guard, steps_until_told
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired
 from tests.harness.thresholds import (

@@ -6,10 +6,10 @@ has as many numbers of each record as it has units, in every epoch.
 
 from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
-from services.party.guard import Mode
+from services.common.exposure import Mode
 
 
-def guard_forwarding(agreement: Agreement, name: str, mode: Mode) -> list[str]:
+def guard_forwarding(agreement: Agreement, name: str, mode: Mode, *, tells_labels: bool) -> list[str]:
     """Warn of what a learner that forwards tells of this party's data.
 
     A passive party is warned unless units x epochs stay below half of the columns that the products are of: X of n
@@ -21,6 +21,7 @@ def guard_forwarding(agreement: Agreement, name: str, mode: Mode) -> list[str]:
         agreement: the session's terms.
         name: the party's.
         mode: warn, refuse (raises instead) or off.
+        tells_labels: whether passive parties learn their gradients.
 
     Returns:
         The warnings.
@@ -28,9 +29,12 @@ def guard_forwarding(agreement: Agreement, name: str, mode: Mode) -> list[str]:
     Raises:
         OutOfOrder: the first warning, where the mode is refuse.
     """
-    if mode == "off" or not agreement.plan.family.spec.forwards:
+    if mode == "off":
         return []
-    warnings = _of_labels(agreement) if name == agreement.active.name else _of_features(agreement, name)
+    if name == agreement.active.name:
+        warnings = _of_labels(agreement) if tells_labels else []
+    else:
+        warnings = _of_features(agreement, name)
     if warnings and mode == "refuse":
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
@@ -44,8 +48,6 @@ def forwarded_ratio(agreement: Agreement) -> float:
 
 def _of_labels(agreement: Agreement) -> list[str]:
     plan, active = agreement.plan, agreement.active.name
-    if plan.shares_weights:
-        return []
     others = " and ".join(party.name for party in agreement.parties[1:])
     remedy = plan.leakage.remedy
     how = f", choose {remedy}" if remedy else ", choose a learner or a protocol that keeps gradients shared"

@@ -16,7 +16,6 @@ from defences import DefenceError
 from services.common.errors import Diverged
 from services.common.meters import StageTimer
 from services.network.deadlines import carrying_the_deadline
-from services.party.forwarding import Forwarding, step_roles
 from services.party.party_defences import Message
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
@@ -24,9 +23,10 @@ from services.protocol1.exchange import Beginning, GradientExchange, OpenQuestio
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
+from services.protocols.hu.forwarding import Forwarding, step_roles
 from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import Ask, BatchSchedule, Forward, Half, Send
+from vfl.learning import Ask, BatchSchedule, Forward, Half, Part, Send
 from vfl.learning.learner import Request
 
 
@@ -41,7 +41,8 @@ class GradientSide:
         skipped: steps that nobody does.
     """
 
-    is_shared = counts_redone = left_range = False
+    goes_back_anew = counts_redone = left_range = has_ended = False
+    validated_loss: float | None = None
     turn = Turn()
 
     def __init__(
@@ -70,6 +71,8 @@ class GradientSide:
         # Its masks are of one try of a step: another has other keys.
         self.forwarding = Forwarding(agreement, setting.name, means.peers, means.executor) if forwards else None
         self.is_label_party = setting.name == agreement.active.name
+        # Forwarded products aren't encrypted.
+        self.sent_step = agreement.plan.encryption.residual_step if setting.name in agreement.senders else None
         self.skipped = resumption.skipped if resumption else frozenset[int]()
         self._schedule = schedule = agreement.plan.schedule(setting.train_rows)
         if half is None and agreement.plan.family.spec.trains and not self._log.has_begun:
@@ -102,13 +105,9 @@ class GradientSide:
         return self._calls.weights(self.half, self.features.shape[1]).copy()
 
     @property
-    def state(self) -> FloatArray:
-        """The weights."""
-        return self.weights
-
-    def restore(self, state: FloatArray) -> None:
-        """Go back to weights."""
-        self._calls.set_weights(self.half, state)
+    def part(self) -> Part:
+        """The part as it stands."""
+        return self._calls.part(self.half.part)
 
     def tell(self, peer: str, kind: str, count: int) -> None:
         """Count what a peer is told."""
@@ -140,10 +139,14 @@ class GradientSide:
         """Let peers go on behind a step."""
         self.exchange.complete_step(step)
 
-    def validate(self, step: int) -> None:
+    def end_epoch(self, epoch: int) -> None:
         """Validate nothing: scores of validation rows are asked for as any others."""
 
-    def finish(self) -> None:
+    def must_end(self, step: int) -> bool:
+        """Never: a party's weights are its own at any time."""
+        return False
+
+    def keep(self, epoch: int) -> None:
         """End nothing: the half has its weights."""
 
     def asked(self) -> frozenset[str]:

@@ -6,27 +6,17 @@ label party     Z = X W + the sum of what came: no single party's where several 
 
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future, wait
-from typing import Protocol
 
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.meters import StageTimer
+from services.party.training_means import ForwardingObserver
 from services.protocol1.exchange import GradientExchange, StepRoles
 from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray
 from vfl.crypto.ciphers import Plain
 from vfl.crypto.pairwise_masks import PairwiseMasks
-
-
-class ForwardingObserver(Protocol):
-    """Sees what a party is shown where a learner forwards."""
-
-    def forwarded(self, step: int, products: FloatArray) -> None:
-        """Add up the other parties' products of a step, (rows, h); at the label party."""
-
-    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
-        """Read what a peer has sent in the clear, (rows, columns)."""
 
 
 def step_roles(agreement: Agreement, name: str) -> StepRoles:

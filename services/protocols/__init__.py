@@ -1,0 +1,1 @@
+"""Training protocols: what each sends, keeps and shows, as plugins of one contract."""

@@ -1,0 +1,91 @@
+"""What both of Hu's protocols have in common: who decrypts sends back, and each party knows its weights."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from services.common.agreement import SHARED, Agreement, TrainingPlan
+from services.common.costs import Cost
+from services.common.errors import InvalidMessage
+from services.common.protocols import TrainingProtocol
+from services.party.resumption import Resumption
+from services.party.side import SideSetting
+from services.protocols.hu.costs_of_sums import cost_of_sums
+from services.protocols.hu.gradient_side import GradientSide
+from services.protocols.known_weights import KnownWeights
+from services.protocols.planned_batches import planned_batches
+from vfl.arrays import IntArray
+
+_WEIGHT_BYTES = 8
+
+
+@dataclass(frozen=True)
+class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
+    """Training by sums that key holders decrypt, and send back under a mask (Hu, Protocol 1)."""
+
+    name: ClassVar[str] = "hu"
+    summary: ClassVar[str] = "Protocol 1 of Hu: who decrypts sends masked sums back."
+    remedy: ClassVar[str] = "Train on shared weights, so that nothing decrypted is sent back (--protocol shared)."
+    sends_sums: ClassVar[bool] = True
+    sizes_tell: ClassVar[bool] = True
+
+    def check(self, plan: TrainingPlan) -> None:
+        """Refuse a plan whose weights are to stay shared."""
+        if plan.serving == SHARED:
+            raise InvalidMessage("serving=shared goes on from protocol=shared: set that too, or serving=opened.")
+
+    def warnings(self, agreement: Agreement) -> list[str]:
+        """Warn of answers that leave room, and of epochs that are judged by defended scores."""
+        plan, warnings = agreement.plan, list[str]()
+        if plan.is_encrypted and plan.family.spec.trains:
+            warnings += [
+                f"INSECURE: truncate_answers=false at {party.name}, answers leave room for sums that nobody agreed to "
+                "(Hu, Algorithm 2)."
+                for party in agreement.parties
+                if not party.truncates_answers
+            ]
+        if plan.patience and agreement.score_defences:
+            warnings.append(
+                f"Early stopping judges epochs by scores as {', '.join(agreement.score_defences)} leaves them and may "
+                "keep another one than the best. To keep the last one, set patience to 0."
+            )
+        return warnings
+
+    def conduct_refusal(self, attack: str, conduct: str) -> str:
+        """Refuse what replaces messages of shared weights."""
+        return {
+            "replaces_features": f"{attack} reads what protocol=shared opens: protocol=hu opens nothing.",
+            "replaces_shares": f"{attack} adds to shares of weights: only backward=shared has them.",
+        }.get(conduct, "")
+
+    def validated_epochs(self, agreement: Agreement, allowed: int) -> int:
+        """Validate as many as are allowed: scores between epochs are asked for as any others."""
+        return allowed
+
+    def resumes(self, agreement: Agreement) -> bool:
+        """Go on after an interruption where the learner can."""
+        return agreement.plan.family.spec.resumes
+
+    def kept_bytes(self, agreement: Agreement, features: int) -> int:
+        """Count a party's own weights."""
+        return features * _WEIGHT_BYTES
+
+    def batches(self, agreement: Agreement) -> Iterator[IntArray]:
+        """List the plan's batches."""
+        return planned_batches(agreement)
+
+    def cost(self, agreement: Agreement) -> Cost:
+        """Count encryptions, products and answers of each step."""
+        return cost_of_sums(agreement)
+
+    def serving(self, agreement: Agreement) -> KnownWeights:
+        """Let each party answer by its own weights."""
+        return KnownWeights()
+
+    def side(self, setting: SideSetting, first_step: int = 0) -> GradientSide:
+        """Make a party's side."""
+        return GradientSide(setting)
+
+    def resumed(self, setting: SideSetting, side: GradientSide, resumption: Resumption) -> GradientSide:
+        """Make the side that goes on: with the same half, and the answers that it was given."""
+        return side.resumed(resumption)

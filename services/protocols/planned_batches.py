@@ -1,0 +1,14 @@
+"""The public batches of rows of a plan, for protocols whose steps are of single rows."""
+
+from collections.abc import Iterator
+
+from services.common.agreement import Agreement
+from services.party.party_model import rows_of_plan
+from vfl.arrays import IntArray
+
+
+def planned_batches(agreement: Agreement) -> Iterator[IntArray]:
+    """List the rows of the common order of every planned step."""
+    plan = agreement.plan
+    schedule = plan.schedule(rows_of_plan(plan, agreement.active.aligned_rows).train)
+    return (batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))

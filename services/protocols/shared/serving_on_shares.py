@@ -1,0 +1,123 @@
+"""Weights that stay shared after training: a model answers with residues of all parties, drawn for each request."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import SHARED, Agreement
+from services.common.errors import InvalidMessage
+from services.common.protocols import DrawsOnce
+from services.common.scores import Products, are_residues
+from services.party.party_model import PartyModel, checked_rows
+from services.shared_weights.shared_serving import Asked, SharedPart, SharedServer, records_at_once
+from services.shared_weights.shared_terms import SharedTerms
+from services.shared_weights.turned_columns import Turn
+from vfl.arrays import FloatArray
+from vfl.crypto import Engine
+from vfl.learning import Half, Part
+
+
+@dataclass(frozen=True)
+class WeightsOnShares:
+    """No party knows its weights, and scores are computed on shares of them.
+
+    Attributes:
+        agreement: the session's public terms.
+    """
+
+    agreement: Agreement
+    name: ClassVar[str] = SHARED
+    tells_owners: ClassVar[bool] = False
+
+    def read_part(
+        self, arrays: Mapping[str, NDArray[Any]], read: Callable[[Mapping[str, NDArray[Any]]], Part]
+    ) -> SharedPart:
+        """Read a party's share and keys, and the learner's part of what it has whole."""
+        return SharedPart.of(arrays, read)
+
+    def known(self, part: Part) -> Part | None:
+        """Give what a label party has whole of a network; None of shares alone."""
+        return _shared(part).own
+
+    def numbers(self, part: Part, half: Half) -> FloatArray:
+        """Give the share, as if it were weights."""
+        return np.asarray(_shared(part).share.view(np.int64) * 0.5**63, dtype=np.float64)
+
+    def turn(self, part: Part) -> Turn:
+        """Give the turn that training was on."""
+        return Turn.of(SharedTerms(self.agreement), _shared(part).turn)
+
+    def most_records(self, at_most: int) -> int:
+        """As many as masked products of fit a message."""
+        return min(at_most, records_at_once(SharedTerms(self.agreement)))
+
+    def ask(self, model: PartyModel, rows: Sequence[int], engine: Engine) -> "SharedQuestion":
+        """Mask this party's products, for who holds the other shares of its weights."""
+        server = _server(model, engine)
+        return SharedQuestion(server, _asked(server, model, rows), len(rows))
+
+    def answer(
+        self, model: PartyModel, rows: Sequence[int], masked: bytes, defences: Any, engine: Engine, once: DrawsOnce
+    ) -> tuple[bytes, Products]:
+        """Compute masked products for the active party, and this party's residues for the coordinator."""
+
+        def drawn() -> tuple[bytes, Products]:
+            server, active = _server(model, engine), model.agreement.active.name
+            asked = _asked(server, model, rows)
+            if active not in server.terms.held_by(model.name):
+                return asked.masked, asked.residues
+            return asked.masked, asked.residues + server.keep(active, masked, len(rows))
+
+        return once(drawn)
+
+    def check(self, products: Products) -> None:
+        """Raise InvalidMessage for numbers."""
+        if not are_residues(products):
+            raise InvalidMessage("Expected scores as residues here.")
+
+    def added(self, products: Sequence[Any]) -> Sequence[Any]:
+        """Add up residues: what is uniform of each is none of the sum."""
+        return [SharedTerms(self.agreement).scores.sums(list(products))]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedQuestion:
+    """A question about some rows of a model whose weights stay shared.
+
+    Attributes:
+        server: computes this party's part.
+        asked: its products, in two halves.
+        records: how many there are.
+    """
+
+    server: SharedServer
+    asked: Asked
+    records: int
+
+    def masked_for(self, peer: str) -> bytes:
+        """Give this party's masked products to the holder of its other shares."""
+        return self.asked.masked if peer == self.server.terms.holder(self.server.name) else b""
+
+    def products(self, answers: Callable[[], Mapping[str, bytes]]) -> Products:
+        """Add what the others' masked products leave this party with."""
+        total = self.asked.residues
+        for name, masked in answers().items():
+            total = total + self.server.keep(name, masked, self.records)
+        return total
+
+
+def _server(model: PartyModel, engine: Engine) -> SharedServer:
+    """Make what computes a party's part of scores."""
+    return SharedServer(SharedTerms(model.agreement), model.name, _shared(model.part), engine)
+
+
+def _shared(part: Part) -> SharedPart:
+    assert isinstance(part, SharedPart)  # noqa: S101 - the agreement says so
+    return part
+
+
+def _asked(server: SharedServer, model: PartyModel, rows: Sequence[int]) -> Asked:
+    return server.ask(model.features[checked_rows(rows, len(model.features))])
