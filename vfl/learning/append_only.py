@@ -20,6 +20,9 @@ from vfl.arrays import IntArray
 # What stands for records, the same at all parties: a keyed hash of each id.
 Names: TypeAlias = NDArray[np.uint64]
 
+# In place of a group's number: of records that are in no batch.
+_NEW, _TESTED, _DISSOLVED = -1, -2, -3
+
 
 def _nobody() -> Names:
     return np.empty(0, dtype=np.uint64)
@@ -106,19 +109,21 @@ class BatchHistory:
     def check(self, placement: Placement) -> None:
         """Raise BatchChanged for batches that the guarantee doesn't hold for, beside those of before."""
         groups = [(batch, group) for batch in (*self.train, *self.validation) for group in _groups(batch, self.least)]
-        names = _joined([group for _, group in groups])
-        owner = np.repeat(np.arange(len(groups)), [len(group) for _, group in groups])
+        names = _joined([*(group for _, group in groups), self.test, self.dissolved])
+        sizes = [*(len(group) for _, group in groups), len(self.test), len(self.dissolved)]
+        owners = np.repeat([*range(len(groups)), _TESTED, _DISSOLVED], sizes)
         order = np.argsort(names)
-        names, owner = names[order], owner[order]
+        names, owners = names[order], owners[order]
         validates_from = sum(len(_groups(batch, self.least)) for batch in self.train)
         for role, batches in enumerate((placement.train, placement.validation)):
             for batch in batches:
-                of = _looked_up(batch, names, owner)
-                if not self._is_new(batch, of):
+                of = _looked_up(batch, names, owners)
+                if not self._is_new(of):
                     self._check_kept(batch, of, groups)
                     if (of[0] >= validates_from) != bool(role):
                         raise BatchChanged("records that were trained on validate now, or the other way round")
-        if (_looked_up(placement.test, names, owner) >= 0).any():
+        tested = _looked_up(placement.test, names, owners)
+        if ((tested >= 0) | (tested == _DISSOLVED)).any():
             raise BatchChanged("records of a batch are tested now")
 
     def after(self, placement: Placement) -> "BatchHistory":
@@ -143,13 +148,13 @@ class BatchHistory:
                 found.append(np.concatenate(whole))
         return found
 
-    def _is_new(self, batch: Names, of: IntArray) -> bool:
-        """Tell whether a batch has enough records that were in none; raises BatchChanged for none of before."""
-        if np.isin(batch, self.test).any():
+    def _is_new(self, of: IntArray) -> bool:
+        """Tell by each record's owner whether a batch has enough of none; raises BatchChanged for none of before."""
+        if (of == _TESTED).any():
             raise BatchChanged("records that were tested are in a batch now")
-        fresh = int(((of < 0) & ~np.isin(batch, self.dissolved)).sum())
+        fresh = int((of == _NEW).sum())
         if fresh < self.least and (of < 0).all():
-            raise BatchChanged(f"a new batch has {fresh} records that were in none before, fewer than {self.least}")
+            raise BatchChanged(f"of a new batch {fresh} were in none before, fewer than {self.least}")
         return fresh >= self.least
 
     def _check_kept(self, batch: Names, of: IntArray, groups: Sequence[tuple[Names, Names]]) -> None:
@@ -183,9 +188,7 @@ def _joined(parts: Sequence[Names]) -> Names:
     return np.concatenate([_nobody(), *parts])
 
 
-def _looked_up(names: Names, known: Names, values: IntArray) -> IntArray:
-    """Find the value of each name among the sorted ``known`` ones; -1 where it isn't among them."""
-    if not len(known):
-        return np.full(len(names), -1)
+def _looked_up(names: Names, known: Names, owners: IntArray) -> IntArray:
+    """Find the owner of each name among the sorted ``known`` ones, of which there are some."""
     at = np.minimum(np.searchsorted(known, names), len(known) - 1)
-    return np.where(known[at] == names, values[at], -1)
+    return np.where(known[at] == names, owners[at], _NEW)

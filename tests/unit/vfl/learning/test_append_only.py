@@ -162,7 +162,10 @@ def test_a_role_is_filled_up_where_it_lacks_most() -> None:
             "has changed by 1",
         ),
         (lambda was: Placement((np.concatenate(was.train),), was.validation, was.test), "has changed by 8"),
-        (lambda was: Placement((*was.train, names(900, 901, 902)), was.validation, was.test), "has 3 records"),
+        (
+            lambda was: Placement((*was.train, names(900, 901, 902)), was.validation, was.test),
+            "of a new batch 3 were in none",
+        ),
         (
             lambda was: Placement((*was.train, names(900, 901, 902, 903, 11)), was.validation, was.test[:1]),
             "tested are in a batch now",
@@ -182,6 +185,19 @@ def test_other_batches_are_refused(change: object, says: str) -> None:
     history.check(placement)
     with pytest.raises(BatchChanged, match=says):
         history.check(change(placement))  # type: ignore[operator]
+
+
+def test_a_dissolved_record_is_neither_tested_nor_enough_for_a_batch() -> None:
+    placement, history = first(16, 2)
+    after = history.after(Placement(placement.train[1:], placement.validation, placement.test))
+    gone = placement.train[0]
+    with pytest.raises(BatchChanged, match="of a batch are tested now"):
+        after.check(Placement(placement.train[1:], placement.validation, np.append(placement.test, gone[:1])))
+    with pytest.raises(BatchChanged, match="of a new batch 1 were in none"):
+        after.check(
+            Placement((*placement.train[1:], np.append(gone[1:], names(900))), placement.validation, placement.test)
+        )
+    after.check(Placement((*placement.train[1:], np.append(gone[1:], names(*range(900, 904)))), (), placement.test))
 
 
 def test_a_whole_group_may_go() -> None:
