@@ -220,7 +220,7 @@ def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         right += max(int((error < 1e-4).sum()) for error in errors)
         resolved += int(known.sum())
         total += len(values)
-    return {"success": _share(right, total), "resolved": _share(resolved, total), "judged": total}
+    return {"success": _share(right, total), "resolved": _share(resolved, total), "judged": total or None}
 
 
 def _share(part: float, whole: float) -> float:
@@ -235,7 +235,7 @@ def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         right += int(_read_rightly(found.values, own, found.rows).sum())
         read += found.values.size
         total += own.features.size
-    return {"success": _share(right, read), "resolved": _share(read, total), "judged": records}
+    return {"success": _share(right, read), "resolved": _share(read, total), "judged": records or None}
 
 
 def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray | None) -> BoolArray:
@@ -268,7 +268,7 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         resolved += int(known.sum())
         total += len(known)
     success = max(0.0, 1 - left / whole) if whole else 0.0
-    return {"success": success, "resolved": _share(resolved, total), "judged": total}
+    return {"success": success, "resolved": _share(resolved, total), "judged": total or None}
 
 
 def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     if not left:
         return {}
     error, baseline = float(np.hstack(left).sum()), float(np.hstack(guessed).sum())
-    return {"success": max(0.0, 1 - error / baseline) if baseline else 0.0, "resolved": 1.0, "judged": records}
+    return {"success": max(0.0, 1 - error / baseline) if baseline else 0.0, "resolved": 1.0, "judged": records or None}
 
 
 _JUDGES = {

@@ -60,6 +60,7 @@ def write_run(
     estimates: Mapping[str, FloatArray] | None = None,
     cipher: str = "paillier",
     active: FloatArray | None = None,
+    known: IntArray | None = None,
 ) -> RunFolder:
     """Write a run of these passive parties; every record is judged unless some are named.
 
@@ -82,7 +83,7 @@ def write_run(
     for name, features in passive.items():
         run.write_features(name, features)
     rows = np.arange(count) if judged is None else judged
-    run.write_estimates(0, Estimates(rows, dict(estimates or {})))
+    run.write_estimates(0, Estimates(rows, dict(estimates or {}), auxiliary_rows=known))
     if outcomes:
         run.write_prediction_outcomes(outcomes)
     return run

@@ -145,6 +145,7 @@ def test_known_records_make_imputations_of_the_judge_part_of_e0(tmp_path: Path) 
     assert at_records(0).baseline.endswith(" from 20 records")
     assert at_records(0).e0 < 0.002 < found.columns[0].squared[1].e0
     assert not at_records(0).is_exposed
+    assert [one.known for one in found.columns[0].squared] == [None, None, None, 20]
     assert found.columns[0].squared[1].is_exposed
     nearly_all = at_records(1).part
     assert nearly_all is not None

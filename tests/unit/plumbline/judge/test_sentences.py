@@ -391,6 +391,22 @@ def test_few_records_say_nothing(tmp_path: Path, count: int, share: float) -> No
     assert f"{count} records are too few to say more" in found.columns[0].sentence
 
 
+def test_few_known_records_say_nothing_of_who_knows_some(tmp_path: Path) -> None:
+    lights = []
+    for count in (19, 20):
+        known, judged = np.arange(count), np.arange(count, COUNT)
+        estimates = {"ls": told(0, 0, 0)[judged]}
+        folder, mounted = tmp_path / str(count), [outcome("ls")]
+        found = answer(
+            write_run(folder, {"passive": PASSIVE}, mounted, judged=judged, estimates=estimates, known=known)
+        )
+        lights.append({one.light for one in found.columns})
+        is_few = "19 known records are too few to say more, 20 are needed" in found.columns[0].sentence
+        assert is_few == (count == 19)
+    assert lights[0] == {"grey"}
+    assert "green" in lights[1]
+
+
 def test_insecure_settings_are_said(tmp_path: Path) -> None:
     run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
     record = run.record("active")

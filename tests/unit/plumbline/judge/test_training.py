@@ -121,6 +121,12 @@ def test_an_attack_without_estimates_is_not_scored(tmp_path: Path) -> None:
     assert not judged(tmp_path, "estimates", {}).is_scored
 
 
+@pytest.mark.parametrize("kind", ["features", "readings", "products"])
+def test_an_attack_that_found_nothing_is_not_one_on_too_few_records(tmp_path: Path, kind: str) -> None:
+    found = judged(tmp_path, kind, {})
+    assert (found.judged, light_of_training(found)) == (None, "green")
+
+
 @pytest.mark.parametrize(("error", "told"), [(0.0, 1.0), (0.5, 0.75), (2.0, 0.0)])
 def test_products_count_by_the_variance_that_they_tell(tmp_path: Path, error: float, told: float) -> None:
     """An error of half a standard deviation leaves a quarter of the variance; more than one is worth nothing."""
