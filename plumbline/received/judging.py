@@ -22,7 +22,9 @@ from plumbline.audit.folder import (
 from plumbline.audit.forecast import Span
 from plumbline.audit.run import NotBegun
 from plumbline.audit.tables import print_tables
+from plumbline.judge.answer import listed
 from plumbline.received.judge_request import RECEIVED, SECRET, JudgeRequest
+from plumbline.received.kinds import grouped
 from plumbline.received.mounting import mount
 from plumbline.received.received_findings import JudgeFacts, ReceivedFindings, read_received_findings
 from plumbline.received.received_tables import ReceivedRecords, read_received
@@ -80,8 +82,8 @@ def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, Receiv
 
 def print_plan(console: Console, records: ReceivedRecords) -> None:
     """Show what each received column is taken for, who is known and judged, and how long it takes."""
-    for one in records.columns:
-        console.print(shown_text(f"received {one.words}"), highlight=False)
+    for names, kind, why in grouped(records.columns):
+        console.print(shown_text(f"received {listed(names)}: {kind} ({why})"), highlight=False)
     for note in records.notes:
         console.print(shown_text(note, "yellow"), highlight=False)
     labels = "own columns and labels" if records.labelled else "own columns"

@@ -19,6 +19,7 @@ from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy.sparse import csr_array
 
 Kind = Literal["probability", "log-odds", "points", "category", "embedding", "explanation", "gradient"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -44,6 +45,8 @@ _LEAST_RECORDS = 3
 _MOST_VALUES = 0.5
 # Indicators of categories beyond so many are read as their leading principal components, and so is all that is read.
 MOST_INDICATORS, MOST_READ = 50, 200
+# Of all categories together, values that are read at most: the more frequent ones of each.
+_MOST_VALUES_READ = 2_000
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,13 @@ class ReceivedColumn:
         """Name its kind: ``explanation of age``."""
         return f"{self.kind} of {self.about}" if self.about else self.kind
 
-    @property
-    def words(self) -> str:
-        """Write it in a line: ``score: probability (guessed: from 0 to 1)``."""
-        return f"{self.name}: {self.called} ({self.why})"
+
+def grouped(columns: Sequence[ReceivedColumn]) -> list[tuple[list[str], str, str]]:
+    """Put columns of one kind for one reason together: their names, the kind and who says so."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in columns:
+        alike.setdefault((one.called, one.why), []).append(one.name)
+    return [(names, *told) for told, names in alike.items()]
 
 
 def kinds_of(table: TypedTable, told: Sequence[str], columns: Collection[str]) -> tuple[ReceivedColumn, ...]:
@@ -182,17 +188,17 @@ def encoded(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray
         rows: of the table, in the order of the records.
         known: which of the records the adversary holds in full.
     """
-    parts, indicators = list[FloatArray](), list[FloatArray]()
+    parts, categories = list[FloatArray](), list[FloatArray]()
     for one in columns:
         cells = table.frame[one.name].iloc[rows]
         codes = cells.cat.codes.to_numpy() if cells.dtype == "category" else None
         values = np.where(codes < 0, np.nan, codes.astype(np.float64)) if codes is not None else cells.to_numpy(float)
         if one.kind == "category":
-            indicators += _indicators(values, known)
+            categories.append(values)
         if codes is None:
             parts += _numbers(one, values)
-    if indicators:
-        parts += list(_narrow(np.column_stack(indicators), MOST_INDICATORS).T)
+    if categories:
+        parts += list(_indicators(categories, known).T)
     scaled = _scaled(np.column_stack(parts)) if parts else np.zeros((len(rows), 1))
     return _scaled(_narrow(scaled, MOST_READ))
 
@@ -209,18 +215,37 @@ def _numbers(column: ReceivedColumn, values: FloatArray) -> list[FloatArray]:
     return [filled, gaps.astype(np.float64)] if gaps.any() else [filled]
 
 
-def _indicators(values: FloatArray, known: IntArray) -> list[FloatArray]:
-    there, counts = np.unique(values[known], return_counts=True)
-    return [(values == one).astype(np.float64) for one in there[counts >= _LEAST_RECORDS]]
+def _indicators(categories: Sequence[FloatArray], known: IntArray) -> FloatArray:
+    """Read which value each of the (n,) categories has, where known records share it: (n, i); many as components."""
+    from scipy.sparse import csr_array, hstack
+
+    most, told = max(1, _MOST_VALUES_READ // len(categories)), []
+    for values in categories:
+        there, counts = np.unique(values[known], return_counts=True)
+        there, counts = there[~np.isnan(there)], counts[~np.isnan(there)]
+        read = there[np.argsort(-counts, kind="stable")][: min(most, int((counts >= _LEAST_RECORDS).sum()))]
+        told += [csr_array((values == one)[:, None].astype(np.float64)) for one in np.sort(read)]
+    if not told:
+        return np.zeros((len(categories[0]), 0))
+    indicators = hstack(told, format="csr")
+    if len(told) <= MOST_INDICATORS:
+        return np.asarray(indicators.toarray())
+    return _leading(indicators, MOST_INDICATORS)
 
 
 def _narrow(columns: FloatArray, most: int) -> FloatArray:
     """Keep (n, c) columns, or their leading principal components where there are more than ``most``."""
-    if columns.shape[1] <= most:
-        return columns
-    centred = columns - columns.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    leading: FloatArray = centred @ vectors[:, -most:]
+    return columns if columns.shape[1] <= most else _leading(columns, most)
+
+
+def _leading(columns: "FloatArray | csr_array", most: int) -> FloatArray:
+    """Find so many leading principal components of (n, c) columns, sparse ones without filling them: (n, most)."""
+    mean = np.asarray(columns.mean(axis=0)).ravel()
+    products = columns.T @ columns
+    covariance = products if isinstance(products, np.ndarray) else products.toarray()
+    covariance = covariance - columns.shape[0] * np.outer(mean, mean)
+    vectors = np.linalg.eigh(covariance)[1][:, -most:]
+    leading: FloatArray = columns @ vectors - mean @ vectors
     return leading
 
 

@@ -1,7 +1,7 @@
 """What received columns tell of secret ones, in an audit's words and lights, with the control beside them.
 
 Lights are of who has the declared known records in full (level ``records``), for nobody else was tried: red begins at
-half of what was unknown, as in an audit. A column whose shuffled copy tells a tenth as well is grey, whatever else.
+half of what was unknown, as in an audit. A column of which a shuffled copy tells a tenth beyond chance is grey.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,12 @@ from plumbline.judge.answer import (
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import LEAST_PART, at
 from plumbline.judge.lights import LEAST_KNOWN, Light, are_too_few, light_of_column, worst
+from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings, judge_predictions
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.truth import Truth
+from plumbline.notebook import ShownFindings
 from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import ReceivedColumn
 from plumbline.received.mounting import RECEIVED_BATCH, SHUFFLED_BATCH
@@ -69,8 +71,8 @@ class JudgeFacts:
         return asdict(self)
 
 
-@dataclass(frozen=True, eq=False)
-class ReceivedFindings:
+@dataclass(frozen=True, eq=False, repr=False)
+class ReceivedFindings(ShownFindings):
     """What received columns tell of secret ones.
 
     Attributes:
@@ -96,14 +98,16 @@ class ReceivedFindings:
         """Say how the shuffled copy came out."""
         if not self.facts.known:
             return ""
-        failed = [one.column for one in self.shuffled if control_part(one) >= LEAST_PART]
+        failed = [one.column for one in self.shuffled if is_told(one)]
         if failed:
             return (
                 f"The control failed: a shuffled copy of {TELLER}, which tells nothing, tells a tenth or more of "
                 f"{listed(failed)}. Nothing is shown either way of {'them' if len(failed) > 1 else 'it'}."
             )
         largest = percent(max(map(control_part, self.shuffled), default=0.0))
-        return f"The control came out at 0: a shuffled copy of {TELLER} tells {largest} of a column at most."
+        return (
+            f"The control came out at 0: a shuffled copy of {TELLER} tells no column beyond chance, {largest} at most."
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Write everything as JSON has it: ``results.json`` of a judge's run."""
@@ -143,14 +147,23 @@ def read_received_findings(folder: RunFolder, facts: JudgeFacts) -> ReceivedFind
 
 def control_part(verdict: SourceVerdict) -> float:
     """Find the largest part of a column that its shuffled copy tells, by any measure."""
+    return max((one.mean for one in _parts(verdict)), default=0.0)
+
+
+def is_told(verdict: SourceVerdict) -> bool:
+    """Tell whether a shuffled copy tells a tenth of a column by any measure, in an interval above 0."""
+    return any(one.mean >= LEAST_PART and one.low > 0 for one in _parts(verdict))
+
+
+def _parts(verdict: SourceVerdict) -> list[Interval]:
     levels = [at(one, KNOWING) for one in verdict.measures if not are_too_few(one)]
-    return max((one.part.mean for one in levels if one.part is not None), default=0.0)
+    return [one.part for one in levels if one.part is not None]
 
 
 def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequence[SourceVerdict]) -> Answer:
     """Say what was found, column by column: a column whose control (``shuffled``) tells a tenth as well is grey."""
-    controls = {one.column: control_part(one) for one in shuffled}
-    columns = [_column(facts, one, controls.get(one.column, 0.0)) for one in found.sources]
+    controls = {one.column: control_part(one) for one in shuffled if is_told(one)}
+    columns = [_column(facts, one, controls.get(one.column)) for one in found.sources]
     columns.sort(key=_rank)
     light = worst([one.light for one in columns])
     sentences = _sentences(facts, columns)
@@ -171,10 +184,10 @@ def _rank(column: ColumnAnswer) -> tuple[int, bool, float]:
     return LIGHTS.index(column.light), column.role != "sensitive", -1.0 if part is None else -part.mean
 
 
-def _column(facts: JudgeFacts, verdict: SourceVerdict, control: float) -> ColumnAnswer:
+def _column(facts: JudgeFacts, verdict: SourceVerdict, control: float | None) -> ColumnAnswer:
     shared = {one.name: getattr(verdict, one.name) for one in fields(ColumnLevels)}
     light, sentence = light_of_column(verdict), column_sentence(verdict, TELLER)
-    if control >= LEAST_PART:
+    if control is not None:
         told = f"not shown either way: a shuffled copy of what was received tells {percent(control)} of it"
         return ColumnAnswer(**shared, light="grey", sentence=f"{short(verdict.column)}: {told}")
     if light == "green" and facts.known < LEAST_KNOWN:

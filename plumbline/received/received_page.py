@@ -6,8 +6,10 @@ from typing import Any
 
 from plumbline.charts.drawings import percent_words
 from plumbline.judge import answer
+from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
 from plumbline.received.judge_request import SECRET
+from plumbline.received.kinds import grouped
 from plumbline.received.received_findings import KNOWING, ReceivedFindings, control_part
 from plumbline.report.cards import cards_of, read_evidence
 from plumbline.report.html import template
@@ -40,7 +42,7 @@ def write_received_page(path: Path, findings: ReceivedFindings, facts: Mapping[s
             (row.column.column, share_words(at(row.column.levels, KNOWING)), shuffled.get(row.column.column, ""))
             for row in rows
         ],
-        "received": [(one.name, one.called, one.why) for one in findings.facts.columns],
+        "received": [(listed(names), *told) for names, *told in grouped(findings.facts.columns)],
         "request": [(key, str(value)) for key, value in facts.get("request", {}).items() if value],
         "words": answer,
         "light_words": LIGHT_WORDS,

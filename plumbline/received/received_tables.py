@@ -177,5 +177,7 @@ def _ranks(table: TypedTable, name: str, rows: IntArray) -> IntArray:
 
 def _is_one(received: IntArray, other: IntArray, least: int = _LEAST_VALUES) -> bool:
     """Tell whether two columns have the same values in the same records, whatever these are called."""
+    if received.max(initial=0) != other.max(initial=0):
+        return False
     pairs = len(np.unique(received * (other.max(initial=0) + 2) + other))
     return pairs == len(np.unique(received)) == len(np.unique(other)) >= least

@@ -82,7 +82,7 @@ def test_the_console_says_who_can_tell_what_and_how_the_control_came_out(ran: tu
     assert (
         "Who has 60 of these records in full and receives received can tell 1 of 3 columns (income) far better" in words
     )
-    assert "The control came out at 0: a shuffled copy of what was received tells" in words
+    assert "The control came out at 0: a shuffled copy of what was received tells no column beyond chance" in words
     assert "What was received gives away" in words
     assert "above the 50% of --fail-above" in words
 
@@ -151,6 +151,9 @@ def test_a_notebook_takes_frames_and_knows_nobody_unless_told(tmp_path: Path) ->
     assert {one.light for one in found.answer.columns} == {"grey"}
     assert "was not measured: without complete records" in found.answer.sentence
     assert not found.control_words
+    assert found.to_frame()[["party", "light"]].to_numpy().tolist() == [["secret", "grey"]] * 3
+    assert str(found).startswith("What received tells of secret was not measured")
+    assert "income" in found._repr_html_()
     with pytest.raises(ValueError, match=r"A judge has no option 'knows'\. Did you mean 'known'"):
         plumbline.judge_received(*three, id="client", knows=3)
 

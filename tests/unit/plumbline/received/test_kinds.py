@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.received.kinds import MOST_INDICATORS, Kind, ReceivedColumn, encoded, kinds_of
+from plumbline.received.kinds import MOST_INDICATORS, Kind, ReceivedColumn, encoded, grouped, kinds_of
 from vfl.data import TableError, TypedTable
 from vfl.data.typed_tables import read_table
 
@@ -43,6 +43,17 @@ def test_kinds_are_guessed_by_name_and_values(tmp_path: Path, name: str, values:
     (found,) = kinds_of(table(tmp_path, **{name: values}), [], {"income", "age"})
     assert (found.name, found.kind, found.about) == (name, kind, about)
     assert found.why.startswith("guessed: ")
+
+
+def test_columns_alike_are_told_together() -> None:
+    one, other = (ReceivedColumn(name, "category", "told") for name in ("a", "b"))
+    about = ReceivedColumn("c", "explanation", "told", "age")
+    assert grouped([one, about, other]) == [(["a", "b"], "category", "told"), (["c"], "explanation of age", "told")]
+
+
+def test_a_leaf_number_of_its_own_in_most_rows_is_no_category(tmp_path: Path) -> None:
+    (found,) = kinds_of(table(tmp_path, leaf=GENERATOR.permutation(ROWS)), [], ())
+    assert (found.kind, found.why) == ("points", "guessed: called as a category, but hardly two rows are alike")
 
 
 def test_who_judges_may_tell_the_kind_of_one_of_some_and_of_all(tmp_path: Path) -> None:
