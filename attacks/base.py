@@ -51,6 +51,7 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "disclosure": "this attack is on disclosed parameters that a defence changed: say how",
         "own_shift": "this attack is by who added something to its own share: say what",
         "earlier": "train and predict in more than one session",
+        "received": "give the columns that were received about the attacked records",
     },
     "training": {
         "equations": "run training and record its answers",

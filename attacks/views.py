@@ -1,7 +1,7 @@
 """What an adversary has: exactly the pieces that its party owns or received, never the truth."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class AuxiliaryRows:
         features_passive: (t, d), the passive parties' part.
         scores: (t, k) as the federation answered for them.
         labels: (t,) class indices, which an active party has of its own records; None where unknown.
+        received: (t, m) as ``PredictionView.received``, of them; None where nothing was.
 
     Examples:
         >>> known = AuxiliaryRows(np.array([[0.2], [0.9]]), np.array([[0.3], [0.8]]), scores=np.full((2, 2), 0.5))
@@ -55,6 +56,7 @@ class AuxiliaryRows:
     features_passive: FloatArray
     scores: FloatArray
     labels: IntArray | None = None
+    received: FloatArray | None = None
 
     def __post_init__(self) -> None:
         _own_arrays(self)
@@ -113,6 +115,8 @@ class PredictionView:
         own_shift: (n, k), what the adversary added to its own share of the attacked records' logits; None for nothing.
         earlier: the same records in the same order, as the same active party saw them in earlier sessions, each with
             its own model; the oldest first.
+        received: (n, m) columns that its party was handed about the attacked records, whoever made them, in [0, 1]:
+            scores, indicators of leaves, embeddings, explanations. None for nothing.
 
     Raises ViewError when the pieces don't fit each other, hold NaN or infinity, or features leave [0, 1].
 
@@ -138,10 +142,11 @@ class PredictionView:
     disclosure: ParameterChannel | None = None
     own_shift: FloatArray | None = None
     earlier: "tuple[PredictionView, ...]" = ()
+    received: FloatArray | None = None
 
     def __post_init__(self) -> None:
         _own_arrays(self)
-        for name in ("features_active", "features_train"):
+        for name in ("features_active", "features_train", "received"):
             value = getattr(self, name)
             if value is not None and (value.ndim != 2 or value.min(initial=0) < 0 or value.max(initial=1) > 1):
                 raise ViewError(
@@ -187,11 +192,28 @@ class PredictionView:
             and (self.labels.shape != (len(self.features_train),) or self.features_train.shape[1] != d_active)
         ):
             raise ViewError("labels must be (m,) and features_train (m, d_a), with the d_a of features_active.")
+        if self.received is not None and len(self.received) != n:
+            raise ViewError(f"received has {len(self.received)} rows; each of the {n} attacked records has one.")
         if any((one.n, one.d) != (n, self.d) for one in self.earlier):
             raise ViewError(
                 f"Each earlier session must be of the same {n} records and {self.d} passive features: give those that "
                 "all sessions have in common, in one order."
             )
+
+    def with_received_as_own(self) -> "PredictionView":
+        """Count what was received among the own columns, so that whoever learns from these learns from both.
+
+        Raises ViewError where nothing was received, or not of the complete records.
+        """
+        known, received = self.auxiliary, self.received
+        if received is None or (known is not None and known.received is None):
+            raise ViewError("What was received isn't there: give received, of the complete records as well.")
+        if known is not None:
+            own = np.hstack([known.features_active, np.asarray(known.received)])
+            known = replace(known, features_active=own, received=None)
+        return replace(
+            self, features_active=np.hstack([self.features_active, received]), received=None, auxiliary=known
+        )
 
     @property
     def n(self) -> int:

@@ -40,8 +40,9 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 # The function takes its package's place here; the modules in it are reached with ``from plumbline.audit.run import``.
 from plumbline.audit import audit
 from plumbline.federation import Federation
+from plumbline.received import judge_received
 
-__all__ = ["Federation", "__version__", "audit"]
+__all__ = ["Federation", "__version__", "audit", "judge_received"]
 
 # pyproject.toml is the only place that states it.
 __version__ = version("plumbline")

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from plumbline.judge.answer import ColumnAnswer
-from plumbline.judge.federation_part import HEADLINE
+from plumbline.judge.answer import Answer, ColumnAnswer
+from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
+from plumbline.judge.persons import PersonFindings
+from plumbline.judge.predictions import PredictionFindings
+from plumbline.judge.training import TrainingFinding
 from plumbline.report.html import template
 from plumbline.spreadsheets import write_csv
 from services.common.run_files import RunFolderError
@@ -38,13 +41,20 @@ _COLOURS = {"red": "#b3261e", "amber": "#8a5a00", "green": "#007a5a", "grey": "#
 _MOST_LINES, _MOST_OF_A_LINE = 10, 160
 
 
-class NotebookFindings(Findings):
-    """What one run gave away, with what a notebook or a script does with it."""
+class ShownFindings:
+    """Verdicts on columns as data frames, a drawing and a page element, whatever they are of.
 
-    @classmethod
-    def of(cls, findings: Findings) -> NotebookFindings:
-        """Take the same findings."""
-        return cls(**{one.name: getattr(findings, one.name) for one in fields(findings)})
+    Attributes:
+        answer: the verdict in words, with lights.
+        predictions: what adversaries estimated.
+        training: what attacks on training found.
+        persons: what is told of persons.
+    """
+
+    answer: Answer
+    predictions: PredictionFindings
+    training: tuple[TrainingFinding, ...]
+    persons: PersonFindings
 
     def to_frame(self, of: str = "columns") -> pd.DataFrame:
         """Make a data frame of what leaked of each column, the most exposed first.
@@ -84,8 +94,37 @@ class NotebookFindings(Findings):
         axes.set_yticks(range(len(shown)), names)
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        axes.set_xlabel("of what could not be guessed anyway, the federation gives away")
+        axes.set_xlabel("given away of what could not be guessed anyway")
         return axes
+
+    def __str__(self) -> str:
+        """Write the verdict and the most exposed columns, in ten lines at most."""
+        answer, columns = self.answer, [f"{one.light}: {one.sentence}" for one in self.answer.columns]
+        lines = [answer.sentences[0], *answer.sentences[1:3], *answer.labels[:2]]
+        left = _MOST_LINES - len(lines) - 1
+        more = [f"And {len(columns) - left:,} more columns: to_frame() has them."] if len(columns) > left else []
+        return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:left], *more))
+
+    # What a prompt shows, and what a notebook keeps beside the fragment.
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Write the verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""
+        return template("findings.html").render(
+            answer=self.answer,
+            columns=self.to_frame().head(_MOST_SHOWN).to_dict("records"),
+            more=max(0, len(self.answer.columns) - _MOST_SHOWN),
+            colours=_COLOURS,
+        )
+
+
+class NotebookFindings(ShownFindings, Findings):
+    """What one run gave away, with what a notebook or a script does with it."""
+
+    @classmethod
+    def of(cls, findings: Findings) -> NotebookFindings:
+        """Take the same findings."""
+        return cls(**{one.name: getattr(findings, one.name) for one in fields(findings)})
 
     def report(self, path: Path | str = "report.html") -> Path:
         """Write the report as one page; returns where.
@@ -136,26 +175,6 @@ class NotebookFindings(Findings):
                 mlflow.end_run()
         return str(run.info.run_id)
 
-    def __str__(self) -> str:
-        """Write the verdict and the most exposed columns, in ten lines at most."""
-        answer, columns = self.answer, [f"{one.light}: {one.sentence}" for one in self.answer.columns]
-        lines = [answer.sentences[0], *answer.sentences[1:3], *answer.labels[:2]]
-        left = _MOST_LINES - len(lines) - 1
-        more = [f"And {len(columns) - left:,} more columns: to_frame() has them."] if len(columns) > left else []
-        return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:left], *more))
-
-    # What a prompt shows, and what a notebook keeps beside the fragment.
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """Write the verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""
-        return template("findings.html").render(
-            answer=self.answer,
-            columns=self.to_frame().head(_MOST_SHOWN).to_dict("records"),
-            more=max(0, len(self.answer.columns) - _MOST_SHOWN),
-            colours=_COLOURS,
-        )
-
     def _facts(self, folder: RunFolder) -> dict[str, Any]:
         """Read what the command wrote of the run, or say what there is of one that it didn't start."""
         try:
@@ -185,14 +204,13 @@ class NotebookFindings(Findings):
 _Rows = Iterator[tuple[Any, ...]]
 
 
-def _columns(findings: Findings) -> _Rows:
+def _columns(findings: ShownFindings) -> _Rows:
     for one in findings.answer.columns:
-        verdict = next((level for level in one.levels if level.level == HEADLINE), None)
-        part, attack = (verdict.part, verdict.attack) if verdict else (None, "")
-        yield *_named(one), *_interval(part), attack, one.sentence
+        verdict = at(one.levels, one.headline)
+        yield *_named(one), *_interval(verdict.part), verdict.attack, one.sentence
 
 
-def _levels(findings: Findings) -> _Rows:
+def _levels(findings: ShownFindings) -> _Rows:
     """Make one row per column and level; shares are NaN where no attack of the level ran."""
     for one in findings.answer.columns:
         for verdict, known in zip(one.levels, one.known, strict=True):
@@ -201,12 +219,12 @@ def _levels(findings: Findings) -> _Rows:
             yield *_named(one), verdict.level, one.known_as, *shares, verdict.attack, verdict.baseline
 
 
-def _attacks(findings: Findings) -> _Rows:
+def _attacks(findings: ShownFindings) -> _Rows:
     for one in findings.predictions.attacks:
         yield one.attack, one.level, one.status, *_interval(one.mse), one.records, one.seconds, one.reason
 
 
-def _training(findings: Findings) -> _Rows:
+def _training(findings: ShownFindings) -> _Rows:
     for one in findings.training:
         yield one.attack, one.party, one.kind, one.success, one.resolved, one.seconds, one.reason
 
@@ -219,11 +237,11 @@ def _interval(interval: Interval | None) -> tuple[float, ...]:
     return (float("nan"),) * 3 if interval is None else (interval.mean, interval.low, interval.high)
 
 
-def _persons(findings: Findings) -> _Rows:
+def _persons(findings: ShownFindings) -> _Rows:
     return ((one.name, one.adversary, one.words, one.is_measured) for one in findings.persons.rows)
 
 
-_FRAMES: Mapping[str, tuple[str, Callable[[Findings], _Rows]]] = {
+_FRAMES: Mapping[str, tuple[str, Callable[[ShownFindings], _Rows]]] = {
     "columns": ("party column kind light part low high attack finding", _columns),
     "levels": (
         "party column kind light level known_as known_by_guessing known part part_low part_high attack guess",

@@ -73,6 +73,16 @@ def write_frames(frames: Sequence[object], files: Sequence[Path], id_column: str
         pq.write_table(_arrow_table(frame, owner, id_column), file)
 
 
+def files_of(tables: Mapping[str, object], folder: Path, id_column: str = "id") -> tuple[list[str], tuple[str, ...]]:
+    """Find where each party reads its table, and whose are frames, which are written into ``folder``."""
+    frames = {party: table for party, table in tables.items() if not is_source(table)}
+    paths = {party: folder / party / f"{named(frame) or party}.parquet" for party, frame in frames.items()}
+    for path in paths.values():
+        path.parent.mkdir()
+    write_frames(list(frames.values()), list(paths.values()), id_column)
+    return [str(paths.get(party, table)) for party, table in tables.items()], tuple(frames)
+
+
 def check_tables(settings: Mapping[str, Settings]) -> None:
     """Read the table of each of these parties as its process will.
 

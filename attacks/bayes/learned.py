@@ -165,7 +165,8 @@ def _learner(package: str, name: str, options: Mapping[str, Any], seed: int) -> 
         if name.startswith("Hist"):  # it takes one target at a time
             columns = [make(**options, random_state=seed).fit(known, one).predict(asked) for one in targets.T]
             return np.column_stack(columns)
-        found: FloatArray = make(**options, random_state=seed).fit(known, targets).predict(asked)
+        one_or_more = targets[:, 0] if targets.shape[1] == 1 else targets
+        found: FloatArray = make(**options, random_state=seed).fit(known, one_or_more).predict(asked)
         return found.reshape(len(asked), targets.shape[1])
 
     return learn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +53,13 @@ def audit(
     from plumbline.audit.request import AuditRequest
     from plumbline.audit.run import audited
     from plumbline.notebook import NotebookFindings
+    from plumbline.own_frames import files_of
+    from plumbline.recipe import party_names
 
     asked = _fields(options)
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-        files, frames = _files([active, *passive], Path(scratch), id)
+        tables = [active, *passive]
+        files, frames = files_of(dict(zip(party_names(len(tables)), tables, strict=True)), Path(scratch), id)
         request = AuditRequest.of(
             active=files[0], passive=tuple(files[1:]), label=label, id_column=id, frames=frames, **asked
         )
@@ -86,19 +89,3 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     made |= {name: listed_labels(text) if name == "attacks" else listed(text) for name, text in texts.items()}
     made |= {name: tuple(made[name]) for name in _LISTS if name in made}
     return made | {"attacks": attacks_to_mount(made.get("attacks"))}
-
-
-def _files(
-    tables: Sequence[pd.DataFrame | str | Path], folder: Path, id_column: str = "id"
-) -> tuple[list[str], tuple[str, ...]]:
-    """Find where each party reads its table, and whose are frames, which are written into ``folder``."""
-    from plumbline.own_frames import is_source, named, write_frames
-    from plumbline.recipe import party_names
-
-    of_parties = dict(zip(party_names(len(tables)), tables, strict=True))
-    frames = {party: table for party, table in of_parties.items() if not is_source(table)}
-    paths = {party: folder / party / f"{named(frame) or party}.parquet" for party, frame in frames.items()}
-    for path in paths.values():
-        path.parent.mkdir()
-    write_frames(list(frames.values()), list(paths.values()), id_column)
-    return [str(paths.get(party, table)) for party, table in of_parties.items()], tuple(frames)

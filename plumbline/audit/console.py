@@ -53,8 +53,8 @@ _LIGHTS: dict[Light, tuple[str, str]] = {
 
 _CAPTION = (
     "How far the best guess and the best attack are off, typically and in the table's units, or how often they are "
-    "right; part: how much of a guess's squared error, or of its wrong names, the federation removes. An interval is "
-    "of one column by itself; colours allow for many columns, of which some look told by chance."
+    "right; part: how much of a guess's squared error, or of its wrong names, the attack removes. An interval is of "
+    "one column by itself; colours allow for many columns, of which some look told by chance."
 )
 _ONE_SESSION = " One: the part after one session alone."
 # Of a column's name.
@@ -89,21 +89,10 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
 
 def print_verdict(console: Console, findings: Findings) -> None:
     """Show the verdict: a few sentences, a light per party with words, and two tables, of columns and of labels."""
-    answer = findings.answer
-    for sentence in answer.sentences:
-        console.print(shown_text(sentence, "bold"), highlight=False)
-    for note in findings.summary.quality_notes:
-        console.print(shown_text(note, "yellow"), highlight=False)
+    answer, notes = findings.answer, [shown_text(note, "yellow") for note in findings.summary.quality_notes]
     if words := then_how(findings.variants):
-        console.print(shown_text(words, "bold"), highlight=False)
-    for party in answer.parties:
-        style, word = _LIGHTS[party.light]
-        title = shown_text(f" {party.title or party.party}: ", "bold")
-        console.print(Text(word, style) + title + shown_text(party.words), highlight=False)
-    if answer.sessions:
-        console.print(shown_text(answer.sessions), highlight=False)
-    if answer.columns:
-        _print_ranked(console, answer)
+        notes.append(shown_text(words, "bold"))
+    print_answer(console, answer, notes)
     _print_labels(console, findings)
     if findings.persons.rows:
         console.print(shown_text("What it tells of persons", "italic"))
@@ -118,6 +107,20 @@ def print_verdict(console: Console, findings: Findings) -> None:
         console.print(shown_text(sentence), highlight=False)
 
 
+def print_answer(console: Console, answer: Answer, notes: Sequence[Text] = ()) -> None:
+    """Show an answer's sentences, the ``notes`` on them, a light per party with words, and the columns."""
+    for text in (*(shown_text(sentence, "bold") for sentence in answer.sentences), *notes):
+        console.print(text, highlight=False)
+    for party in answer.parties:
+        style, word = _LIGHTS[party.light]
+        title = shown_text(f" {party.title or party.party}: ", "bold")
+        console.print(Text(word, style) + title + shown_text(party.words), highlight=False)
+    if answer.sessions:
+        console.print(shown_text(answer.sessions), highlight=False)
+    if answer.columns:
+        _print_ranked(console, answer)
+
+
 def _print_ranked(console: Console, answer: Answer) -> None:
     """Print the columns, the most exposed first: how far off a guess and the best attack are, the federation's part."""
     several = len({one.party for one in answer.columns}) > 1
@@ -128,7 +131,7 @@ def _print_ranked(console: Console, answer: Answer) -> None:
     _numbers(table, "guess", "attack", *(["one"] if has_one else []), "part (95 %)")
     _folded(table, "best attack", 20)
     for one in answer.columns[:_MOST_COLUMNS]:
-        headline = at(one.levels)
+        headline = at(one.levels, one.headline)
         name = f"{one.column} of {answer.called(one.party)}" if several else one.column
         table.add_row(
             shown_text(name, _COLOURS[one.light]),

@@ -242,11 +242,9 @@ class RunFacts(TypedDict, total=False):
     seconds: Seconds
 
 
-def new_run(plan: AuditPlan) -> AuditFolder:
+def new_run(runs: Path, title: str) -> AuditFolder:
     """Make the folder of a run: ``<runs>/<time>-<name>``, and nothing in it yet."""
-    return AuditFolder(
-        _new_folder(plan.request.output.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{plan.request.title}")
-    )
+    return AuditFolder(_new_folder(runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{title}"))
 
 
 def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
@@ -257,14 +255,14 @@ def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
         "plan": plan_facts(plan),
         "versions": versions(),
     }
-    _write_facts(run, facts)
+    write_facts(run, facts)
     write_configuration(run.path, plan.request, plan.recipe.asked)
 
 
 def write_duration(run: AuditFolder, seconds: float) -> RunFacts:
     """Write how long the run took, to what is known of it; returns all of that."""
     facts: RunFacts = {**read_facts(run), "seconds": seconds}
-    _write_facts(run, facts)
+    write_facts(run, facts)
     return facts
 
 
@@ -293,7 +291,8 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}}
 
 
-def _write_facts(run: AuditFolder, facts: Mapping[str, Any]) -> None:
+def write_facts(run: AuditFolder, facts: Mapping[str, Any]) -> None:
+    """Write config.json: a run's request, plan, versions and duration, as far as they are known."""
     write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
 
 

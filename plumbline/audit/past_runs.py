@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypeVar
 
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from plumbline.audit.configuration import FILE, read_options
-from plumbline.audit.folder import AuditFolder, RunVerdict
+from plumbline.audit.folder import AuditFolder, RunVerdict, read_facts
 from plumbline.audit.request import NO_ATTACKS
 from plumbline.judge.federation_part import HEADLINE
 from services.common.run_files import MOST_SHORT_BYTES, RunFolderError, parsed, read_json
@@ -121,6 +121,7 @@ class _Column(TypedDict):
     party: str
     column: str
     levels: list[_Level]
+    headline: NotRequired[str]
 
 
 class _Trained(TypedDict):
@@ -152,7 +153,11 @@ class Results(TypedDict, total=False):
 
 def asked_in(folder: Path) -> dict[str, Any]:
     """Read what a run was asked, as options; empty where nothing says so. Raises ValueError for a broken file."""
-    return read_options(folder / FILE)[1] if os.path.lexists(folder / FILE) else {}
+    if os.path.lexists(folder / FILE):
+        return read_options(folder / FILE)[1]
+    # Who judges what was received has no federation to repeat.
+    run = AuditFolder(folder)
+    return read_facts(run).get("request", {}) if os.path.lexists(run.config) else {}
 
 
 def results_in(folder: Path) -> Results:
@@ -291,6 +296,7 @@ def unreadable(error: OSError) -> str:
 def what_was_asked(asked: Mapping[str, Any]) -> str:
     """Describe a request in a few words: its tables, its attacks and its defences."""
     tables = [asked["data"]] if "data" in asked else [asked.get("active", ""), *asked.get("passive", [])]
+    tables += [asked[part] for part in ("own", "received", "secret") if part in asked]
     # Of a database's URL the part before the password, if that.
     words = [
         " + ".join(str(one).split("://")[0] if "://" in str(one) else Path(str(one)).name for one in tables if one)
@@ -395,6 +401,6 @@ def _parts(columns: Sequence[_Column]) -> dict[str, float | None]:
     """List the federation's part of each column, the most exposed first."""
     found = {}
     for column in columns:
-        parts = [level["part"] for level in column["levels"] if level["level"] == HEADLINE]
+        parts = [level["part"] for level in column["levels"] if level["level"] == column.get("headline", HEADLINE)]
         found[f"{column['party']}.{column['column']}"] = _measured(parts[0]["mean"]) if parts and parts[0] else None
     return found

@@ -13,7 +13,7 @@ from plumbline.audit.variants import Variant, variants_of
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.agreement import TrainingPlan
 from services.common.identity import Role
-from services.common.setting_texts import attacks_labelled
+from services.common.setting_texts import attacks_labelled, listed
 from services.common.settings import Settings, environment_values, settings_of
 from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
@@ -110,23 +110,24 @@ class TableOptions:
             raise ValueError(
                 "--columns, --drop and --encode are for tables of your own, not for a registered data set."
             )
+        self.check_words()
+        if not self.has_tables:
+            for name in ("encoding", "sheet", "missing", *_KNOWN):
+                if getattr(self, name) != DEFAULTS[name]:
+                    option = f"--{name.replace('_', '-')}"
+                    raise ValueError(f"{option} is for tables of your own, not for a registered data set.")
+            column_blocks(dataset(self.data).features, self.parties)
+
+    def check_words(self) -> None:
+        """Raise ValueError for an encoding that there isn't, and for words that an option doesn't know."""
         if wrong := [one for one in self.encoding if not is_encoding(one.rpartition(":")[2])]:
             raise ValueError(f"--encoding is one of text, such as gb18030 or windows-1251, got {wrong[0]!r}.")
-        for name in ("encoding", "sheet", "missing"):
-            if getattr(self, name) and not self.has_tables:
-                raise ValueError(f"--{name} is for tables of your own, not for a registered data set.")
         for name, known in _KNOWN.items():
             asked = getattr(self, name)
             for word in (asked,) if isinstance(asked, str) else asked:
                 if word not in known:
                     option = f"--{name.replace('_', '-')}"
                     raise ValueError(f"{option} is {_or(known)}, got {word!r}.{did_you_mean(word, known)}")
-            if asked != DEFAULTS[name] and not self.has_tables:
-                raise ValueError(
-                    f"--{name.replace('_', '-')} is for tables of your own, not for a registered data set."
-                )
-        if not self.has_tables:
-            column_blocks(dataset(self.data).features, self.parties)
 
     @property
     def splits(self) -> bool:
@@ -178,9 +179,28 @@ class TableOptions:
             own.update({name: value for name, value in asked.items() if value and value != DEFAULTS[name]})
         return tables
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all parties, the active one's first."""
+        return party_names(len(self.files))
+
+    @property
+    def named_columns(self) -> dict[str, tuple[str, ...]]:
+        """Names and patterns of columns by the option that says them; each must mean a column of some table."""
+        return {
+            "--columns": self.columns,
+            "--drop": self.drop,
+            "--public": self.public,
+            "--sensitive": self.sensitive,
+            "--encode": tuple(self.encode),
+            "--active-columns": self.active_columns,
+            "--missing": tuple(one for entry in self.missing if (one := entry.rpartition("=")[0])),
+            "--passive-columns": tuple(name for text in self.passive_columns for name in listed(text)),
+        }
+
     def _meant(self, name: str, party: str) -> tuple[str, ...]:
         """List what an option says of one party: of all, then of this one by its name."""
-        parties = party_names(len(self.files))
+        parties = self.names
         entries = [entry.partition(":") for entry in getattr(self, name)]
         of_all = ["".join(entry) for entry in entries if not (entry[1] and entry[0] in parties)]
         return (*of_all, *(entry[2] for entry in entries if entry[1] and entry[0] == party))

@@ -83,7 +83,7 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
     plan, tables = prepare(request, console)
     if request.output.dry_run or not is_agreed(console, plan):
         raise NotBegun("Nothing was run: this was the plan.")
-    run = new_run(plan)
+    run = new_run(request.output.runs, plan.request.title)
     with run_at_work(run.path):
         write_plan(run, plan)
         is_quiet = request.output.verbosity == "quiet"

@@ -149,19 +149,8 @@ class _ColumnChoices:
         """Sentences on names and patterns that no table answers to; none unless every table could be opened."""
         if len(self.present) < len(self.parties):
             return []
-        asked = self.asked
-        groups = {
-            "--columns": asked.columns,
-            "--drop": asked.drop,
-            "--public": asked.public,
-            "--sensitive": asked.sensitive,
-            "--encode": tuple(asked.encode),
-            "--active-columns": asked.active_columns,
-            "--missing": tuple(one for entry in asked.missing if (one := entry.rpartition("=")[0])),
-            "--passive-columns": tuple(name for text in asked.passive_columns for name in _names(text)),
-        }
         found = []
-        for option, patterns in groups.items():
+        for option, patterns in self.asked.named_columns.items():
             for pattern in patterns:
                 if not any(self._matching([pattern], party) for party in self.parties):
                     known = [name for names in self.present.values() for name in names]
@@ -183,7 +172,7 @@ class _ColumnChoices:
 
     def _selection(self, party: str) -> Selection:
         asked, active = self.asked, self.parties[0]
-        label = asked.label if party == active else None
+        label = (asked.label or None) if party == active else None
         drop = self._matching(asked.drop, party)
         columns = self._columns(party)
         encode = {

@@ -10,6 +10,7 @@ from plumbline.cli import audit_logs, datasets, reports, state
 from plumbline.cli.audits import audit
 from plumbline.cli.doctor import doctor
 from plumbline.cli.examples import lay_out_examples
+from plumbline.cli.judging_received import judge
 from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.plugins import attacks, defences
@@ -59,6 +60,7 @@ for command in (
     doctor,
     preflight,
     audit,
+    judge,
     train,
     cancel,
     predict,

@@ -211,12 +211,12 @@ def audit(
             if wants_json:
                 print_json(plan_facts(plan))
             return
-        _check_place(request.output.runs)
+        check_place(request.output.runs)
         run = AuditFolder(run_audit(request, console))
         results = json.loads(run.results.read_text())
         if wants_json:
             print_json({"run": str(run.path), "report": str(run.report), **results})
-        _check_threshold(request.output.fail_above, results)
+        check_threshold(request.output.fail_above, results)
         _check_trials(results["trials"])
 
 
@@ -242,7 +242,7 @@ def _on_the_command_line(given: Mapping[str, Any]) -> AuditOptions:
     return asked_of(options, settings, said | ({"json"} if options.pop("as_json", False) else set()))
 
 
-def _encodings(entries: list[str]) -> dict[str, str]:
+def encodings(entries: list[str]) -> dict[str, str]:
     """``age=number``, ``job=onehot``: a column of any name becomes one of the kinds there are."""
     pairs = [entry.rpartition("=") for text in entries for entry in text.split(",") if entry.strip()]
     for column, _, kind in pairs:
@@ -282,13 +282,13 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
         ),
         lambda text: tuple(listed(text)),
     ),
-    "encode": _encodings,
+    "encode": encodings,
     "attacks": lambda text: tuple(listed_labels(text)),
     "hidden": _layer_sizes,
 }
 
 
-def _check_place(folder: Path) -> None:
+def check_place(folder: Path) -> None:
     """Refuse a folder that can't be written to before anything is calculated; raises OSError."""
     standing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     if not standing.is_dir():
@@ -308,7 +308,7 @@ def _check_trials(trials: Sequence[Mapping[str, Any]]) -> None:
         raise typer.Exit(MENDABLE)
 
 
-def _check_threshold(limit: float | None, results: Mapping[str, Any]) -> None:
+def check_threshold(limit: float | None, results: Mapping[str, Any], teller: str = "The federation") -> None:
     """End with a status of its own where more leaked than the limit, or where nobody can say how much."""
     if limit is None:
         return
@@ -326,6 +326,6 @@ def _check_threshold(limit: float | None, results: Mapping[str, Any]) -> None:
             "--fail-above: mount attacks (--attacks), or bring more records."
         )
     else:
-        words = f"The federation gives away {largest:.0%} of what was unknown, above the {limit:.0%} of --fail-above."
+        words = f"{teller} gives away {largest:.0%} of what was unknown, above the {limit:.0%} of --fail-above."
     console_errors.print(f"plumbline: {words}", style="red")
     raise typer.Exit(ABOVE_THRESHOLD)

@@ -117,19 +117,28 @@ def report(
         return
     from plumbline.audit.past_runs import find_run, results_in
     from plumbline.audit.run import report_again, write_annex
+    from plumbline.received.judging import is_judged, judged_again
     from plumbline.report.annex_files import check_installed
 
     with plain_errors():
         if annex:
             check_installed()
         folder = find_run(run, runs)
-        findings = report_again(folder)
-        written = [str(one) for one in write_annex(folder, findings)] if annex else []
+        if is_judged(folder):
+            if annex:
+                raise ValueError(
+                    "An annex is of a federation, and this run judged what was received: leave out --annex."
+                )
+            answer, written = judged_again(folder).answer, list[str]()
+        else:
+            findings = report_again(folder)
+            answer = findings.answer
+            written = [str(one) for one in write_annex(folder, findings)] if annex else []
         if as_json:
             more = {"annex": written} if annex else {}
             print_json({"run": str(folder.path), "report": str(folder.report), **more, **results_in(folder.path)})
             return
-        console_out.print(shown(findings.answer.sentence))
+        console_out.print(shown(answer.sentence))
         console_out.print(f"Report: {folder.report}")
         if annex:
             console_out.print(f"Annex: {' and '.join(written)}")

@@ -89,8 +89,10 @@ class Answer:
         Of all that lights rest on but whether a value is there: means, names and persons. What isn't shown either way
         counts with its estimate; what fewer than ``LEAST_RECORDS`` judge doesn't count.
         """
-        measures = (*(one for column in self.columns for one in column.measures), *self.label_levels)
-        headlines = (at(one) for one in measures if not are_too_few(one))
+        headlines = [
+            *(at(one, column.headline) for column in self.columns for one in column.measures if not are_too_few(one)),
+            *(at(one) for one in self.label_levels if not are_too_few(one)),
+        ]
         return max((*self.rarest, *(one.part.mean for one in headlines if one.part is not None)), default=None)
 
 
@@ -159,18 +161,18 @@ def error_words(column: ColumnLevels, loss: float) -> str:
     return f"± {number_words(column.unit * off)}{' days' if column.kind == 'date' else ''}"
 
 
-def errors_words(column: ColumnLevels, level: Level = HEADLINE) -> tuple[str, str]:
+def errors_words(column: ColumnLevels, level: Level | None = None) -> tuple[str, str]:
     """Say what the best guess and the best attack are off by; of the attack nothing where none was judged."""
-    verdict = at(column.levels, level)
+    verdict = at(column.levels, level or column.headline)
     return error_words(column, verdict.e0), "" if verdict.error is None else error_words(column, verdict.error)
 
 
-def hits_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
+def hits_words(column: ColumnLevels, level: Level | None = None) -> str:
     """Say how many records are known, by the attack made for that; empty where a guess knows as many or nearly all.
 
     Of what is named, the error itself says it.
     """
-    known = next((one for one in column.known if one.level == level), None)
+    known = next((one for one in column.known if one.level == (level or column.headline)), None)
     if known is None or known.error is None or column.kind in ("category", "code"):
         return ""
     if known.e0 < 1 - _NEARLY_ALL or known.error >= known.e0:
@@ -178,32 +180,32 @@ def hits_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
     return f"{column.known_as} in {percent(1 - known.error)} of records, {percent(1 - known.e0)} by guessing"
 
 
-def read_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
+def read_words(column: ColumnLevels, level: Level | None = None) -> str:
     """Say how many records are read nearly exactly, where that is a leak beyond what a guess reads; else empty."""
-    read = at(column.read, level) if column.read else None
+    read = at(column.read, level or column.headline) if column.read else None
     if read is None or not read.is_exposed or read.error is None:
         return ""
     return f"{percent(1 - read.error)} of records read nearly exactly, {percent(1 - read.e0)} by guessing"
 
 
-def log_words(column: ColumnLevels, level: Level = HEADLINE) -> str:
+def log_words(column: ColumnLevels, level: Level | None = None) -> str:
     """Say how much of what was unknown on a log scale is told of a skewed column, where that is a leak; else empty."""
-    logs = at(column.logs, level) if column.logs else None
+    logs = at(column.logs, level or column.headline) if column.logs else None
     if logs is None or not logs.is_exposed or logs.part is None:
         return ""
     return f"on a log scale {share_words(logs.part)} of what was unknown"
 
 
-def column_sentence(verdict: SourceVerdict) -> str:
-    """Say what an adversary knows of a column with the federation and without it."""
+def column_sentence(verdict: SourceVerdict, teller: str = "the federation") -> str:
+    """Say what an adversary knows of a column with the ``teller`` and without it."""
     coded = "; it was made a code, and not measured as a number" if verdict.kind == "code" else ""
     more = "; whether it is there is given away too" if leaks_whether_there(verdict) else ""
     role = f" ({verdict.role})" if verdict.role else ""
-    return f"{short(verdict.column)}{role}: {_known(verdict)}{coded}{more}"
+    return f"{short(verdict.column)}{role}: {_known(verdict, teller)}{coded}{more}"
 
 
-def _known(verdict: SourceVerdict) -> str:
-    headline = at(verdict.levels)
+def _known(verdict: SourceVerdict, teller: str) -> str:
+    headline = at(verdict.levels, verdict.headline)
     if not any(one.attack for one in verdict.levels):
         return "not measured"
     guess, attack = errors_words(verdict)
@@ -211,7 +213,7 @@ def _known(verdict: SourceVerdict) -> str:
     if are_too_few(verdict.levels):
         return f"{by_guessing}; {headline.records} records are too few to say more, {LEAST_RECORDS} are needed"
     if verdict.is_exposed():
-        told = f"{guess} by guessing, {attack} with the federation" if headline.is_exposed else by_guessing
+        told = f"{guess} by guessing, {attack} with {teller}" if headline.is_exposed else by_guessing
         return "; ".join(filter(None, (told, log_words(verdict), hits_words(verdict), read_words(verdict))))
     if knowing := once_it_knows(verdict):
         return f"{by_guessing}; more is given to who knows {knowing}"
@@ -222,7 +224,7 @@ def _known(verdict: SourceVerdict) -> str:
     if (most := at(verdict.levels, "records")).knows_few:
         known = counted(most.known or 0, "known record")
         return f"{by_guessing}; {known} are too few to say more, {LEAST_KNOWN} are needed"
-    if any(map(is_open, verdict.measures)):
+    if any(is_open(one, verdict.headline) for one in verdict.measures):
         return f"{by_guessing}; whether attacks do a tenth better is not shown either way"
     return f"{by_guessing}, and no attack does a tenth better"
 

@@ -69,7 +69,9 @@ class Predictor:
         return Predictor(self.name, self.level, self.estimate[rows], densest)
 
 
-def imputations(view: PredictionView, groups: tuple[IntArray, ...] = ()) -> list[Predictor]:
+def imputations(
+    view: PredictionView, groups: tuple[IntArray, ...] = (), counts: Sequence[int] = IMPUTATION_RECORDS
+) -> list[Predictor]:
     """Predict the passive columns from what the active party owns, with 30, 100 and 1,000 of its complete records.
 
     Where it holds fewer, all of them are taken once; where it holds none, nothing is predicted.
@@ -77,13 +79,14 @@ def imputations(view: PredictionView, groups: tuple[IntArray, ...] = ()) -> list
     Args:
         view: of the judged records; no score in it is looked at.
         groups: which passive columns are the one-hot features of one category, exactly one of which is 1.
+        counts: other numbers of records to learn from, beside all of them.
     """
     if view.auxiliary is None:
         return []
     held = len(view.auxiliary.features_passive)
-    counts = sorted({count for count in IMPUTATION_RECORDS if count <= held} | ({held} if held else set()))
+    taken = sorted({count for count in counts if count <= held} | ({held} if held else set()))
     with threadpool_limits(1):  # hundreds of small fits, which several threads only keep each other from
-        return [found for count in counts for found in _from_records(view, view.auxiliary, count, groups)]
+        return [found for count in taken for found in _from_records(view, view.auxiliary, count, groups)]
 
 
 def _from_records(
@@ -259,6 +262,7 @@ class ColumnLevels:
         unit: how many of the table's units a unit of the errors' roots is; None where there are none, and of names.
         one_session: as ``levels``, without attacks that read several sessions; empty where there are none.
         role: what the column's owner says of it; of a public one every guess knows the values.
+        headline: the level that its light and its sentence are of.
     """
 
     party: str
@@ -273,15 +277,16 @@ class ColumnLevels:
     unit: float | None = None
     one_session: tuple[LevelVerdict, ...] = ()
     role: ColumnRole = ""
+    headline: Level = HEADLINE
 
     @property
     def measures(self) -> tuple[tuple[LevelVerdict, ...], ...]:
         """What its light rests on: means or names, of numbers persons besides, and of skewed ones means of logs."""
         return tuple(one for one in (self.levels, self.logs, self.read) if one)
 
-    def is_exposed(self, level: Level = HEADLINE) -> bool:
-        """Tell whether the federation gave away something of it to who knows just so much beforehand."""
-        return any(at(one, level).is_exposed for one in self.measures)
+    def is_exposed(self, level: Level | None = None) -> bool:
+        """Tell whether something of it was given away to who knows just so much beforehand, by default the headline."""
+        return any(at(one, level or self.headline).is_exposed for one in self.measures)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,7 +307,7 @@ class SourceVerdict(ColumnLevels):
             source: the column.
             measures: what was found by each measure that it is judged by.
         """
-        levels: dict[Any, tuple[LevelVerdict, ...]] = {name: one.levels for name, one in measures.items()}
+        levels: dict[str, Any] = {name: one.levels for name, one in measures.items()}
         return cls(
             party=source.party,
             column=source.name,

@@ -19,7 +19,7 @@ grey    else: nothing was measured, fewer than 50 persons judge, nothing is unkn
 from collections.abc import Sequence
 from typing import Literal
 
-from attacks import LEVELS
+from attacks import LEVELS, Level
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict, at
 from plumbline.judge.training import TrainingFinding
@@ -42,9 +42,10 @@ def worst(lights: Sequence[Light]) -> Light:
     return next((light for light in _WORST if light in lights), "grey")
 
 
-def light_of(levels: Sequence[LevelVerdict]) -> Light:
-    """Choose the light of one column or of labels, by one measure."""
-    headline, more = at(levels), [at(levels, level) for level in KNOWING_MORE]
+def light_of(levels: Sequence[LevelVerdict], headlined: Level = HEADLINE) -> Light:
+    """Choose the light of one column or of labels, by one measure, for who knows so much beforehand."""
+    headline = at(levels, headlined)
+    more = [at(levels, level) for level in LEVELS[LEVELS.index(headlined) + 1 :]]
     if are_too_few(levels):
         return "grey"
     if headline.is_exposed and headline.part is not None and headline.part.mean >= RED_PART:
@@ -66,15 +67,15 @@ def are_too_few(levels: Sequence[LevelVerdict]) -> bool:
     return records is not None and records < LEAST_RECORDS
 
 
-def is_open(levels: Sequence[LevelVerdict]) -> bool:
+def is_open(levels: Sequence[LevelVerdict], headlined: Level = HEADLINE) -> bool:
     """Tell whether what an attack did at the headline's level is shown neither to be a leak nor to be none."""
-    headline = at(levels)
+    headline = at(levels, headlined)
     return headline.part is not None and (are_too_few(levels) or not (headline.is_exposed or headline.is_small))
 
 
 def light_of_column(verdict: SourceVerdict) -> Light:
     """Choose the worst of its measures; amber, if not worse, where it leaks whether a value is there."""
-    light = worst([light_of(levels) for levels in verdict.measures])
+    light = worst([light_of(levels, verdict.headline) for levels in verdict.measures])
     light = "grey" if light == "green" and verdict.kind == "code" else light
     return "amber" if light in ("green", "grey") and leaks_whether_there(verdict) else light
 
@@ -83,14 +84,17 @@ def rests_on(column: ColumnLevels, light: Light) -> Literal["levels", "logs", "r
     """Tell which measure makes a light red or amber: means, before those on a log scale, before persons."""
 
     def shows(levels: Sequence[LevelVerdict]) -> bool:
-        return bool(levels) and (light_of(levels) == "red" if light == "red" else at(levels).is_exposed)
+        of_level = column.headline
+        return bool(levels) and (
+            light_of(levels, of_level) == "red" if light == "red" else at(levels, of_level).is_exposed
+        )
 
     return "levels" if shows(column.levels) else "logs" if shows(column.logs) else "read"
 
 
 def leaks_whether_there(verdict: SourceVerdict) -> bool:
     """Tell whether it is given away which records have a value at all."""
-    return bool(verdict.missing) and light_of(verdict.missing) in ("red", "amber")
+    return bool(verdict.missing) and light_of(verdict.missing, verdict.headline) in ("red", "amber")
 
 
 def is_of_few(finding: TrainingFinding) -> bool:

@@ -11,10 +11,11 @@ from plumbline.judge.federation_part import at
 from plumbline.judge.lights import LEAST_RECORDS, are_too_few
 from plumbline.judge.measures import Interval
 from plumbline.judge.membership import FALSE_POSITIVES, MembershipFinding, read_membership
-from plumbline.judge.predictions import PredictionFindings, Truth, predictors
+from plumbline.judge.predictions import PredictionFindings, predictors
 from plumbline.judge.record_risks import PersonRisk, RecordRisks, RiskShare, record_risks
 from plumbline.judge.session_sentences import sessions_behind
 from plumbline.judge.summary import RunSummary
+from plumbline.judge.truth import Truth
 from services.common.run_folder import RunFolder
 from vfl.data.faults import counted
 

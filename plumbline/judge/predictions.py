@@ -1,26 +1,13 @@
 """Scores attacks on predictions: an auditor, who may read every party's files, compares estimates with the truth."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
 import attacks
-from attacks import LEVELS, AuxiliaryRows, Level, PredictionView
+from attacks import LEVELS, Level
 from plumbline.judge import Progress, silent
-from plumbline.judge.clusters import Clusters, roundings_of
-from plumbline.judge.columns import (
-    READ,
-    TOLERANCE,
-    Category,
-    Source,
-    few_valued,
-    find_categories,
-    sources_of,
-    usual_range,
-)
 from plumbline.judge.evidence import (
     CategoryVerdict,
     ColumnVerdict,
@@ -29,7 +16,6 @@ from plumbline.judge.evidence import (
     JudgedSource,
     Predictor,
     SourceVerdict,
-    imputations,
     judged_source,
     no_less_than,
     verdicts_of,
@@ -37,17 +23,12 @@ from plumbline.judge.evidence import (
 from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, beside_each_other
 from plumbline.judge.measures import (
     Interval,
-    LikewiseLabelled,
-    conditional_entropy,
-    correlation_with_active,
     covered,
-    entropy,
-    is_discrete,
     misses,
     mse_per_feature,
     r_squared,
 )
-from services.common.identity import Role
+from plumbline.judge.truth import Truth
 from services.common.limits import LARGEST_SHARE
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -56,157 +37,10 @@ from services.common.run_records import (
     FAILED,
     NOT_APPLICABLE,
     AttackStatus,
-    Estimates,
     PredictionAttackOutcome,
 )
 from services.common.session_limit import SessionLimit
-from vfl.arrays import FloatArray, IntArray
-
-
-class Truth:
-    """The passive features behind the attacked rows, and what else an auditor needs to judge reconstructions.
-
-    Attributes:
-        owners: name of each passive feature's party.
-        names: of the passive features.
-        sources: the columns of the passive tables that they are of.
-        cells: (n, d), the attacked records.
-        persons: whose these are: what is equal in all columns of all parties, but for rounding, is one person.
-    """
-
-    def __init__(self, folder: RunFolder, passive_parties: Sequence[str], estimates: Estimates) -> None:
-        """Read all parties' features; raises RunFolderError for a file that is missing or broken."""
-        written = {party: folder.features(party) for party in passive_parties}
-        if len({len(own.features) for own in written.values()} - {0}) != 1:
-            raise RunFolderError(f"{folder.path} has parties of no or other records: run it again, into a new folder.")
-        self._passive = np.hstack([own.features for own in written.values()])
-        self.owners = [party for party, own in written.items() for _ in own.names]
-        self.names = [str(name) for own in written.values() for name in own.names]
-        self._is_typed = all(own.sources is not None for own in written.values())
-        self.left_out = {
-            party: len(own.dropped) for party, own in written.items() if own.dropped is not None and len(own.dropped)
-        }
-        self.sources: list[Source] = []
-        first = 0
-        for party, own in written.items():
-            self.sources += sources_of(party, own, self._passive, first)
-            first += own.features.shape[1]
-        active = folder.features(Role.ACTIVE)
-        self._active, self._labels = active.features, folder.labels()
-        self._roundings = np.concatenate([roundings_of(one) for one in (active, *written.values())])
-        known = estimates.auxiliary_rows
-        self._rows, self._known = estimates.rows, np.empty(0, dtype=np.int64) if known is None else known
-        records = {len(one) for one in (self._passive, self._active, self._labels)}
-        if len(records) > 1 or max(self._rows.max(initial=0), self._known.max(initial=0)) >= len(self._passive):
-            raise RunFolderError(
-                f"{folder.path} has features, labels and estimates of other records: run it again, into a new folder."
-            )
-        self.cells = self._passive[self._rows]
-        self.persons = self._persons()
-
-    def of_others(self, rows: IntArray) -> "Truth":
-        """Take the same tables, with other records attacked."""
-        others = copy(self)
-        others._rows, others.cells = rows, self._passive[rows]
-        others.persons = others._persons()
-        return others
-
-    @property
-    def auxiliary_records(self) -> int:
-        """How many complete records the adversary is declared to hold."""
-        return len(self._known)
-
-    def _persons(self) -> Clusters:
-        return Clusters.of(np.hstack([self._active, self._passive])[self._rows], self._roundings)
-
-    @cached_property
-    def tolerance(self) -> FloatArray:
-        """How far off each feature's cells may be and count as known: (d,)."""
-        width = np.array([TOLERANCE * usual_range(column) for column in self._passive.T])
-        for source in self.sources:
-            if np.isfinite(source.tolerance):
-                width[source.value] = source.tolerance
-        return width
-
-    @cached_property
-    def near(self) -> FloatArray:
-        """How far off each feature's cells may be and count as read nearly exactly: (d,)."""
-        width: FloatArray = READ * self.tolerance
-        for source in self.sources:
-            if np.isfinite(source.near):
-                width[source.value] = source.near
-        return width
-
-    @cached_property
-    def told_categories(self) -> list[Category]:
-        """What sources are named as: their values, or whether they are there."""
-        return [one for source in self.sources for one in (source.category, source.missing) if one is not None]
-
-    @cached_property
-    def categories(self) -> list[Category]:
-        """Everything that takes few values, in the order of its features; of older runs what looks like it."""
-        if not self._is_typed:
-            return find_categories(self._passive, self.owners)
-        told = self.told_categories
-        return sorted([*told, *few_valued(self._passive, told)], key=lambda one: int(one.columns[0]))
-
-    @cached_property
-    def correlation(self) -> FloatArray:
-        """Mean absolute correlation of each passive feature with the active party's that vary, (d,)."""
-        varying = self._active[:, np.ptp(self._active, axis=0) > 0]
-        return correlation_with_active(self._passive, varying)
-
-    @cached_property
-    def entropies(self) -> list[float | None]:
-        """Bits of each discrete feature of the attacked records; None of others."""
-        return [entropy(column) if is_discrete(column) else None for column in self.cells.T]
-
-    def remaining_entropy(self, column: int, estimate: FloatArray) -> float | None:
-        """Bits that are left of a discrete feature once its (n,) reconstruction is known; None of others."""
-        return None if self.entropies[column] is None else conditional_entropy(self.cells[:, column], estimate)
-
-    def accuracy(self, estimate: FloatArray) -> float:
-        """Jiang's eq. 24, by a classifier of the records that aren't judged; NaN where these have one class only."""
-        return self._labelled.accuracy(estimate)
-
-    @cached_property
-    def _labelled(self) -> LikewiseLabelled:
-        others = np.setdiff1d(np.arange(len(self._passive)), self._rows)
-        return LikewiseLabelled(self.cells, held_out=self._passive[others], held_out_labels=self._labels[others])
-
-    @cached_property
-    def _public(self) -> IntArray:
-        """The passive features whose columns are published."""
-        public = [one.features for one in self.sources if one.role == "public"]
-        return np.concatenate(public) if public else np.empty(0, dtype=np.int64)
-
-    def published(self) -> list[Predictor]:
-        """Guess what anybody knows: the values of public columns; of others, the middle of their range."""
-        if not len(self._public):
-            return []
-        known = np.full(self.cells.shape, 0.5)
-        known[:, self._public] = self.cells[:, self._public]
-        return [Predictor("published", "nothing", known)]
-
-    def imputations(self) -> list[Predictor]:
-        """Impute the judged records by the declared complete ones and what the active party knows of all of them.
-
-        That is its own columns, the public ones and labels.
-        """
-        if not self.auxiliary_records or self._active.min() < 0 or self._active.max() > 1:
-            return []  # views, and so attacks, are for columns in [0, 1]
-        records, known = self._known, np.hstack([self._active, self._passive[:, self._public]])
-        view = PredictionView(
-            features_active=known[self._rows],
-            record_labels=self._labels[self._rows],
-            passive_features=self._passive.shape[1],
-            auxiliary=AuxiliaryRows(
-                known[records], self._passive[records], np.empty((len(records), 0)), self._labels[records]
-            ),
-        )
-        whole = [one.columns for one in self.told_categories if len(one.columns) > 1 and not one.is_open]
-        return imputations(view, tuple(whole))
-
+from vfl.arrays import FloatArray
 
 # Arrays beside an attack's estimate: what it would have guessed without scores, the ends of its 90 % intervals, and
 # where cells most likely are.
@@ -368,8 +202,28 @@ def read_prediction_findings(
         statuses: list[AttackStatus] = [NOT_APPLICABLE if one.is_done else one.status for one in usable]
         unjudged = [replace(one, status=status) for one, status in zip(usable, statuses, strict=True)]
         return PredictionFindings(tuple(map(_unscored, unjudged)))
-    found = _Judge(truth, usable, estimates.by_attack, progress).findings()
+    progress(_JUDGED[0], 0, len(_JUDGED) + len(usable))
+    found = judge_predictions(truth, usable, estimates.by_attack, truth.imputations(), progress)
     return replace(found, limit=folder.session_limit())
+
+
+def judge_predictions(
+    truth: Truth,
+    outcomes: Sequence[PredictionAttackOutcome],
+    arrays: Mapping[str, FloatArray],
+    imputed: Sequence[Predictor] = (),
+    progress: Progress = silent,
+) -> PredictionFindings:
+    """Score attacks on records whose truth is known.
+
+    Args:
+        truth: of the attacked records.
+        outcomes: how the attacks went.
+        arrays: what they estimate, as ``Estimates`` has it.
+        imputed: what complete records tell without scores, the truth's ``imputations``.
+        progress: called with what is being judged, how much is done and of how much.
+    """
+    return _Judge(truth, outcomes, arrays, imputed, progress).findings()
 
 
 def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, FloatArray]) -> PredictionAttackOutcome:
@@ -447,14 +301,14 @@ class _Judge:
         truth: Truth,
         outcomes: Sequence[PredictionAttackOutcome],
         arrays: Mapping[str, FloatArray],
+        imputed: Sequence[Predictor],
         progress: Progress,
     ) -> None:
         self._truth, self._outcomes, self._arrays = truth, outcomes, arrays
         self._progress = progress
         done = [one for one in outcomes if one.is_done]
         self._attacks, self._score_free = predictors(done, arrays)
-        self._tell(_JUDGED[0], 0)
-        self._score_free += [*truth.published(), *truth.imputations()]
+        self._score_free += [*truth.published(), *imputed]
         self._evidence = replace(
             Evidence.of(
                 truth.cells,

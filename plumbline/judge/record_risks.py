@@ -23,7 +23,7 @@ from plumbline.judge.evidence import (
 )
 from plumbline.judge.federation_part import FLOOR, Losses, at
 from plumbline.judge.measures import Interval, exact_share
-from plumbline.judge.predictions import Truth
+from plumbline.judge.truth import Truth
 from services.common.agreement import Agreement
 from services.common.run_records import Estimates
 from services.party.party_model import rows_of_plan

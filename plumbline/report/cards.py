@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import LEVELS
+from attacks import LEVELS, Level
 from plumbline.charts.axes import NUMBERS, Values, number_words
 from plumbline.charts.dates import DAYS
 from plumbline.charts.drawings import Amount, amounts, counts, cut, histogram, percent_words, scatter
@@ -16,7 +16,8 @@ from plumbline.charts.marks import Chart
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.columns import Category, Source
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict
-from plumbline.judge.predictions import AttackFinding, ColumnLeakage, Truth
+from plumbline.judge.predictions import AttackFinding, ColumnLeakage
+from plumbline.judge.truth import Truth
 from services.common.run_folder import RunFolder
 from services.common.run_records import PartyFeatures
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -252,7 +253,7 @@ def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, do
 
 def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
     """Choose the verdict whose attack a card shows: the headline level's, or that of the first with an attack."""
-    at_least = [one for one in column.levels if LEVELS.index(one.level) >= LEVELS.index(HEADLINE)]
+    at_least = [one for one in column.levels if LEVELS.index(one.level) >= LEVELS.index(column.headline)]
     return next((one for one in at_least if one.attack), at_least[0])
 
 
@@ -335,11 +336,12 @@ def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Ch
     )
     if not len(evidence.truth) or not shown:
         return None, ""
+    headline = evidence.answer.headline
     guess, largest = evidence.loss_in_units(shown_verdict(evidence.answer).e0), shown[-1][0]
     end = max(min(largest, 2 * guess) if guess > 0 else largest, guess, 1e-12)
     rows = [
         Amount(
-            f"{cut(one.attack, 36)} *" if knows_more(one) else one.attack,
+            f"{cut(one.attack, 36)} *" if knows_more(one, headline) else one.attack,
             error_words(evidence, error),
             error,
             "leak" if error < guess else "harmless",
@@ -349,8 +351,8 @@ def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Ch
     title = f"By attack: {'named wrong' if evidence.is_category else 'typical error'}"
     chart = amounts(title, rows, end=end, guess=guess, guess_words=f"guessed anyway: {error_words(evidence, guess)}")
     notes = ["Bars end at twice the guess."] if largest > end else []
-    if any(knows_more(one) for _, one in shown):
-        notes.append(f"*: knows more beforehand than level {HEADLINE}.")
+    if any(knows_more(one, headline) for _, one in shown):
+        notes.append(f"*: knows more beforehand than level {headline}.")
     return chart, " ".join(notes)
 
 
@@ -361,6 +363,6 @@ def error_words(evidence: ColumnEvidence, error: float) -> str:
     return f"± {number_words(error)}{' days' if evidence.is_date else ''}"
 
 
-def knows_more(finding: AttackFinding) -> bool:
+def knows_more(finding: AttackFinding, headline: Level = HEADLINE) -> bool:
     """Tell whether an attack needs to know more beforehand than the headline's level allows."""
-    return LEVELS.index(finding.level) > LEVELS.index(HEADLINE)
+    return LEVELS.index(finding.level) > LEVELS.index(headline)

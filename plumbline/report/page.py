@@ -101,13 +101,14 @@ def ranked_levels(findings: Findings) -> list[RankedLevel]:
         RankedLevel(
             level,
             LEVEL_WORDS[level],
-            tuple(sorted((_row(one, number, level) for number, one in columns), key=lambda row: -row.value)),
+            tuple(sorted((ranked_row(one, number, level) for number, one in columns), key=lambda row: -row.value)),
         )
         for level in distinct_levels(findings.predictions)
     ]
 
 
-def _row(column: ColumnAnswer, number: int, level: Level) -> RankedRow:
+def ranked_row(column: ColumnAnswer, number: int, level: Level) -> RankedRow:
+    """Write a column as a row of a ranking; ``number``: of its card."""
     verdict = at(column.levels, level)
     part, words, share = verdict.part, share_words(verdict), None
     told = words

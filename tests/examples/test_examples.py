@@ -69,6 +69,27 @@ def test_python_paillier_changes_no_weight(capsys: pytest.CaptureFixture[str], m
     assert re.findall(r"(active|passive) +python-paillier", shown) == ["active", "passive"]
 
 
+def test_what_a_hospital_is_handed_is_judged(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(EXAMPLES / "received.py"), str(tmp_path)], check=True)
+    asked = "--own hospital.csv --received scores.csv --secret laboratory.csv --id patient --known 60"
+    columns = "mean_radius,mean_texture,risk,secret:worst_radius,secret:worst_texture"
+    done = subprocess.run(
+        [sys.executable, "-m", "plumbline", "judge", *asked.split(), "--columns", columns, "--fail-above", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    words = " ".join(done.stdout.split())
+    assert "received risk: probability (guessed: from 0 to 1)" in words
+    assert "Who has 60 of these records in full and receives scores can tell" in words
+    assert "The control came out at 0" in words
+    (page,) = (tmp_path / "runs").glob("*/report.html")
+    assert "worst_texture" in page.read_text()
+
+
 class Terminals:
     """Three terminals in one folder, each with its script; ``ask`` is any fourth one."""
 

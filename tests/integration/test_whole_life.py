@@ -74,7 +74,7 @@ def test_a_federation_is_killed_goes_on_answers_and_is_audited(
         data="wine", runs=tmp_path / "runs", attacks=(attack,), settings={**TERMS, **PROTOCOLS[protocol]}
     )
     plan, _ = prepare(audit, Console(file=io.StringIO()))
-    run = new_run(plan)
+    run = new_run(audit.output.runs, audit.title)
     with run_at_work(run.path):
         write_plan(run, plan)
         processes = LocalProcesses(tmp_path, plan.recipe.settings(run.parties.path.resolve()))

@@ -193,3 +193,31 @@ def test_the_walk_finds_a_truth_that_is_there(hide: str) -> None:
         "objects": boxed,
     }
     assert reaches(hidden[hide], truth)
+
+
+def test_what_was_received_counts_among_own_columns() -> None:
+    known = attacks.AuxiliaryRows(np.zeros((2, 1)), np.ones((2, 3)), np.empty((2, 0)), received=np.full((2, 2), 0.25))
+    view = attacks.PredictionView(
+        features_active=np.zeros((4, 1)), passive_features=3, auxiliary=known, received=np.full((4, 2), 0.75)
+    )
+    joined = view.with_received_as_own()
+    assert joined.features_active.tolist() == [[0.0, 0.75, 0.75]] * 4
+    assert joined.auxiliary is not None
+    assert joined.auxiliary.features_active.tolist() == [[0.0, 0.25, 0.25]] * 2
+    assert joined.received is None
+    assert joined.auxiliary.received is None
+
+
+def test_what_was_received_is_of_all_attacked_records_and_of_the_known_ones() -> None:
+    own = np.zeros((4, 1))
+    with pytest.raises(attacks.ViewError, match="received has 3 rows; each of the 4 attacked records has one"):
+        attacks.PredictionView(features_active=own, received=np.zeros((3, 2)), passive_features=1)
+    with pytest.raises(attacks.ViewError, match=r"received must be a matrix of values in \[0, 1\]"):
+        attacks.PredictionView(features_active=own, received=np.full((4, 2), 2.0), passive_features=1)
+    known = attacks.AuxiliaryRows(np.zeros((2, 1)), np.ones((2, 3)), np.empty((2, 0)))
+    lacking = attacks.PredictionView(
+        features_active=own, passive_features=3, auxiliary=known, received=np.zeros((4, 2))
+    )
+    for view in (lacking, attacks.PredictionView(features_active=own, passive_features=3)):
+        with pytest.raises(attacks.ViewError, match="What was received isn't there"):
+            view.with_received_as_own()

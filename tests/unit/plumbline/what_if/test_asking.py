@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> AuditFolder:
         settings={"epochs": 3, "batch_size": 32, "steps": "plain", "learning_rate": 1.0, "most_forms": 0.2},
     )
     plan, tables = prepare(request, Console(file=io.StringIO()))
-    made = new_run(plan)
+    made = new_run(request.output.runs, request.title)
     write_plan(made, plan)
     run_in_one_place(ClearPlan(plan.request, plan.recipe, plan.levels, plan.limit), tables, made)
     write_duration(made, 1.0)

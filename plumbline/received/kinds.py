@@ -1,0 +1,256 @@
+"""What received columns are, told by who judges them or guessed from name and values, and how an adversary reads each.
+
+Scores are read as log-odds, leaf numbers as the values that several known records share, all else as the numbers that
+it is. A guess is shown with its reason, for a wrong one makes an adversary weaker than it need be.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.data import TypedTable
+from vfl.data.faults import Problems, counted, quoted
+from vfl.data.selection import matches
+from vfl.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from scipy.sparse import csr_array
+
+Kind = Literal["probability", "log-odds", "points", "category", "embedding", "explanation", "gradient"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+# What may be told of a column that isn't numbers.
+_OF_TEXT: tuple[Kind, ...] = ("category",)
+# Words in names of columns, between their other letters and digits.
+_LEAVES = frozenset({"leaf", "leaves", "node", "tree", "cluster", "segment", "bin", "bucket", "class", "group"})
+_GRADIENTS = frozenset({"grad", "gradient", "gradients", "residual"})
+_EMBEDDINGS = frozenset({"emb", "embed", "embedding", "embeddings", "hidden", "latent", "vec", "vector"})
+_EXPLANATIONS = frozenset({"shap", "contrib", "contribution", "explanation", "explain", "attribution", "importance"})
+_CALLED: Mapping[Kind, frozenset[str]] = {
+    "gradient": _GRADIENTS,
+    "embedding": _EMBEDDINGS,
+    "explanation": _EXPLANATIONS,
+}
+# Whole numbers of so many values at most are names of something; others are points.
+_FEW_VALUES = 64
+# Log-odds beyond are as good as sure.
+_SURE = 30.0
+# A category's value is read where so many known records have it; of fewer nobody learns.
+_LEAST_RECORDS = 3
+# A category of more values than this share of its records hardly has two records alike.
+_MOST_VALUES = 0.5
+# Indicators of categories beyond so many are read as their leading principal components, and so is all that is read.
+MOST_INDICATORS, MOST_READ = 50, 200
+# Of all categories together, values that are read at most: the more frequent ones of each.
+_MOST_VALUES_READ = 2_000
+
+
+@dataclass(frozen=True)
+class ReceivedColumn:
+    """One column that was received.
+
+    Attributes:
+        name: of the column.
+        kind: what it is taken for.
+        why: who says so, in words: ``told``, ``guessed: from 0 to 1``.
+        about: name of the column that an explanation is of; empty for others.
+    """
+
+    name: str
+    kind: Kind
+    why: str
+    about: str = ""
+
+    @property
+    def called(self) -> str:
+        """Name its kind: ``explanation of age``."""
+        return f"{self.kind} of {self.about}" if self.about else self.kind
+
+
+def grouped(columns: Sequence[ReceivedColumn]) -> list[tuple[list[str], str, str]]:
+    """Put columns of one kind for one reason together: their names, the kind and who says so."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in columns:
+        alike.setdefault((one.called, one.why), []).append(one.name)
+    return [(names, *told) for told, names in alike.items()]
+
+
+def kinds_of(table: TypedTable, told: Sequence[str], columns: Collection[str]) -> tuple[ReceivedColumn, ...]:
+    """Say of each received column what it is.
+
+    Args:
+        table: what was received; columns that are left out have no kind.
+        told: ``COLUMN=KIND``, with names or patterns, or ``KIND`` of all.
+        columns: names of the own and the secret columns, after which explanations are called.
+
+    Raises:
+        TableError: for a kind or a column that there isn't, and for values outside the kind that was told.
+    """
+    problems, names = Problems(), [plan.name for plan in table.kept]
+    asked = _asked(told, names, problems)
+    found = [_kind_of(name, table.frame[name], asked, columns) for name in names]
+    for one in found:
+        if one.name in asked and (fault := _fault_of(one, table.frame[one.name])):
+            problems.add(fault)
+    problems.tell()
+    return tuple(found)
+
+
+def _asked(told: Sequence[str], names: Sequence[str], problems: Problems) -> Mapping[str, Kind]:
+    asked: dict[str, Kind] = {}
+    for text in told:
+        pattern, _, word = text.rpartition("=")
+        kind = next((one for one in KINDS if one == word.strip()), None)
+        meant = matches(pattern.strip() or "*", names)
+        if kind is None:
+            problems.add(f"--kind is one of {', '.join(KINDS)}, got {quoted(word)}.{did_you_mean(word, KINDS)}")
+        elif not meant:
+            hint = did_you_mean(pattern, names)
+            problems.add(f"What was received has no column {quoted(pattern)}, which --kind names.{hint}")
+        else:
+            asked |= dict.fromkeys(meant, kind)
+    return asked
+
+
+def _kind_of(
+    name: str, cells: "pd.Series[float]", asked: Mapping[str, Kind], columns: Collection[str]
+) -> ReceivedColumn:
+    words = set(re.findall(r"[a-z]+", name.lower()))
+    about = _named_after(name, columns)
+    if name in asked:
+        return ReceivedColumn(name, asked[name], "told", about if asked[name] == "explanation" else "")
+    if cells.dtype == "category":
+        return ReceivedColumn(name, "category", "guessed: it is text")
+    if about:
+        return ReceivedColumn(name, "explanation", "guessed: it is called as a column", about)
+    for kind, some in _CALLED.items():
+        if words & some:
+            return ReceivedColumn(name, kind, "guessed: by its name")
+    values: FloatArray = np.asarray(cells.dropna(), dtype=np.float64)
+    if _are_whole(values):
+        if words & _LEAVES and len(np.unique(values)) > _MOST_VALUES * len(values):
+            return ReceivedColumn(name, "points", "guessed: called as a category, but hardly two rows are alike")
+        if words & _LEAVES:
+            return ReceivedColumn(name, "category", "guessed: by its name")
+        if len(np.unique(values)) <= _FEW_VALUES:
+            return ReceivedColumn(name, "category", "guessed: whole numbers, few")
+        return ReceivedColumn(name, "points", "guessed: whole numbers, many")
+    low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
+    if low >= 0 and high <= 1:
+        return ReceivedColumn(name, "probability", "guessed: from 0 to 1")
+    if low < 0 < high and max(-low, high) <= _SURE:
+        return ReceivedColumn(name, "log-odds", "guessed: below and above 0")
+    return ReceivedColumn(name, "points", "guessed: numbers")
+
+
+def _named_after(name: str, columns: Collection[str]) -> str:
+    """Find the column that a received one is called after, with a word such as ``shap`` before or behind, or bare."""
+    bare = re.sub(rf"^(?:{'|'.join(_EXPLANATIONS)})[ _.:-]+|[ _.:-]+(?:{'|'.join(_EXPLANATIONS)})$", "", name)
+    return next((one for one in (name, bare) if one in columns), "")
+
+
+def _are_whole(values: FloatArray) -> bool:
+    return bool(len(values)) and bool((values == np.round(values)).all()) and float(np.ptp(values)) > 0
+
+
+def _fault_of(column: ReceivedColumn, cells: "pd.Series[float]") -> str:
+    """Say why a column can't be what it is told to be; empty where it can."""
+    name, kind = quoted(column.name), column.kind
+    if cells.dtype == "category":
+        told = f"{name} is text, and --kind calls it {kind}: give numbers, or leave it out with --drop."
+        return "" if kind in _OF_TEXT else told
+    values: FloatArray = np.asarray(cells.dropna(), dtype=np.float64)
+    outside = int(((values < 0) | (values > 1)).sum()) if kind == "probability" else 0
+    if outside:
+        return (
+            f"{name} is told to be a probability, and {counted(outside, 'row')} of it lie outside 0 to 1: are they "
+            "log-odds, points, or percent?"
+        )
+    distinct = len(np.unique(values))
+    if kind == "category" and distinct > _MOST_VALUES * len(values):
+        return (
+            f"{name} is told to be a category, and has {distinct:,} values in {len(values):,} rows, so that hardly two "
+            "are alike: nobody learns from it. Are they points?"
+        )
+    return ""
+
+
+def encoded(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray, known: IntArray) -> FloatArray:
+    """Bring received columns to [0, 1] as an adversary reads them: (records, m).
+
+    Args:
+        table: what was received.
+        columns: what each of its kept columns is.
+        rows: of the table, in the order of the records.
+        known: which of the records the adversary holds in full.
+    """
+    parts, categories = list[FloatArray](), list[FloatArray]()
+    for one in columns:
+        cells = table.frame[one.name].iloc[rows]
+        codes = cells.cat.codes.to_numpy() if cells.dtype == "category" else None
+        values = np.where(codes < 0, np.nan, codes.astype(np.float64)) if codes is not None else cells.to_numpy(float)
+        if one.kind == "category":
+            categories.append(values)
+        if codes is None:
+            parts += _numbers(one, values)
+    if categories:
+        parts += list(_indicators(categories, known).T)
+    scaled = _scaled(np.column_stack(parts)) if parts else np.zeros((len(rows), 1))
+    return _scaled(_narrow(scaled, MOST_READ))
+
+
+def _numbers(column: ReceivedColumn, values: FloatArray) -> list[FloatArray]:
+    """Read (n,) numbers of its kind, and beside them whether there is one, where some have none."""
+    gaps = ~np.isfinite(values)
+    filled = np.where(gaps, np.median(values[~gaps]) if (~gaps).any() else 0.0, values)
+    if column.kind == "probability":
+        with np.errstate(divide="ignore"):
+            filled = np.log(filled) - np.log1p(-filled)
+    if column.kind in ("probability", "log-odds"):
+        filled = np.clip(filled, -_SURE, _SURE)
+    return [filled, gaps.astype(np.float64)] if gaps.any() else [filled]
+
+
+def _indicators(categories: Sequence[FloatArray], known: IntArray) -> FloatArray:
+    """Read which value each of the (n,) categories has, where known records share it: (n, i); many as components."""
+    from scipy.sparse import csr_array, hstack
+
+    most, told = max(1, _MOST_VALUES_READ // len(categories)), []
+    for values in categories:
+        there, counts = np.unique(values[known], return_counts=True)
+        there, counts = there[~np.isnan(there)], counts[~np.isnan(there)]
+        read = there[np.argsort(-counts, kind="stable")][: min(most, int((counts >= _LEAST_RECORDS).sum()))]
+        told += [csr_array((values == one)[:, None].astype(np.float64)) for one in np.sort(read)]
+    if not told:
+        return np.zeros((len(categories[0]), 0))
+    indicators = hstack(told, format="csr")
+    if len(told) <= MOST_INDICATORS:
+        return np.asarray(indicators.toarray())
+    return _leading(indicators, MOST_INDICATORS)
+
+
+def _narrow(columns: FloatArray, most: int) -> FloatArray:
+    """Keep (n, c) columns, or their leading principal components where there are more than ``most``."""
+    return columns if columns.shape[1] <= most else _leading(columns, most)
+
+
+def _leading(columns: "FloatArray | csr_array", most: int) -> FloatArray:
+    """Find so many leading principal components of (n, c) columns, sparse ones without filling them: (n, most)."""
+    mean = np.asarray(columns.mean(axis=0)).ravel()
+    products = columns.T @ columns
+    covariance = products if isinstance(products, np.ndarray) else products.toarray()
+    covariance = covariance - columns.shape[0] * np.outer(mean, mean)
+    vectors = np.linalg.eigh(covariance)[1][:, -most:]
+    leading: FloatArray = columns @ vectors - mean @ vectors
+    return leading
+
+
+def _scaled(columns: FloatArray) -> FloatArray:
+    """Bring (n, c) columns to [0, 1], each by its own range; constant ones to 0."""
+    low, width = columns.min(axis=0), np.ptp(columns, axis=0)
+    scaled: FloatArray = np.divide(columns - low, width, out=np.zeros_like(columns), where=width > 0)
+    return np.clip(scaled, 0.0, 1.0)

@@ -1,0 +1,63 @@
+"""Records of other persons that a receiver has in full: read from one table, and set beneath the three judged ones."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from plumbline.audit.tables import rules_of, short_name
+from plumbline.received.judge_request import OWN, RECEIVED, JudgeRequest
+from vfl.data import TableError, TypedTable
+from vfl.data.faults import name_list
+from vfl.data.selection import Selection
+from vfl.data.typed_tables import read_selected
+
+# Before their ids: a person who is in the judged tables as well is there under the bare one.
+PREFIX = "known: "
+
+
+def with_known(request: JudgeRequest, tables: Mapping[str, TypedTable]) -> dict[str, TypedTable]:
+    """Read ``--known-from`` as each table's columns are read, and set it beneath each; as they are where there is none.
+
+    Raises:
+        TableError: where it lacks one of their columns, or has in it what isn't of that column's kind.
+    """
+    asked = request.tables
+    if not asked.known_from:
+        return dict(tables)
+    names = Counter(plan.name for table in tables.values() for plan in table.kept)
+    if twice := sorted(name for name, count in names.items() if count > 1):
+        raise TableError(
+            f"--known-from can't tell which of two columns {name_list(twice)} is: rename it in one of the tables."
+        )
+    settings = asked.settings_of(RECEIVED, asked.known_from)
+    try:
+        return {part: _beneath(table, _read(request, part, table, settings)) for part, table in tables.items()}
+    except TableError as error:
+        raise TableError(*(f"known ({short_name(asked.known_from)}): {one}" for one in error.problems)) from None
+
+
+def is_known(ids: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Tell which records the receiver has from ``--known-from``, (records,)."""
+    return np.array([one.startswith(PREFIX) for one in ids])
+
+
+def _read(request: JudgeRequest, part: str, table: TypedTable, settings: Mapping[str, Any]) -> TypedTable:
+    asked = request.tables
+    label = asked.label if part == OWN and asked.label else None
+    encode = {plan.name: plan.coarsening or plan.encoding for plan in table.kept}
+    selection = Selection(asked.id_column, label, list(encode), (), encode)
+    return read_selected(asked.known_from, lambda _: selection, rules=rules_of(settings))
+
+
+def _beneath(table: TypedTable, known: TypedTable) -> TypedTable:
+    import pandas as pd
+
+    frame = pd.concat([table.frame[[plan.name for plan in table.kept]], known.frame], ignore_index=True)
+    for name in frame:
+        if table.frame[name].dtype == "category":
+            frame[name] = pd.Categorical(frame[name].astype(object))
+    labels = None if table.labels is None or known.labels is None else np.concatenate([table.labels, known.labels])
+    return replace(table, ids=[*table.ids, *(PREFIX + one for one in known.ids)], frame=frame, labels=labels)

@@ -1,0 +1,231 @@
+"""What received columns tell of secret ones, in an audit's words and lights, with the control beside them.
+
+Lights are of who has the declared known records in full (level ``records``), for nobody else was tried: red begins at
+half of what was unknown, as in an audit. A column of which a shuffled copy tells a tenth beyond chance is grey.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from attacks import Level
+from plumbline.judge.answer import (
+    Answer,
+    ColumnAnswer,
+    PartyAnswer,
+    column_sentence,
+    judged_words,
+    listed,
+    percent,
+    short,
+)
+from plumbline.judge.evidence import ColumnLevels, SourceVerdict
+from plumbline.judge.federation_part import LEAST_PART, at
+from plumbline.judge.lights import LEAST_KNOWN, Light, are_too_few, light_of_column, worst
+from plumbline.judge.measures import Interval
+from plumbline.judge.persons import PersonFindings
+from plumbline.judge.predictions import PredictionFindings, judge_predictions
+from plumbline.judge.training import TrainingFinding
+from plumbline.judge.truth import Truth
+from plumbline.notebook import ShownFindings
+from plumbline.received.judge_request import SECRET
+from plumbline.received.kinds import ReceivedColumn
+from plumbline.received.mounting import RECEIVED_BATCH, SHUFFLED_BATCH
+from services.common.run_folder import RunFolder
+from vfl.data.faults import counted
+
+# Whoever was tried has complete records.
+KNOWING: Level = "records"
+TELLER = "what was received"
+# In the order of a list.
+LIGHTS: tuple[Light, ...] = ("red", "amber", "green", "grey")
+_BETTER: Mapping[Light, str] = {"red": "far better", "amber": "somewhat better"}
+
+
+@dataclass(frozen=True)
+class JudgeFacts:
+    """What a judge's run says of itself besides estimates.
+
+    Attributes:
+        title: of the run.
+        received: what the received table is called.
+        secret: what the secret table is called.
+        known: how many records the receiver has in full.
+        columns: what each received column was taken for.
+        left_out: received columns that tell nothing, each with the reason.
+        notes: sentences on the tables.
+        label: which secret column is the sender's label; empty for none.
+    """
+
+    title: str
+    received: str
+    secret: str
+    known: int
+    columns: tuple[ReceivedColumn, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    label: str = ""
+
+    def content(self) -> dict[str, Any]:
+        """Write it as JSON has it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReceivedFindings(ShownFindings):
+    """What received columns tell of secret ones.
+
+    Attributes:
+        facts: what was judged.
+        predictions: what the adversaries estimated, and the verdicts before the control.
+        shuffled: the verdict on each secret column by a shuffled copy of what was received.
+        answer: the verdict in words, with lights.
+        folder: what was computed of it; None where these findings are of no run on disk.
+        training: nothing: no training was watched.
+        persons: nothing.
+    """
+
+    facts: JudgeFacts
+    predictions: PredictionFindings
+    shuffled: tuple[SourceVerdict, ...]
+    answer: Answer
+    folder: RunFolder | None = None
+    training: tuple[TrainingFinding, ...] = ()
+    persons: PersonFindings = field(default_factory=PersonFindings)
+
+    @property
+    def control_words(self) -> str:
+        """Say how the shuffled copy came out."""
+        if not self.facts.known:
+            return ""
+        failed = [one.column for one in self.shuffled if is_told(one)]
+        if failed:
+            return (
+                f"The control failed: a shuffled copy of {TELLER}, which tells nothing, tells a tenth or more of "
+                f"{listed(failed)}. Nothing is shown either way of {'them' if len(failed) > 1 else 'it'}."
+            )
+        largest = percent(max(map(control_part, self.shuffled), default=0.0))
+        return (
+            f"The control came out at 0: a shuffled copy of {TELLER} tells no column beyond chance, {largest} at most."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Write everything as JSON has it: ``results.json`` of a judge's run."""
+        return {
+            "received": asdict(self.facts),
+            **asdict(self.predictions),
+            "shuffled": [asdict(one) for one in self.shuffled],
+            "control": self.control_words,
+            "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
+            "largest_part": self.answer.largest_part,
+        }
+
+
+def read_received_findings(folder: RunFolder, facts: JudgeFacts) -> ReceivedFindings:
+    """Judge what lies in the folder of a run.
+
+    Args:
+        folder: with features, estimates and outcomes of both batches.
+        facts: what was judged.
+
+    Raises:
+        RunFolderError: for a file that is missing or broken.
+    """
+    estimates, outcomes = folder.estimates(RECEIVED_BATCH), folder.prediction_outcomes()
+    truth = Truth(folder, [SECRET], estimates)
+    imputed = truth.imputations()
+
+    def judged(batch: int) -> PredictionFindings:
+        arrays = folder.estimates(batch).by_attack
+        found = judge_predictions(truth, [one for one in outcomes if one.batch == batch], arrays, imputed)
+        return replace(found, sources=tuple(replace(one, headline=KNOWING) for one in found.sources))
+
+    found = judged(RECEIVED_BATCH)
+    shuffled = judged(SHUFFLED_BATCH).sources if outcomes else ()
+    return ReceivedFindings(facts, found, shuffled, received_answer(facts, found, shuffled), folder)
+
+
+def control_part(verdict: SourceVerdict) -> float:
+    """Find the largest part of a column that its shuffled copy tells, by any measure."""
+    return max((one.mean for one in _parts(verdict)), default=0.0)
+
+
+def is_told(verdict: SourceVerdict) -> bool:
+    """Tell whether a shuffled copy tells a tenth of a column by any measure, in an interval above 0."""
+    return any(one.mean >= LEAST_PART and one.low > 0 for one in _parts(verdict))
+
+
+def _parts(verdict: SourceVerdict) -> list[Interval]:
+    levels = [at(one, KNOWING) for one in verdict.measures if not are_too_few(one)]
+    return [one.part for one in levels if one.part is not None]
+
+
+def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequence[SourceVerdict]) -> Answer:
+    """Say what was found, column by column: a column whose control (``shuffled``) tells a tenth as well is grey."""
+    controls = {one.column: control_part(one) for one in shuffled if is_told(one)}
+    columns = [_column(facts, one, controls.get(one.column)) for one in found.sources]
+    columns.sort(key=_rank)
+    light = worst([one.light for one in columns])
+    sentences = _sentences(facts, columns)
+    told = [one.column for one in columns if one.light in ("red", "amber")]
+    words = (
+        f"{len(told)} of its {counted(len(columns), 'column')} can be told better than by guessing: {listed(told)}."
+        if told
+        else f"None of its {counted(len(columns), 'column')} is shown to be told a tenth better than by guessing."
+    )
+    parties = (PartyAnswer(SECRET, light, words if facts.known else sentences[0], facts.secret),)
+    labels = tuple(f"labels: {one.sentence}." for one in columns if one.column == facts.label)
+    left = tuple(_not_measured(facts, found))
+    return Answer(tuple(sentences), light, parties, tuple(columns), labels, left)
+
+
+def _rank(column: ColumnAnswer) -> tuple[int, bool, float]:
+    part = at(column.levels, KNOWING).part
+    return LIGHTS.index(column.light), column.role != "sensitive", -1.0 if part is None else -part.mean
+
+
+def _column(facts: JudgeFacts, verdict: SourceVerdict, control: float | None) -> ColumnAnswer:
+    shared = {one.name: getattr(verdict, one.name) for one in fields(ColumnLevels)}
+    light, sentence = light_of_column(verdict), column_sentence(verdict, TELLER)
+    if control is not None:
+        told = f"not shown either way: a shuffled copy of what was received tells {percent(control)} of it"
+        return ColumnAnswer(**shared, light="grey", sentence=f"{short(verdict.column)}: {told}")
+    if light == "green" and facts.known < LEAST_KNOWN:
+        light, sentence = "grey", f"{sentence}; {facts.known} known records are too few to say that none can"
+    return ColumnAnswer(**shared, light=light, sentence=sentence)
+
+
+def _sentences(facts: JudgeFacts, columns: Sequence[ColumnAnswer]) -> list[str]:
+    """Say what the receiver learns, of all columns."""
+    received = short(facts.received)
+    if not facts.known:
+        return [
+            f"What {received} tells of {short(facts.secret)} was not measured: without complete records nobody learns "
+            "how they depend. Say how many the receiver may have with --known."
+        ]
+    who = f"Who has {facts.known:,} of these records in full"
+    named = {light: [one.column for one in columns if one.light == light] for light in LIGHTS}
+    told = list[str]()
+    for light, how in _BETTER.items():
+        if names := named[light]:
+            subject = "It" if told else f"{who} and receives {received}"
+            of = f"{len(names)} more" if told else f"{len(names)} of {len(columns)} columns"
+            of = "its one column" if len(columns) == 1 else of
+            told.append(f"{subject} can tell {of} ({listed(names)}) {how} than it could guess.")
+    if not told:
+        shown = "" if named["green"] and not named["grey"] else "demonstrably "
+        none = "none of them" if len(columns) > 1 else "nothing of it"
+        told.append(f"{who} and receives {received} can tell {none} {shown}a tenth better than it could guess.")
+    if named["grey"]:
+        told.append(f"Nothing was shown either way of {len(named['grey'])} ({listed(named['grey'])}).")
+    return told
+
+
+def _not_measured(facts: JudgeFacts, found: PredictionFindings) -> list[str]:
+    told = [f"Judged: {judged_words(found).replace('test record', 'record')}."] if found.records else []
+    if facts.known:
+        told.append(
+            f"Lights are for who has {counted(facts.known, 'record')} in full. What others learn, who know means only "
+            f"or nothing, was not measured{'' if facts.label else ', and neither were labels'}."
+        )
+    return [*told, *(f"{name}, which was received, is {why}." for name, why in facts.left_out.items())]

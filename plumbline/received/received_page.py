@@ -1,0 +1,52 @@
+"""The page of a judge of received columns: the parts of an audit's page that are about columns, and its control."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from plumbline.charts.drawings import percent_words
+from plumbline.judge import answer
+from plumbline.judge.answer import listed
+from plumbline.judge.federation_part import at
+from plumbline.received.judge_request import SECRET
+from plumbline.received.kinds import grouped
+from plumbline.received.received_findings import KNOWING, ReceivedFindings, control_part
+from plumbline.report.cards import cards_of, read_evidence
+from plumbline.report.html import template
+from plumbline.report.page import GLOSSARY, LIGHT_WORDS, RankedLevel, ranked_row, share_words
+from services.common.durable import write_durably
+
+
+def write_received_page(path: Path, findings: ReceivedFindings, facts: Mapping[str, Any]) -> None:
+    """Render what received columns tell into one page.
+
+    Args:
+        path: where to write the page.
+        findings: what was found, of a run on disk.
+        facts: the run's ``request``, ``versions`` and duration in ``seconds``.
+
+    Raises:
+        RunFolderError: when a file of the run is missing or broken.
+    """
+    columns = findings.answer.columns
+    evidence = {} if findings.folder is None else read_evidence(findings.folder, columns, [SECRET])
+    shuffled = {one.column: percent_words(control_part(one)) for one in findings.shuffled}
+    rows = tuple(ranked_row(one, number, one.headline) for number, one in enumerate(columns, start=1))
+    content = {
+        "findings": findings,
+        "answer": findings.answer,
+        "facts": facts,
+        "level": RankedLevel(KNOWING, "some of these records in full", rows),
+        "cards": cards_of(columns, {one.answer: one for one in evidence}, findings.predictions.attacks),
+        "controls": [
+            (row.column.column, share_words(at(row.column.levels, KNOWING)), shuffled.get(row.column.column, ""))
+            for row in rows
+        ],
+        "received": [(listed(names), *told) for names, *told in grouped(findings.facts.columns)],
+        "request": [(key, str(value)) for key, value in facts.get("request", {}).items() if value],
+        "words": answer,
+        "light_words": LIGHT_WORDS,
+        "glossary": GLOSSARY,
+        "several_parties": False,
+    }
+    write_durably(path, template("received.html").render(**content).encode())

@@ -1,0 +1,183 @@
+"""Own, received and secret tables, read and joined as an audit's are, and as features that a judge compares."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from plumbline.audit.tables import ExaminedTables, examine_tables
+from plumbline.judge.answer import listed
+from plumbline.judge.clusters import Clusters
+from plumbline.judge.lights import LEAST_KNOWN, LEAST_RECORDS
+from plumbline.received.judge_request import OWN, RECEIVED, SECRET, JudgeRequest
+from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of
+from plumbline.received.known_records import PREFIX, is_known, with_known
+from services.common.identity import Role
+from services.common.run_folder import RunFolder
+from services.common.run_records import PartyFeatures
+from vfl.arrays import FloatArray, IntArray
+from vfl.data import TypedTable, common_order, encode_labels, fit_columns, rows_of
+from vfl.data.faults import TableError, counted, quoted
+from vfl.data.labels import NO_LABEL
+
+# So many records are judged at most; those of more are drawn.
+MOST_JUDGED = 20_000
+# Of distinct values, from which on a received column can be told to be the secret's own.
+_LEAST_VALUES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class ReceivedRecords:
+    """The records of all three tables.
+
+    Attributes:
+        own: the receiver's features of all records, labels among them where it has any.
+        secret: features of what it must not learn.
+        received: (records, m), what it was handed, as an adversary reads it.
+        columns: what each received column is.
+        left_out: received columns that tell nothing, each with the reason.
+        known: (t,) records that the receiver has in full.
+        judged: (n,) those of other persons.
+        notes: sentences on the tables that their owner should know.
+    """
+
+    own: PartyFeatures
+    secret: PartyFeatures
+    received: FloatArray
+    columns: tuple[ReceivedColumn, ...]
+    left_out: Mapping[str, str]
+    known: IntArray
+    judged: IntArray
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the receiver has labels of its own."""
+        return self.own.labels is not None and bool((self.own.labels != NO_LABEL).any())
+
+    def write(self, folder: RunFolder) -> None:
+        """Write both parties' features, as parties of an audit do."""
+        folder.write_features(Role.ACTIVE, self.own)
+        folder.write_features(SECRET, self.secret)
+
+
+def read_received(request: JudgeRequest) -> tuple[ExaminedTables, ReceivedRecords]:
+    """Read and join the tables, and choose who is known.
+
+    Raises:
+        TableError: a line for everything that is wrong with any of them; no line has a cell in it.
+    """
+    examined = examine_tables(request.tables)
+    return examined, _joined(request, examined)
+
+
+def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
+    tables = {
+        part: table.with_roles(*(examined.settings[part].get(role, ()) for role in ("public", "sensitive")))
+        for part, table in examined.tables.items()
+    }
+    tables = with_known(request, tables)
+    ids = common_order(set.intersection(*(set(table.ids) for table in tables.values())))
+    rows = {part: rows_of(table.ids, ids) for part, table in tables.items()}
+    labels = np.full(len(ids), NO_LABEL)
+    if (own_labels := tables[OWN].labels) is not None:
+        labels = encode_labels(own_labels[rows[OWN]])[0]
+    own, secret = (_features(tables[part], rows[part]) for part in (OWN, SECRET))
+    own = PartyFeatures(**{**vars(own), "labels": labels})
+    known, judged = _drawn(request, ids, np.hstack([own.features, secret.features]))
+    names = {plan.name for part in (OWN, SECRET) for plan in tables[part].plans}
+    received = tables[RECEIVED]
+    columns = kinds_of(received, request.tables.kinds, names)
+    left_out = {plan.name: plan.becomes for plan in received.plans if plan.encoding == "drop"}
+    return ReceivedRecords(
+        own,
+        secret,
+        encoded(received, columns, rows[RECEIVED], known),
+        columns,
+        left_out,
+        known,
+        judged,
+        (*_same(tables, rows, labels, request), *_few(len(known), len(judged))),
+    )
+
+
+def _features(table: TypedTable, rows: IntArray) -> PartyFeatures:
+    """Encode a table's rows as an audit does, each number from 0 to 1 over the range that all of them have."""
+    fitted = fit_columns(table, rows, "minmax")
+    columns, roles = fitted.columns, table.roles
+    return PartyFeatures(
+        fitted.transform(table)[rows],
+        np.array([one.name for one in columns]),
+        sources=np.array([one.source for one in columns]),
+        kinds=np.array([one.kind for one in columns]),
+        offsets=np.array([one.offset for one in columns]),
+        scales=np.array([one.scale for one in columns]),
+        roles=np.array([roles.get(one.source, "") for one in columns], dtype=np.str_),
+        dropped=np.array([plan.name for plan in table.plans if plan.encoding == "drop"], dtype=np.str_),
+    )
+
+
+def _drawn(request: JudgeRequest, ids: Sequence[str], cells: FloatArray) -> tuple[IntArray, IntArray]:
+    """Draw the known records, or take those of ``--known-from``; judged are those of other persons, as many as can be.
+
+    Raises TableError where fewer than a judgement takes would be left.
+    """
+    order = np.random.default_rng(request.seed).permutation(len(cells))
+    is_other = is_known(ids)[order] if request.tables.known_from else np.arange(len(order)) < request.known
+    known, others = order[is_other], order[~is_other]
+    persons = Clusters.of(cells, np.zeros(cells.shape[1])).numbers
+    # A person is who has the same cells, or the same id.
+    bare = {ids[row].removeprefix(PREFIX) for row in known}
+    same = np.isin(persons[others], persons[known]) | np.array([ids[row] in bare for row in others], dtype=bool)
+    judged = others[~same]
+    if len(judged) < LEAST_RECORDS:
+        raise TableError(
+            f"Of {counted(len(cells), 'record')} in all tables {len(judged):,} are left to judge, beside --known "
+            f"{len(known):,} and their duplicates: {LEAST_RECORDS} are needed. Lower --known, or bring more records."
+        )
+    return np.sort(known), np.sort(judged[:MOST_JUDGED])
+
+
+def _few(known: int, judged: int) -> Iterator[str]:
+    """Say where there are too few known records to learn from, and too many to judge all others."""
+    if 0 < known < LEAST_KNOWN:
+        yield f"{counted(known, 'known record')} teach next to nothing: {LEAST_KNOWN} and more make a judgement."
+    if judged == MOST_JUDGED:
+        yield f"{judged:,} of the other records are judged, drawn by --seed."
+
+
+def _same(
+    tables: Mapping[str, TypedTable], rows: Mapping[str, IntArray], labels: IntArray, request: JudgeRequest
+) -> list[str]:
+    """Say which received columns are a secret column or the label itself, under another name or on another scale."""
+    ranked = {
+        part: {plan.name: _ranks(tables[part], plan.name, rows[part]) for plan in tables[part].kept}
+        for part in (RECEIVED, SECRET)
+    }
+    told = []
+    for name, ranks in ranked[RECEIVED].items():
+        same = [other for other, secret in ranked[SECRET].items() if _is_one(ranks, secret)]
+        if same:
+            told.append(f"What was received as {quoted(name)} is the secret column {listed(same)} itself.")
+        elif _is_one(ranks, labels.astype(np.int64), least=2):
+            told.append(
+                f"What was received as {quoted(name)} is the label {quoted(request.tables.label)} itself, which the "
+                "receiver has: it tells nothing that its own table doesn't."
+            )
+    return told
+
+
+def _ranks(table: TypedTable, name: str, rows: IntArray) -> IntArray:
+    """Count a column's values in their order: (records,) numbers, -1 for none."""
+    import pandas as pd
+
+    codes: IntArray = pd.factorize(table.frame[name].iloc[rows].astype(object), sort=True)[0].astype(np.int64)
+    return codes
+
+
+def _is_one(received: IntArray, other: IntArray, least: int = _LEAST_VALUES) -> bool:
+    """Tell whether two columns have the same values in the same records, whatever these are called."""
+    if received.max(initial=0) != other.max(initial=0):
+        return False
+    pairs = len(np.unique(received * (other.max(initial=0) + 2) + other))
+    return pairs == len(np.unique(received)) == len(np.unique(other)) >= least

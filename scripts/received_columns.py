@@ -1,0 +1,117 @@
+"""What received columns tell on public data: docs/how-to/received.md keeps the table.
+
+    PLUMBLINE_DATA_DIR=... python -m scripts.received_columns --seeds 0 1 --data bank credit
+
+For each data set and seed 6,000 records are drawn. The receiver has the first half of the columns and the label, the
+secret is the rest. All other records train what is handed out: a vendor's score of the secret columns alone (boosted
+trees), a joint forest's score, its leaf numbers, and its explanations, what each column adds along the paths of its
+trees. Written is the median over secret columns of what is told of what was unknown, and of the shuffled copy.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pandas as pd
+
+from plumbline import judge_received
+from plumbline.judge.federation_part import at
+from plumbline.received.received_findings import KNOWING, control_part
+from vfl.arrays import FloatArray, IntArray
+from vfl.data import load_dataset
+
+RECORDS, KNOWN, TREES, DEPTH = 6_000, 1_000, 50, 8
+
+
+def handed_out(features: FloatArray, labels: IntArray, secret: int, mine: IntArray) -> dict[str, FloatArray]:
+    """Make what is received of the records ``mine``; the columns from number ``secret`` on are the sender's."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+    others = np.setdiff1d(np.arange(len(features)), mine)
+    vendor = HistGradientBoostingClassifier(random_state=0).fit(features[others, secret:], labels[others])
+    forest = RandomForestClassifier(TREES, max_depth=DEPTH, random_state=0).fit(features[others], labels[others])
+    asked = features[mine]
+    return {
+        "vendor's score": vendor.predict_proba(asked[:, secret:])[:, 1:],
+        "forest's score": forest.predict_proba(asked)[:, 1:],
+        "leaves": forest.apply(asked).astype(np.float64),
+        "explanations": explanations(forest, asked),
+    }
+
+
+def explanations(forest: object, asked: FloatArray) -> FloatArray:
+    """Say what each column of (n, d) records adds to a forest's score along the paths of its trees: (n, d)."""
+    added = np.zeros(asked.shape)
+    trees = [one.tree_ for one in forest.estimators_]  # type: ignore[attr-defined]
+    for tree in trees:
+        score, node = tree.value[:, 0, 1] / tree.value[:, 0].sum(axis=1), np.zeros(len(asked), dtype=np.int64)
+        while len(inside := np.flatnonzero(tree.children_left[node] >= 0)):
+            at_node, column = node[inside], tree.feature[node[inside]]
+            goes_left = asked[inside, column].astype(np.float32) <= tree.threshold[at_node]
+            node[inside] = np.where(goes_left, tree.children_left[at_node], tree.children_right[at_node])
+            np.add.at(added, (inside, column), score[node[inside]] - score[at_node])
+    return added / len(trees)
+
+
+def named(array: FloatArray, what: str, names: list[str], ids: list[str]) -> pd.DataFrame:
+    """Name received columns as their senders do."""
+    called = {"explanations": [f"shap_{name}" for name in names], "leaves": [f"leaf_{at}" for at in range(TREES)]}
+    return pd.DataFrame(array, columns=pd.Index(called.get(what, ["score"]))).assign(id=ids)
+
+
+def measured(data: str, seed: int, folder: str) -> dict[str, tuple[float, float, float]]:
+    """Judge everything that is handed out: medians of parts and of controls, and processor seconds, by what it is."""
+    table = load_dataset(data, Path(os.environ["PLUMBLINE_DATA_DIR"]))
+    labels = np.unique(table.labels.astype(str), return_inverse=True)[1]
+    mine = np.random.default_rng(seed).permutation(len(labels))[:RECORDS]
+    secret, names = (len(table.feature_names) + 1) // 2, list(table.feature_names)
+    ids = [f"r{row}" for row in mine]
+    frame = pd.DataFrame(table.features[mine], columns=pd.Index(names)).assign(id=ids)
+    own = frame[["id", *names[:secret]]].assign(label=labels[mine])
+    found = {}
+    for what, array in handed_out(table.features, labels, secret, mine).items():
+        start = time.process_time()
+        judged = judge_received(
+            own,
+            named(array, what, names, ids),
+            frame[["id", *names[secret:]]],
+            known=KNOWN,
+            label="label",
+            seed=seed,
+            runs=folder,
+            verbosity="quiet",
+            encode=dict.fromkeys(names, "number"),
+        )
+        parts = [at(one.levels, KNOWING).part for one in judged.predictions.sources]
+        found[what] = (
+            median(one.mean for one in parts if one is not None),
+            max(map(control_part, judged.shuffled)),
+            time.process_time() - start,
+        )
+        print(data, seed, what, *(f"{number:.3f}" for number in found[what]), flush=True)
+    return found
+
+
+def main() -> None:
+    """Print the table of medians, a row for each data set and what was handed out."""
+    parser = argparse.ArgumentParser(description="Measure what received columns tell on public data.")
+    parser.add_argument("--data", nargs="+", default=["bank", "credit"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    asked = parser.parse_args()
+    rows = ["| data | received | median column | shuffled, largest | CPU seconds |", "|---|---|---|---|---|"]
+    with tempfile.TemporaryDirectory() as folder:
+        for data in asked.data:
+            runs = [measured(data, seed, folder) for seed in asked.seeds]
+            for what in runs[0]:
+                parts, controls, seconds = zip(*(run[what] for run in runs), strict=True)
+                told = " to ".join(f"{100 * end:.0f}" for end in dict.fromkeys((min(parts), max(parts))))
+                rows.append(f"| {data} | {what} | {told} % | {100 * max(controls):.0f} % | {max(seconds):.0f} |")
+    print("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()
