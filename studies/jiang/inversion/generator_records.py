@@ -199,8 +199,9 @@ COUNT_CLAIMS = (
         _SOURCE,
         "The generative network has a lower attack accuracy with fewer predictions.",
         _more_with_more,
-        "With few predictions its generator has barely started and gives about one half for every feature, which a "
-        "classifier labels like many a record; training for longer changes that more than records do.",
+        "Theirs, by the measure: with few predictions its generator has barely started and gives about one half for "
+        "every feature, which a classifier labels like many a record; training for longer changes that more than "
+        "records do.",
     ),
     Claim(
         _SOURCE,
@@ -212,6 +213,6 @@ COUNT_CLAIMS = (
         _SOURCE,
         "With one or ten predictions gradient inversion is the more accurate attack.",
         _ahead_with_few,
-        "From zeros the search ends far from the features; see Figure 7.",
+        "Theirs: from zeros the search ends far from the features; see Figure 7.",
     ),
 )

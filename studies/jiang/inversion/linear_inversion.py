@@ -36,7 +36,8 @@ from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.data import dataset
 
-_FULL = InversionPlan(Grid(DATA_SETS, windows=4))
+# Records of saturated scores are still on their way after the 5,000 rounds that networks are given.
+_FULL = InversionPlan(Grid(DATA_SETS, windows=4), steps=25_000)
 _QUICK = InversionPlan(Grid(DATA_SETS, ratios=(0.1, 0.9), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
 
 
@@ -85,6 +86,11 @@ _UNFINISHED = (
     "by small steps: the squared distance of scores is flat where they are near 0 or 1, so that many records are still "
     "on their way after the last round."
 )
+_BEHIND = (
+    "Ours, in part: they have the same solutions, but the squared distance is flat where scores are saturated, and its "
+    "search is behind after as many rounds; 25,000 in place of 5,000 halve its error on satellite. A model no more "
+    "accurate than the paper's is less saturated, and there they differ less."
+)
 _COLUMNS = "Which columns are passive matters more than how many."
 _STARTS = (
     "Both start from zero, where equation solving stays nearest; what the descent gains is mostly that it stays within "
@@ -119,8 +125,7 @@ LINEAR_CLAIMS = (
         _FIGURE,
         "The squared and the KL distance hardly differ.",
         CURVES.alike(GIA, GIA_KLD, ALIKE, ALIKE_AT_LEAST),
-        "They have the same solutions, but the squared distance is flat where scores are saturated, and its "
-        "search is behind after as many rounds.",
+        _BEHIND,
     ),
     Claim(
         _FIGURE, "The attack accuracy is 1 while d <= k - 1.", near(_ALL, _determined, "attack_accuracy"), _UNFINISHED

@@ -170,6 +170,7 @@ def _curves(part: pd.DataFrame) -> tuple[Curve, ...]:
 # --- what the numbers say ------------------------------------------------------------------------------------------
 
 
+_TOO_FEW = "Ours: the mean falls at every step, by less than so few windows and seeds can tell from chance."
 _SATURATED = (
     "Where the shadow is as good as the white box already, more records change nothing that can be told from chance."
 )
@@ -201,6 +202,8 @@ def _falling(rows: pd.DataFrame) -> Finding:
         for step, change in changes.items()
         if change is not None and not change.is_below and (there := reached[step]) is not None
     ]
+    if why and all(change is None or change.mean.mean < 0 for change in changes.values()):
+        why = [_TOO_FEW]
     said = {f"{name}, {fewer:g} to {more:g} tau": change for (name, fewer, more), change in changes.items()}
     found = told("Paired changes of the error", said, lambda change: change.is_below)
     return replace(found, reason=" ".join(dict.fromkeys(why)))

@@ -77,6 +77,14 @@ def test_a_shadow_as_good_as_the_white_box_has_nothing_to_gain() -> None:
     assert "as good as the white box already" in falling.reason
 
 
+def test_a_fall_that_windows_cannot_tell_from_chance_is_ours() -> None:
+    frame = _frame({0.25: 0.3, 1.0: 0.29}, white=0.1, random=0.3)
+    frame.loc[(frame["share"] == 1.0) & (frame["start"] == 0), "mse"] += 0.02
+    falling = shadow_statements(frame)[0]
+    assert falling.verdict == "differs"
+    assert falling.reason.startswith("Ours: the mean falls")
+
+
 def test_a_tiny_run_measures_all_adversaries(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     splits = Splits((0.3,), windows=1, steps=20, shadow_steps=20)
