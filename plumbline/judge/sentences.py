@@ -354,7 +354,7 @@ def _told_of_rarest(case: _Case) -> str:
 def _labels_not_told(case: _Case) -> str:
     """Say what is known where no attack on labels told any."""
     if all(are_too_few(one.levels) for one in case.labels):
-        return f"What can be told of labels was not measured: fewer than {LEAST_RECORDS} were trained on."
+        return f"What can be told of labels was not measured: fewer than {LEAST_RECORDS} records judge it."
     if all(light_of(one.levels) == "green" for one in case.labels):
         return "No label attack did a tenth better than guessing."
     return "Whether labels can be told a tenth better than by guessing is not shown either way."
