@@ -81,7 +81,7 @@ class Patched:
         assert training is not None
         assert isinstance(training.side, GradientSide)
         cipher, vector = exchange._cipher, exchange._peers[peer].residuals[FIRST]
-        rows, columns = exchange._rows_of_step(FIRST), training._features.shape[1]
+        rows, columns = exchange._rows_of_step(FIRST), training.gridded.values.shape[1]
         features = np.random.default_rng(self._round).integers(0, 2, (rows, columns)).astype(np.float64)
         for step in (FIRST - 1, FIRST - 2, FIRST, FIRST + 1):
             masked, read = cipher.mask(step, peer, cipher.combine(step, peer, features, vector))

@@ -45,7 +45,7 @@ def test_services_train_what_one_place_trains_with_the_same_defences(backward: s
     problem, plan = random_problem(columns=7), PLAN.changed(backward=backward)
     with wired(problem, plan, defences=of_both()) as trainings:
         weights = run_together(trainings, plan.epochs)
-        terms = trainings["active"]._terms
+        terms = trainings["active"].setting.terms
     assert isinstance(plan.family, Network)
     here = of_both()
 

@@ -155,7 +155,7 @@ def test_a_job_keeps_the_epoch_that_the_rung_that_reads_gradients_keeps(tmp_path
             if rung == "shared":
                 training = one.active_training
                 assert isinstance(training.model.part, SharedPart)
-                assert not training.side._states
+                assert not training.side._states  # type: ignore[attr-defined]
                 losses = [epoch["validation_loss"] for epoch in record["epochs"]]
                 assert int(np.argmin(losses)) == record["kept_epoch"]
     assert kept[0] == kept[1]
