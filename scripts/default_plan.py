@@ -5,22 +5,39 @@ float64, on the grid. Printed are steps, honest sums of a party, area under the 
 two classes the share right), their log loss as trained and calibrated, and the same of the least first-order loss.
 With --listening labels are shuffled first, and what is printed is the area under the curve of a passive party that
 keeps what it hears, after one session and after four of the same records with a new start each.
+With --federations both plans train as processes of their own, and what each attack on labels of the passive party tells
+is the area under the curve of the training labels: of who listens in the clear, where sums are the same, and of who
+replaces messages under Paillier. Seconds of the processor and bytes are those of all parties under Paillier, the
+seconds with starting and aligning. Of a plan of more steps than --most-steps so many whole epochs are run as fit into
+it: costs are then those of all epochs by two such runs, and what replaced messages tell is that of the epochs run.
 
     python -m scripts.default_plan --data breast_cancer wine satellite credit bank adult --parties 2 3 4
+    python -m scripts.default_plan --data breast_cancer bank --federations
 """
 
 import argparse
 import os
+import resource
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from rich.console import Console
 from sklearn.metrics import roc_auc_score
 
+from attacks.registry import spec_of
+from plumbline.audit.federating import run_federation
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import prepare
+from plumbline.job_progress import RunProgress
+from plumbline.judge.summary import read_summary
 from scripts.listening import listened, told
 from services.common.agreement import Agreement, TrainingPlan
+from services.common.run_folder import RunFolder
 from services.common.settings import settings_of
 from services.party.features import load_party_data
 from services.protocol1.default_plan import with_open_terms
@@ -42,6 +59,10 @@ from vfl.theory.training import OracleRun, simulate_oracle
 
 PLAIN, DEFAULT = "plain", "own_moments"
 _SHARE_STEP = 2.0**-32
+# A passive party's attacks on labels, that of replaced messages last.
+LISTENING, REPLACING = ("label_recovery", "trajectory_labels", "own_part"), "auxiliary_ciphertext"
+# Messages of a training's steps.
+_OF_STEPS = ("SendResiduals", "Decrypt")
 
 
 class Shared(NamedTuple):
@@ -145,6 +166,87 @@ def _areas(runs: Sequence[OracleRun], labels: IntArray, penalties: Sequence[floa
     return [told(np.mean(answer, axis=0), labels, 2)[1] for answer in answers]
 
 
+class Federated(NamedTuple):
+    """What one federation of processes took, learned and told.
+
+    Attributes:
+        seconds: of the processor, of all processes.
+        bytes: of all messages of its steps.
+        steps: of training.
+        sums: honest ones of the passive party.
+        auc: of the test records.
+        told: by attack, the area under the curve of the training labels that it was asked about.
+        epochs: that were run.
+    """
+
+    seconds: float
+    bytes: int
+    steps: int
+    sums: int
+    auc: float
+    told: dict[str, float]
+    epochs: int
+
+
+def federated(name: str, steps: str, cipher: str, attacks: Sequence[str], epochs: int = 0) -> Federated:
+    """Run a federation of two parties with attacks by the passive one; ``epochs`` 0: the plan's."""
+    asked: dict[str, Any] = {"steps": steps, "seed": 1, "data_dir": os.environ.get("PLUMBLINE_DATA_DIR", "data")}
+    if epochs:
+        asked["epochs"] = epochs
+    request = AuditRequest.of(data=name, attacks=tuple(attacks), adversary="passive", cipher=cipher, settings=asked)
+    plan, tables = prepare(request, Console(quiet=True))
+    with tempfile.TemporaryDirectory() as scratch:
+        run = AuditFolder(Path(scratch))
+        before = _processor_seconds()
+        run_federation(plan, tables, run, RunProgress())
+        seconds = _processor_seconds() - before
+        summary = read_summary(run.parties, name)
+        places = [run.parties.malicious if spec_of(one).conduct != "listens" else run.parties for one in attacks]
+        found = {one: _area(place, one) for one, place in zip(attacks, places, strict=True)}
+        sums = summary.steps * summary.parties[1].feature_count * summary.agreement.residual_columns
+        of_steps = sum(size for message, size in summary.bytes_by_message.items() if message.startswith(_OF_STEPS))
+    return Federated(seconds, of_steps, summary.steps, sums, summary.auc, found, len(summary.epochs))
+
+
+def _processor_seconds() -> float:
+    """Seconds of the processor that processes took which this one started and waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _area(folder: RunFolder, attack: str) -> float:
+    """Area under the curve of two classes' labels; those that the attack leaves open count one half."""
+    outcome = next(one for one in folder.training_outcomes() if one.attack == attack)
+    if not outcome.is_done:
+        return 0.5
+    found, truth = folder.found_labels("passive", attack), folder.labels()
+    rows = found.judged_rows
+    likely = np.where(found.labels < 0, 0.5, found.labels) if found.probabilities is None else found.probabilities[:, 1]
+    return float(roc_auc_score(truth[rows], np.nan_to_num(likely[rows], nan=0.5)))
+
+
+def compared(name: str, plans: Sequence[str], most_steps: int) -> None:
+    """Print a line for each of these plans of a data set, as federations of processes."""
+    for steps in plans:
+        clear = federated(name, steps, "plain", LISTENING)
+        an_epoch = clear.steps // clear.epochs
+        run = min(clear.epochs, max(1, most_steps // an_epoch))
+        cost = federated(name, steps, "paillier", (), run)
+        seconds, sent = cost.seconds, float(cost.bytes)
+        if run < clear.epochs:
+            twice = federated(name, steps, "paillier", (), 2 * run)
+            left = (clear.epochs - run) / run
+            seconds, sent = seconds + left * (twice.seconds - cost.seconds), sent + left * (twice.bytes - cost.bytes)
+        replaced = federated(name, steps, "paillier", (REPLACING,), run).told
+        of = "" if run == clear.epochs else f" of {run} of {clear.epochs} epochs"
+        areas = " ".join(f"{attack}={area:.3f}" for attack, area in {**clear.told, **replaced}.items())
+        print(
+            f"{name} {steps} steps={clear.steps} sums={clear.sums} seconds={seconds:.0f} megabytes={sent / 1e6:.1f} "
+            f"auc={clear.auc:.4f} {areas}{of}",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Print a line per data set, number of parties and plan: means over seeds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -152,8 +254,14 @@ def main() -> None:
     parser.add_argument("--parties", nargs="+", type=int, default=[2])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--listening", action="store_true", help="what a passive party hears of shuffled labels")
+    parser.add_argument("--federations", action="store_true", help="what processes take, and what each attack tells")
+    parser.add_argument("--steps", nargs="+", choices=(PLAIN, DEFAULT), default=(PLAIN, DEFAULT), help="of federations")
+    parser.add_argument("--most-steps", type=int, default=200, help="of a federation under Paillier")
     given = parser.parse_args()
     for name in given.data:
+        if given.federations:
+            compared(name, given.steps, given.most_steps)
+            continue
         for parties in given.parties:
             data = shared_out(name, parties, Path(os.environ.get("PLUMBLINE_DATA_DIR", "data")))
             seeds = range(1, given.seeds + 1)

@@ -17,6 +17,7 @@ from plumbline.audit.folder import AuditFolder, RunVerdict, read_facts
 from plumbline.audit.request import NO_ATTACKS
 from plumbline.judge.federation_part import HEADLINE
 from services.common.run_files import MOST_SHORT_BYTES, RunFolderError, parsed, read_json
+from services.common.run_records import Count
 from vfl.learning.score_quality import area_words
 from vfl.suggestions import did_you_mean
 
@@ -146,8 +147,8 @@ class Results(TypedDict, total=False):
     accuracy: float | None
     auc: float | None
     training_attacks: list[_Trained]
-    steps: int
-    bytes_by_message: dict[str, int]
+    steps: Count
+    bytes_by_message: dict[str, Count]
     tested_by_class: list[int]
 
 

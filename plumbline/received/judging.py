@@ -75,9 +75,17 @@ def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, Receiv
     if request.output.verbosity != "quiet":
         print_tables(console, examined, "minmax")
         print_plan(console, records)
-    titles = request.title, request.title_of(RECEIVED), request.title_of(SECRET)
-    told = records.columns, records.left_out, records.notes, request.tables.secret_label
-    return JudgeFacts(*titles, len(records.known), *told), records
+    facts = JudgeFacts(
+        request.title,
+        request.title_of(RECEIVED),
+        request.title_of(SECRET),
+        len(records.known),
+        records.columns,
+        records.left_out,
+        records.notes,
+        request.tables.secret_label,
+    )
+    return facts, records
 
 
 def print_plan(console: Console, records: ReceivedRecords) -> None:

@@ -20,8 +20,8 @@ from plumbline.judge.answer import (
     short,
 )
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
-from plumbline.judge.federation_part import LEAST_PART, at
-from plumbline.judge.lights import LEAST_KNOWN, Light, are_too_few, light_of_column, worst
+from plumbline.judge.federation_part import LEAST_KNOWN, LEAST_PART, at
+from plumbline.judge.lights import Light, are_too_few, light_of_column, worst
 from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings, judge_predictions

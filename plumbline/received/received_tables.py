@@ -8,7 +8,8 @@ import numpy as np
 from plumbline.audit.tables import ExaminedTables, examine_tables
 from plumbline.judge.answer import listed
 from plumbline.judge.clusters import Clusters
-from plumbline.judge.lights import LEAST_KNOWN, LEAST_RECORDS
+from plumbline.judge.federation_part import LEAST_KNOWN
+from plumbline.judge.lights import LEAST_RECORDS
 from plumbline.received.judge_request import OWN, RECEIVED, SECRET, JudgeRequest
 from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of
 from plumbline.received.known_records import PREFIX, is_known, with_known
