@@ -15,8 +15,9 @@ from studies.jiang.inversion.inversion_setting import size_of
 
 _SMALL = 0.1
 _NOT_INVERTIBLE = (
-    "Theirs: most of robot's records come out exactly, but some searches from zeros are caught where hidden units are "
-    "saturated. Five times as many rounds change little, on satellite next to nothing."
+    "Theirs on robot and satellite: some searches from zeros are caught where hidden units are saturated, and five "
+    "times as many rounds change little. Ours on drive, whose searches are unfinished: they halve its error. Not tried "
+    "on bank."
 )
 _FEW_WINDOWS = "Ours, in part: three windows at each r, and which columns are passive matters more than how many."
 _FIGURE_7, _FIGURE_9, _FIGURE_10 = "Figure 7, 5.2.2", "Figure 9, 5.2.2.2", "Figure 10, 5.2.2.3"
