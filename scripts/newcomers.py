@@ -105,6 +105,12 @@ def read_by(name: str, views: Sequence[TrainingView]) -> EstimatedLabels:
     return cast(EstimatedLabels, attack.attack(replace(views[-1], earlier=tuple(views[:-1]))))
 
 
+def of_labels_alone(view: TrainingView, labels: IntArray) -> TrainingView:
+    """Make what a session would show whose weights were 0 throughout: all that its batches tell of labels, exactly."""
+    terms = 2.0 - 4.0 * labels[:, None]
+    return replace(view, equations=tuple(replace(one, sums=one.matrix.T @ terms[one.rows]) for one in view.equations))
+
+
 def table(data: str, records: int, own: int, passive: int, seed: int) -> tuple[list[FloatArray], IntArray]:
     """Columns drawn from a registered table, for the label party with its bias and for the other, and random labels."""
     generator = np.random.default_rng(seed)
@@ -132,6 +138,7 @@ def main() -> None:
         likely, truth, reasons = [], [], set[str]()
         first: list[float] = []
         last: list[float] = []
+        exact: list[float] = []
         for seed in range(given.seeds):
             counts = [given.records + given.each * number for number in range(given.retrainings + 1)]
             blocks, labels = table(given.data, counts[-1], own, given.passive, seed)
@@ -141,7 +148,7 @@ def main() -> None:
             reasons.add(found.reason)
             likely.append(np.nan_to_num(found.probabilities[newcomers], nan=0.5))
             truth.append(labels[newcomers])
-            for areas, seen in ((first, views[:1]), (last, views)):
+            for areas, seen in ((first, views[:1]), (last, views), (exact, [of_labels_alone(views[0], labels)])):
                 told = np.nan_to_num(read_by("trajectory_labels", seen).probabilities, nan=0.5)
                 areas.append(area_under_curve(told[: counts[0]], labels[: counts[0]]))
         every, true = np.concatenate(likely), np.concatenate(truth)
@@ -149,6 +156,7 @@ def main() -> None:
         print(
             f"{name} {rule} own={own} passive={given.passive} newcomers={len(true)} right={right:.3f} "
             f"area={area_under_curve(every, true):.3f} others: first={np.mean(first):.3f} last={np.mean(last):.3f} "
+            f"exact={np.mean(exact):.3f} "
             f"{' '.join(sorted(reasons))}",
             flush=True,
         )

@@ -16,6 +16,7 @@ from services.party.anchor import Anchor
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
+from services.party.form_count import FormCount
 from services.party.forwarding_guard import forwarded_ratio, guard_forwarding
 from services.party.guard import channels_of, guard, told_by
 from services.party.party_training import PartyTraining
@@ -81,6 +82,7 @@ class PartySession:
         trained_labels: IntArray | None = None,
         kept: TrainingLog | None = None,
         earlier: Mapping[str, SingleShares] | None = None,
+        count: FormCount | None = None,
     ) -> "PartySession":
         """Consent to the terms of a session that the party has joined, and get ready to train.
 
@@ -91,6 +93,7 @@ class PartySession:
             trained_labels: those that its defences have trained on in their place, (aligned rows,).
             kept: where the process before this one was in it; None for a session that begins.
             earlier: what a passive party's answers of earlier sessions may have told of these records, by peer.
+            count: of the sums of labels, in all sessions; None where a session goes on or there are no labels.
 
         Raises:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
@@ -114,6 +117,7 @@ class PartySession:
         # A label party's shares hold its labels besides: what is told of these is counted by equations.
         of_features = () if context.name == agreement.active.name else channels
         noisy = defences.changes_residuals
+        sums = partial(count.count_sums, is_noisy=noisy) if count is not None else lambda *_: ()
         session = cls(
             training,
             aligned,
@@ -123,6 +127,8 @@ class PartySession:
                 *guard_shares(agreement, of_features, aligned.features, earlier or {}, settings.guard, noisy=noisy),
                 *guard_forwarding(agreement, context.name, settings.guard),
                 *guard_opening(agreement, context.name, labels, settings.guard, ledger),
+                # The last: what any other refuses isn't counted.
+                *sums(agreement, aligned.rows),
             ),
             {channel.peer: shares_of(agreement, channel) for channel in of_features},
         )
