@@ -218,4 +218,4 @@ def _labels(view: TrainingView, differing: Sequence[_Differing], sessions: int) 
 def _untold(view: TrainingView, reason: str) -> EstimatedLabels:
     rows = np.unique(np.concatenate([own.rows for own in view.steps]))
     nothing = np.full((view.n, view.classes), np.nan)
-    return EstimatedLabels(nothing, rows, last_epoch(view), float("nan"), {}, reason)
+    return EstimatedLabels(nothing, rows, last_epoch(view), 0.0, {}, reason)
