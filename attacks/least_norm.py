@@ -144,11 +144,33 @@ def labels_of_least_norm(view: TrainingView, found: LeastNorm, *, sessions: int 
         found: by its sums, and of as many records or more.
         sessions: that told them, for the details.
     """
-    codes = residual("first_order", np.zeros((view.classes, view.columns)), np.arange(view.classes), view.classes)
-    codes = codes - codes.mean(axis=0)
-    told = np.minimum(found.told, 1 - _LEAST_LEFT)[found.rows, None]
     values, ones = found.residuals[found.rows], found.ones[found.rows, None]
     centred = values - ones * (values.sum(axis=0) / max(float(ones.sum()), _TINY))
+    return labels_of_residuals(view, found.rows, centred, found.told[found.rows], len(found.residuals), sessions)
+
+
+def label_codes(view: TrainingView) -> FloatArray:
+    """Find the label term of each class about their mean, (k, columns)."""
+    codes = residual("first_order", np.zeros((view.classes, view.columns)), np.arange(view.classes), view.classes)
+    centred: FloatArray = codes - codes.mean(axis=0)
+    return centred
+
+
+def labels_of_residuals(
+    view: TrainingView, rows: IntArray, centred: FloatArray, told: FloatArray, n: int, sessions: int
+) -> EstimatedLabels:
+    """Say how likely each class makes residuals that are told in part.
+
+    Args:
+        view: of the party, for the classes.
+        rows: (m,) whose they are, of n records.
+        centred: (m, columns), about the mean that weights move.
+        told: (m,) which part of a record's residual is in its number, in [0, 1]; the rest is noise.
+        n: records of the result.
+        sessions: that told them, for the details.
+    """
+    codes = label_codes(view)
+    told = np.minimum(told, 1 - _LEAST_LEFT)[:, None]
     # Of several classes' columns the mean is taken off: they have one freedom less.
     freedom = 1.0 if view.classes == 2 else 1 - 1 / view.classes
     logits = (centred @ codes.T - told * (codes**2).sum(axis=1) / 2) / (1 - told)
@@ -157,9 +179,9 @@ def labels_of_least_norm(view: TrainingView, found: LeastNorm, *, sessions: int 
     likely = confidence_scores(freedom * logits / max(float((codes**2).mean()), size))
     left = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
     share = 1 - float(left) / np.log(view.classes)
-    probabilities = np.full((len(found.residuals), view.classes), np.nan)
+    probabilities = np.full((n, view.classes), np.nan)
     reason = "" if share >= _LEAST_TOLD else WHY_NOTHING
     if not reason:
-        probabilities[found.rows] = likely
+        probabilities[rows] = likely
     details: dict[str, Json] = {"sessions": sessions, "sums_a_record": round(float(told.mean()), 4)}
-    return EstimatedLabels(probabilities, found.rows, last_epoch(view), share, details, reason)
+    return EstimatedLabels(probabilities, rows, last_epoch(view), share, details, reason)

@@ -41,6 +41,7 @@ _BUILT_IN = {
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
     "trajectory_labels": "attacks.trajectory_labels:TrajectoryLabels",
+    "newcomer": "attacks.newcomer:Newcomer",
     "trajectory_products": "attacks.trajectory_products:TrajectoryProducts",
     "own_part": "attacks.own_part:OwnPart",
     "gradient_direction": "attacks.gradient_direction:GradientDirection",

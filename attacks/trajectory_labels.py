@@ -17,6 +17,7 @@ from attacks.base import AttackSpec, Json, require
 from attacks.least_norm import WHY_NOTHING, by_batch, labels_of_least_norm, least_norm
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.smooth_shares import SmoothPrior, SmoothSums, SumsReader, best_basis, first_prior
+from attacks.training import ListeningAttack
 from attacks.training_views import Equations, TrainingView
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
@@ -112,10 +113,10 @@ class TrajectoryLabels:
             ViewError: for an active party's view, one without shares, or sessions with different classes.
         """
         for view in views:
-            _check(self, view)
+            check_listener(self, view)
         if len({view.classes for view in views}) != 1:
             raise ViewError("The sessions' labels have different numbers of classes: join sessions with the same.")
-        equations = [_equations(view) for view in views]
+        equations = [honest_equations(view) for view in views]
         if any(map(draws_anew, views)) and _are_many(equations, records):
             found = self._by_movements(views, records)
             if found.told >= _LEAST_TOLD:
@@ -152,7 +153,7 @@ def _are_many(equations: Sequence[Sequence[Equations]], records: Sequence[IntArr
 
 def draws_anew(view: TrainingView) -> bool:
     """Tell whether steps mix the same records in several ways: not where all epochs have the same batches."""
-    rows = [same[0].rows for same in by_batch(_equations(view))]
+    rows = [same[0].rows for same in by_batch(honest_equations(view))]
     return int(np.bincount(np.concatenate(rows)).max()) > 1
 
 
@@ -170,15 +171,16 @@ def places(views: Sequence[TrainingView]) -> list[IntArray]:
     return [order[np.searchsorted(known, own, sorter=order)] for own in records]
 
 
-def _check(attack: TrajectoryLabels, view: TrainingView) -> None:
+def check_listener(attack: ListeningAttack, view: TrainingView) -> None:
+    """Refuse what is no passive party's view of sums of first-order shares; raises ViewError."""
     if view.role != "passive" or view.label_party is None or not view.linear:
-        raise ViewError("trajectory_labels is a passive party's attack on first-order shares: mount it there.")
+        raise ViewError(f"{attack.name} is a passive party's attack on first-order shares: mount it there.")
     require(attack, view)
-    if not _equations(view):
-        raise ViewError(f"trajectory_labels needs sums of {view.label_party}'s shares: this view has none.")
+    if not honest_equations(view):
+        raise ViewError(f"{attack.name} needs sums of {view.label_party}'s shares: this view has none.")
 
 
-def _equations(view: TrainingView) -> list[Equations]:
+def honest_equations(view: TrainingView) -> list[Equations]:
     """Find the label party's equations, of the steps in which own messages were honest if there are any.
 
     Another attack of the same party may have asked for further sums, and been told of some rows only.
@@ -201,7 +203,7 @@ class _Session:
     """
 
     def __init__(self, view: TrainingView, records: IntArray, generator: np.random.Generator, draws: int) -> None:
-        equations = _equations(view)
+        equations = honest_equations(view)
         self.records = records
         self.seen = np.unique(np.concatenate([one.rows for one in equations]))
         self.codes = residual(

@@ -22,14 +22,20 @@ from vfl.data.reading_rules import ReadingRules
 
 # What the recipe says of each process by itself, whatever is asked of all.
 _OWN = {"peers", "listen", "name", "certs", "run_dir", "attacks", "attack_options"}
-_OWN |= {"defences", "defence_options", "most_forms"}
+_OWN |= {"defences", "defence_options", "most_forms", "most_sums"}
 # What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
 _OF_ONE_PARTY = {"peers", "listen", "name", "certs", "data", "share", "label_column", "columns", "drop", "encode"}
 _OF_ONE_PARTY |= {one.name for one in fields(ReadingRules)}
 _OF_ONE_PARTY |= {"model", "auxiliary", "known_labels", "prior_knowledge", "private_seed", "state_dir", "allow"}
 # All tables are one person's: what sessions add up to is counted and told, and nothing is refused. Nobody starts a
 # process again: a training waits for none.
-_ONE_OWNER = {"most_forms": 1.0, "alignments_per_day": 1_000_000, "least_ids": 1, "resume_within": 0.0}
+_ONE_OWNER = {
+    "most_forms": 1.0,
+    "most_sums": 1.0,
+    "alignments_per_day": 1_000_000,
+    "least_ids": 1,
+    "resume_within": 0.0,
+}
 # Whom attacks that either side can mount are mounted by, where nobody says otherwise.
 BOTH = "both"
 # What stands between a model and what the adversary of predictions sees.

@@ -233,10 +233,12 @@ def limit_of(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement)
 
     What owners let be answered counts: in a federation that is one person's nothing is refused.
     """
-    share = settings_of({name: value for name, value in recipe.asked.items() if name == "most_forms"}).most_forms
+    owners = settings_of({name: value for name, value in recipe.asked.items() if name in ("most_forms", "most_sums")})
     specs = map(spec_of, request.adversary.attacks)
     reads_scores = any(spec.phase == "prediction" and spec.sees_scores for spec in specs)
-    return session_limit(agreement, share) if reads_scores else None
+    if not reads_scores:
+        return None
+    return replace(session_limit(agreement, owners.most_forms), label_share=owners.most_sums)
 
 
 def labels_of(

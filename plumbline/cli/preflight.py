@@ -104,6 +104,16 @@ class Preflight:
         )
 
     @property
+    def labels(self) -> str:
+        """What honest training under Protocol 1 tells this party of labels, in sentences."""
+        return (
+            f"It tells this party labels as well: {counted(self.features, 'honest sum')} of each batch, so "
+            f"{self.features / self.rows:.2f} to a record where a batch is all {self.rows:,} rows, and more in smaller "
+            "ones; with 1 to a record labels follow. The same batches in another session tell none anew. The label "
+            "party counts them over sessions, and refuses other batches beyond its PLUMBLINE_MOST_SUMS."
+        )
+
+    @property
     def opening(self) -> str:
         """What training on shared weights would open, against labels and records, in sentences."""
         plan = TrainingPlan(protocol="shared")
@@ -200,13 +210,14 @@ def _facts(found: Preflight) -> dict[str, Any]:
     facts = asdict(found)
     facts["bounds"]["fully_determined"] = found.bounds.fully_determined
     told = {"most_forms": found.most_forms, "sessions": found.sessions, "limit": found.limit}
-    told |= {"training": found.training, "opening": found.opening}
+    told |= {"training": found.training, "labels": found.labels, "opening": found.opening}
     return {**facts, **told, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
 
 
 def _print(found: Preflight) -> None:
     bounds, console = found.bounds, Console(highlight=False, markup=False)
-    console.print(found.verdict, found.advice, found.limit, found.training, f"{found.opening}\n", sep="\n\n")
+    told = found.limit, found.training, found.labels, f"{found.opening}\n"
+    console.print(found.verdict, found.advice, *told, sep="\n\n")
     errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
     for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):
         errors.add_column(heading, justify="right" if side == "right" else "left")

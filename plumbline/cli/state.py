@@ -28,7 +28,8 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
             return
         console_out.print(f"{facts['folder']}: state of {facts['owner']} ({facts['role']}), version {facts['version']}")
         models = [*_model_lines(facts["models"]), *_session_lines(facts["sessions"])] or ["no model"]
-        answered = *_answered_lines(facts["answered"]), *_share_lines(facts["training_forms"])
+        shares = *_share_lines(facts["training_forms"]), *_sum_lines(facts["label_sums"])
+        answered = *_answered_lines(facts["answered"]), *shares
         for line in (*models, *answered, *_opened_lines(facts["opened"]), *_batch_lines(facts["batches"])):
             console_out.print(f"  {line}")
 
@@ -68,16 +69,19 @@ def clear(
 
 def _facts(path: Path) -> dict[str, Any]:
     """Whose state it is, with every model and session in it."""
+    from services.common.identity import Role
     from services.common.state_folder import SCHEMA, owner_of, read_state
     from services.coordinator.kept_sessions import DATABASE, look_into
+    from services.party.form_count import FORMS, shares_in, spent_in
     from services.party.lasting_batches import BATCHES, batches_in
     from services.party.model_file import summary_of
     from services.party.served_models import CANDIDATE, SERVED
-    from services.passive.form_count import FORMS, shares_in, spent_in
     from services.shared_weights.opening_ledger import LEDGER, opened_in
 
     owner = owner_of(path)
     forms, ledger, batches = (read_state(path, name) for name in (FORMS, LEDGER, BATCHES))
+    told = {} if forms is None else {peer: asdict(one) for peer, one in shares_in(forms).items()}
+    has_labels = owner.role == Role.ACTIVE
     contents = {"served": read_state(path, SERVED), "next": read_state(path, CANDIDATE)}
     sessions = look_into(path / DATABASE) if (path / DATABASE).exists() else []
     return {
@@ -87,7 +91,8 @@ def _facts(path: Path) -> dict[str, Any]:
         "version": SCHEMA,
         "models": {what: asdict(summary_of(content)) for what, content in contents.items() if content is not None},
         "answered": [] if forms is None else [asdict(one) for one in spent_in(forms)],
-        "training_forms": {} if forms is None else {peer: asdict(told) for peer, told in shares_in(forms).items()},
+        "training_forms": {} if has_labels else told,
+        "label_sums": told if has_labels else {},
         "opened": {} if ledger is None else opened_in(ledger),
         "batches": [] if batches is None else batches_in(batches),
         "sessions": [
@@ -158,6 +163,17 @@ def _share_lines(shares: dict[str, dict[str, int]]) -> Iterator[str]:
         yield (
             f"training may have told {peer} {told['of_a_record']} sums of a record's columns, where it asks otherwise "
             f"than the protocol: {told['in_answers']:,} in all"
+        )
+
+
+def _sum_lines(sums: dict[str, dict[str, int]]) -> Iterator[str]:
+    """Write how many sums of labels the label party's answers told each peer, a line each."""
+    from services.party.label_sums import WHOLE
+
+    for peer, told in sums.items():
+        yield (
+            f"{peer} was told up to {told['of_a_record'] / WHOLE:.2f} sums of labels to a record, in all sessions, "
+            f"where 1 tells every label; {told['in_answers']:,} in all with those of the same labels told again"
         )
 
 

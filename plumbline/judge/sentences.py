@@ -37,7 +37,13 @@ from plumbline.judge.lights import (
     worst,
 )
 from plumbline.judge.predictions import AttackFinding, PredictionFindings
-from plumbline.judge.session_sentences import is_untried, limit_sentence, sessions_behind, told_by_one
+from plumbline.judge.session_sentences import (
+    is_untried,
+    label_limit_sentence,
+    limit_sentence,
+    sessions_behind,
+    told_by_one,
+)
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import DONE, FAILED
@@ -140,7 +146,15 @@ def answer_of(
         not_measured=tuple(_not_measured(case, columns)),
         label_levels=tuple(one.levels for one in case.labels),
         rarest=tuple(one.rarest.part for one in case.labels if one.rarest is not None and one.rarest.is_told),
-        sessions=limit_sentence(predictions.limit, columns, summary.agreement),
+        sessions=" ".join(
+            filter(
+                None,
+                (
+                    limit_sentence(predictions.limit, columns, summary.agreement),
+                    label_limit_sentence(predictions.limit, summary.agreement) if case.labels else "",
+                ),
+            )
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""For how many sessions the lights of columns are, in sentences."""
+"""For how many sessions the lights of columns and of labels are, in sentences."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from plumbline.judge.federation_part import at
 from plumbline.judge.lights import RED_PART, are_too_few, light_of
 from services.common.agreement import Agreement
 from services.common.session_limit import SessionLimit
+from services.party.label_sums import WHOLE, most_to_a_record, sums_of_plan
 from vfl.data.faults import counted
 
 
@@ -66,6 +67,24 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
     return (
         f"The lights of columns are for {limit.sessions} sessions, {most}. All but one were trained in the clear by "
         f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED). After one session alone: {shown}."
+    )
+
+
+def label_limit_sentence(limit: SessionLimit | None, agreement: Agreement) -> str:
+    """Say for how many sessions the light of labels is, and how many in other batches the label party's owner allows.
+
+    Args:
+        limit: of the run; None where no auditor looked beyond its own session: then nobody says.
+        agreement: of the session.
+    """
+    if limit is None or limit.label_share is None or not (each := most_to_a_record(sums_of_plan(agreement))):
+        return ""
+    most = f"PLUMBLINE_MOST_SUMS={limit.label_share:g}"
+    sessions = int(limit.label_share * WHOLE) // each
+    others = f"{most} allows no second" if sessions < 2 else f"what {sessions} tell, as {most} allows, was not measured"
+    return (
+        "The light of labels is for one session. Others in the same batches tell no sums of labels anew; of those in "
+        f"other batches, each with {each / WHOLE:.2f} to a record, {others}."
     )
 
 

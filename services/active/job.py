@@ -36,6 +36,7 @@ from services.party.calibrating import calibrates, calibration_record, count_slo
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
+from services.party.form_count import FormCount
 from services.party.lasting_batches import SessionBatches
 from services.party.party_training import PartyTraining, remarks_of
 from services.party.peer_watch import PeerWatch
@@ -109,6 +110,7 @@ class Job:
         labels: Labels,
         scoring: Scoring,
         observer: JobObserver,
+        told: FormCount,
     ) -> None:
         self.session_id = ""
         self.session: PartySession | None = None
@@ -124,6 +126,7 @@ class Job:
         self._passive_parties = dict(passive_parties)
         self._labels = labels
         self._scoring = scoring
+        self._told = told
         self._ending = Ending()
         # Of the training from one interruption to the next; None while nothing could go on after one.
         self._round: Ending | None = None
@@ -366,7 +369,6 @@ class Job:
         labels = self._labels.indices[rows]
         if len(np.unique(labels[labels != NO_LABEL])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
-
         others = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
         for other in others:
             other.add_done_callback(self._interrupt_after)
@@ -374,7 +376,7 @@ class Job:
         first_failure(others)
         check_as_opened(joined.agreement, terms)
         self._ending.check()
-        self.session = PartySession.open(self._context, joined, labels, self._labels.trained[rows])
+        self.session = PartySession.open(self._context, joined, labels, self._labels.trained[rows], count=self._told)
         self._note_terms(self.session)
         self.session.remember()
         training = self.session.training

@@ -30,6 +30,7 @@ from services.common.errors import (
 from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS
 from services.party.context import PartyContext, TellsAttack, nobody_watches
+from services.party.form_count import FORMS, REMEDY, FormCount
 from services.party.lasting_batches import begin_batches
 from services.party.model_file import KeptModel
 from services.party.party_training import PartyTraining
@@ -99,6 +100,16 @@ class ActiveParty:
         self._record = context.record
         self._passive_parties = dict(passive_parties)
         self._scoring = Scoring(context.coordinator, passive_parties, context.executor, context.engine)
+        settings = context.settings
+        self._told = FormCount(
+            context.name,
+            context.data,
+            context.state,
+            settings.most_sums,
+            refuses_first=settings.guard == "refuse",
+            note=context.anchor(FORMS, REMEDY).note,
+        )
+        self.tally.add(self._told.measures_of_labels)
         self._attack_host = attack_host
         self._beforehand = beforehand or PriorKnowledge()
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
@@ -156,7 +167,7 @@ class ActiveParty:
     def _new_job(self, labels: Labels, observer: JobObserver) -> Job:
         self._meter = ProgressMeter()
         watched = _Watched(self, observer, self._meter)
-        return Job(self._context, self._passive_parties, labels, self._scoring, watched)
+        return Job(self._context, self._passive_parties, labels, self._scoring, watched, self._told)
 
     @property
     def session_id(self) -> str:

@@ -36,6 +36,7 @@ class SessionLimit:
         parties: what that means for each passive party, in the agreement's order.
         records: how many records each further session was trained on, in the clear; 0 for none.
         reason: why there is no further session where the limit allows some; a sentence.
+        label_share: sums of labels to a record that the label party's owner is thought to let be told (``most_sums``).
     """
 
     schema: int = SCHEMA
@@ -43,6 +44,7 @@ class SessionLimit:
     parties: Annotated[tuple[AskedParty, ...], Field(min_length=1)]
     records: Annotated[int, Field(ge=0)] = 0
     reason: str | None = None
+    label_share: Annotated[float, Field(gt=0, le=1)] | None = None
 
     @property
     def sessions(self) -> int:

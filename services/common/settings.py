@@ -267,6 +267,13 @@ class Settings(BaseSettings):
         description="Passive party: independent sums of its columns that it answers an active party with about one "
         "record, in all sessions, as a share of its columns; 1: counts, and refuses nothing.",
     )
+    most_sums: float = Field(
+        0.25,
+        gt=0,
+        le=1,
+        description="Active party: sums of labels to a record that its honest answers tell the others, in all "
+        "sessions; the same batches again tell none anew. 1: counts, and refuses nothing.",
+    )
 
     auxiliary: str = Field(
         "", description="Complete records that the adversary holds: a table of ids and passive features."

@@ -17,6 +17,7 @@ from services.party.anchor import Anchor
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
+from services.party.form_count import FormCount
 from services.party.lasting_batches import SessionBatches
 from services.party.party_training import PartyTraining, predictions_of
 from services.party.share_guard import SingleShares
@@ -87,6 +88,7 @@ class PartySession:
         trained_labels: IntArray | None = None,
         kept: TrainingLog | None = None,
         earlier: Mapping[str, SingleShares] | None = None,
+        count: FormCount | None = None,
     ) -> "PartySession":
         """Consent to the terms of a session that the party has joined, and get ready to train.
 
@@ -97,6 +99,7 @@ class PartySession:
             trained_labels: those that its defences have trained on in their place, (aligned rows,).
             kept: where the process before this one was in it; None for a session that begins.
             earlier: what a passive party's answers of earlier sessions may have told of these records, by peer.
+            count: of the sums of labels, in all sessions; None where a session goes on or there are no labels.
 
         Raises:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
@@ -116,6 +119,8 @@ class PartySession:
         if (batches := joined.batches) is not None:
             after = batches.after(agreement, training.schedule, training.rows)
             remember = partial(batches.memory.keep, agreement.session_id, after)
+        noisy = defences.changes_residuals
+        sums = partial(count.count_sums, is_noisy=noisy) if count is not None else lambda *_: ()
         guarded = agreement.plan.training.guard(
             agreement,
             GuardedParty(
@@ -123,14 +128,16 @@ class PartySession:
                 aligned.features,
                 labels,
                 settings.guard,
-                noisy=defences.changes_residuals,
+                noisy=noisy,
                 opened=ledger,
                 earlier=earlier or {},
             ),
         )
         context.tally.begin(guarded.told)
+        # Counted last: what any guard refuses isn't.
+        warnings = (*guarded.warnings, *sums(agreement, aligned.rows))
         terms_warnings = warnings_of(agreement, insecure_transport=settings.transport == "insecure")
-        session = cls(training, aligned, tuple(terms_warnings), tuple(guarded.warnings), guarded.shares, remember)
+        session = cls(training, aligned, tuple(terms_warnings), warnings, guarded.shares, remember)
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
         context.record.begin(agreement, aligned.columns, context.data.table)

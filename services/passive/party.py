@@ -34,6 +34,7 @@ from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
 from services.party.ending import Ending
 from services.party.features import AlignedFeatures
+from services.party.form_count import FORMS, REMEDY, FormCount
 from services.party.lasting_batches import BatchMemory, SessionBatches, begin_batches
 from services.party.model_file import KeptModel, TableChanged
 from services.party.party_model import PartyModel, rows_of_plan
@@ -44,7 +45,6 @@ from services.party.served_models import ServedModels
 from services.party.session import PartySession, join, rejoined
 from services.party.training_log import kept_training
 from services.passive.common_order import CommonOrder
-from services.passive.form_count import FORMS, REMEDY, FormCount
 from services.passive.held_session import HeldSession
 from services.passive.quota import AlignmentQuota, check_declared
 from services.passive.submissions import SeenSubmissions

@@ -19,10 +19,10 @@ from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import alignment_context
 from services.common.errors import FederationError
 from services.common.meters import StageTimer
+from services.party.form_count import FORMS, spent_in
 from services.party.party_model import rows_of_plan
 from services.party.resumption import Place, Resumption
 from services.party.session import join
-from services.passive.form_count import FORMS, spent_in
 from services.passive.party import PassiveParty
 from services.protocol1.cipher import PaillierCipher, honest_messages
 from services.protocol1.exchange import GradientExchange

@@ -16,7 +16,7 @@ from plumbline.recipe import changed
 from protos.v1 import active_pb2, coordinator_pb2_grpc
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import read_state
-from services.passive.form_count import FORMS, spent_in
+from services.party.form_count import FORMS, spent_in
 from tests.harness.hostile import SEEDED, assert_sound, raw_channel, scores_of, served_federation
 from tests.harness.processes import dial, local_processes
 

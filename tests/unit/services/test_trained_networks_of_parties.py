@@ -11,7 +11,7 @@ import pytest
 from defences import load
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.settings import SettingsError, load_settings
-from services.passive.form_count import FORMS, spent_in
+from services.party.form_count import FORMS, spent_in
 from tests.harness.parties import house, small_settings
 from tests.harness.restarts import IDS, Town, town
 

@@ -71,6 +71,14 @@ def test_the_limit_of_all_sessions_is_told_beforehand(tmp_path: Path, monkeypatc
     assert "With PLUMBLINE_MOST_FORMS=0.9 at most 4 of a record are answered per active party: 2 sessions." in output
 
 
+def test_what_training_tells_of_labels_is_told_beforehand(tmp_path: Path) -> None:
+    path, values = table(tmp_path)
+    told = str(facts(path, "--classes", "2", "--id", "client")["labels"])
+    rows, columns = values.shape
+    assert f"{columns} honest sums of each batch, so {columns / rows:.2f} to a record where a batch is all" in told
+    assert "PLUMBLINE_MOST_SUMS" in told
+
+
 def test_what_epochs_of_training_add_up_to_is_told_beforehand(tmp_path: Path) -> None:
     path, values = table(tmp_path)
     columns = values.shape[1]

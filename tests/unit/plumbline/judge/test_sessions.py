@@ -4,10 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from plumbline.judge.answer import Answer
 from plumbline.judge.findings import read_findings
 from plumbline.judge.lights import light_of
+from plumbline.judge.session_sentences import label_limit_sentence
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import NOT_APPLICABLE
 from services.common.session_limit import AskedParty, SessionLimit
@@ -83,6 +86,23 @@ def test_what_was_not_tried_is_never_green(tmp_path: Path) -> None:
     assert answer.parties[1].light == "grey"
     assert "What further sessions tell was not measured" in answer.parties[1].words
     assert "was not measured" in answer.sessions
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "words"),
+    [
+        (22, "0.14 to a record, PLUMBLINE_MOST_SUMS=0.25 allows no second."),
+        (44, "0.07 to a record, what 3 tell, as PLUMBLINE_MOST_SUMS=0.25 allows, was not measured."),
+    ],
+)
+def test_sessions_that_labels_allow_are_told(batch_size: int, words: str) -> None:
+    parties = tuple(PartyDescription(name, 3, 0, False, 44) for name in ("active", "passive"))
+    plan = TrainingPlan().changed(batch_size=batch_size, epochs=2, validation_fraction=0.0, test_fraction=0.0)
+    agreement = Agreement("0" * 32, plan, 2, parties)
+    told = label_limit_sentence(replace(LIMIT, label_share=0.25), agreement)
+    assert told.startswith("The light of labels is for one session.")
+    assert told.endswith(words)
+    assert label_limit_sentence(LIMIT, agreement) == label_limit_sentence(None, agreement) == ""
 
 
 def test_runs_of_before_say_nothing_of_sessions(tmp_path: Path) -> None:

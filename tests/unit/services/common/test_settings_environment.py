@@ -71,6 +71,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
         "alignments_per_day": st.integers(1, 10**6),
         "least_ids": st.integers(1, 10**6),
         "most_forms": st.floats(0, 1, exclude_min=True),
+        "most_sums": st.floats(0, 1, exclude_min=True),
         "table_megabytes": st.integers(1, 10**6),
         "table_columns": st.integers(1, 10**6),
         "table_cells": st.integers(1, 10**12),

@@ -13,8 +13,8 @@ from services.common.identity import Identity
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import StateInMemory
 from services.coordinator.sessions import Sessions
+from services.party.form_count import FORMS, FormCount, spent_in
 from services.party.lasting_batches import begin_batches
-from services.passive.form_count import FORMS, FormCount, spent_in
 from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, begin_ledger, opened_in
 from tests.harness.parties import house, small_settings
 from tests.harness.restarts import Town, town
@@ -75,7 +75,7 @@ def test_a_copy_from_before_a_session_answers_nothing_until_the_newest_is_put_ba
             home.train()
         assert str(refused.value).endswith(
             "Put the newest copy of its state folder back (PLUMBLINE_STATE_DIR). Where that is lost, its owner may "
-            "delete forms.npz, which forgets what every active party was answered."
+            "delete forms.npz, which forgets what every peer was answered."
         )
         # A start later too; nothing was counted, and it joined nothing.
         home.restart("passive", "active")

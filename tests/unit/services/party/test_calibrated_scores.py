@@ -17,7 +17,7 @@ from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.learner_calls import LearnerFailed
 from services.common.run_folder import RunFolder
 from services.common.state_folder import StateInMemory
-from services.passive.form_count import FormCount
+from services.party.form_count import FormCount
 from services.passive.party import PassiveParty
 from services.shared_weights.opening_ledger import LEDGER, opened_in
 from tests.harness.parties import House, data_of, house, small_settings

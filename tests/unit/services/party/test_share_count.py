@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from plumbline.cli import app
 from services.common.errors import OutOfOrder
+from services.party.form_count import FORMS, shares_in, spent_in
+from services.party.share_count import ToldShares
 from services.party.share_guard import SingleShares
-from services.passive.form_count import FORMS, shares_in, spent_in
-from services.passive.share_count import ToldShares
 from tests.harness.restarts import Town, town
 
 KEYS: NDArray[np.uint64] = np.arange(5, 25, dtype=np.uint64) ** 3

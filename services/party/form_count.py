@@ -1,13 +1,18 @@
-"""How many independent forms of each record an active party was answered with, in all its sessions. Knows no network.
+"""What a party's answers told its peers of each record, in all its sessions. Knows no network.
+
+A passive party counts the independent forms that active parties were answered with; the label party the sums of labels
+that its peers were.
 
     a session is joined      room_for   refused where it would pass the owner's limit; a first one is let be
-    it is agreed to          count_shares, beside the forms of scores: what training may tell of single records
+    it is agreed to          count_shares, beside the forms of scores: what training may tell of single records; at the
+                             label party count_sums, which refuses as room_for does
     an epoch is validated    count      of the validation records, before the first of them is answered
     training ends            count      of all aligned records: any of them may be asked about from now on
 
 What can't be written is not answered, and nothing of an older copy of the count.
 """
 
+import hashlib
 import io
 import json
 import logging
@@ -27,10 +32,11 @@ from services.common.errors import Diverged, OutOfOrder
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
+from services.party.label_sums import WHOLE, sums_of_session
 from services.party.party_model import PartyModel, rows_of_plan
+from services.party.share_count import ToldShares
 from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
-from services.passive.share_count import ToldShares
 from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
@@ -40,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 FORMS = "forms.npz"
 # What an owner may do where the newest copy of it is lost.
-REMEDY = f"delete {FORMS}, which forgets what every active party was answered"
+REMEDY = f"delete {FORMS}, which forgets what every peer was answered"
 _HEADER = "header"
 _VERSION = 2
 # How version 1 named each form of which nothing is known, as a coordinate of its own.
@@ -100,7 +106,8 @@ class FormCount:
             name: the party's.
             data: its table.
             state: where the count is kept.
-            share: of the party's features, so many forms of a record may be answered; 1 for all of them.
+            share: of the party's features, so many forms of a record may be answered; 1 for all of them. At the label
+                party so many sums of labels to a record.
             refuses_first: whether a first session is refused that passes the limit by itself.
             note: notes in a session how far the count is; raises where that is of an older copy.
 
@@ -280,6 +287,63 @@ class FormCount:
             self._write(self._accounts, {**self._shares, **counted})
             self._note(session_id, self._mark)
 
+    def count_sums(self, agreement: Agreement, rows: IntArray, *, is_noisy: bool = False) -> list[str]:
+        """Count the sums of labels that a session's honest answers tell, on disk when this returns.
+
+        Args:
+            agreement: the session's terms.
+            rows: this party's row numbers of the session's records.
+            is_noisy: whether residuals carry noise. Sums are counted then, and not refused.
+
+        Returns:
+            The warning, where a first session passes the limit by itself, or noise is all that stands against it.
+
+        Raises:
+            OutOfOrder: where the session would pass the limit, and isn't the first about these records; and for an
+                older copy of the count. Nothing has been counted then.
+            PeerVanished: where the coordinator can't be told how far the count is. Nothing may be answered then.
+            StateNotKept: where it can't be written.
+        """
+        if not (batches := sums_of_session(agreement)):
+            return []
+        with self._lock:
+            self._note(agreement.session_id, self._mark)
+            after, keys = dict(self._shares), self._keys(np.unique(np.concatenate([rows[one.rows] for one in batches])))
+            for one in batches:
+                members = np.sort(self._keys(rows[one.rows]))
+                occasion = one.session or hashlib.blake2b(members.tobytes(), digest_size=16).hexdigest()
+                for peer, told in one.told.items():
+                    after[peer] = after.get(peer, ToldShares.none()).after(members, told, occasion)
+            # Peers may put together what they are told.
+            was, now = (
+                np.sum([told.of(keys) for told in accounts.values()], axis=0, dtype=np.int64) + np.zeros(len(keys))
+                for accounts in (self._shares, after)
+            )
+            beyond = bool(((now > self._share * WHOLE) & (now > was)).any())
+            sentence = (
+                f"With this session {' and '.join(batches[0].told)} can be told {now.max() / WHOLE:.2f} sums of "
+                f"{self._name}'s labels to a record, in all sessions: 1 to a record tells every label"
+            )
+            remedy = (
+                f"{self._name}'s owner allows {self._share:g} (PLUMBLINE_MOST_SUMS). To prevent it, train in the "
+                "batches of before (the same records, seed and batch_size), which tell no further sum, or choose "
+                "protocol=shared."
+            )
+            if beyond and not is_noisy and (was.any() or self._refuses_first):
+                raise OutOfOrder(f"{sentence}. {remedy}")
+            self._write(self._accounts, after)
+            self._note(agreement.session_id, self._mark)
+        _log.info("%s.", sentence)
+        return [f"{sentence}. {remedy}"] if beyond else []
+
+    def measures_of_labels(self) -> Iterator[Measure]:
+        """Measure how many sums of labels peers were told to the record of which most were."""
+        told = {peer: int(account.shares.max(initial=0)) / WHOLE for peer, account in self._shares.items()}
+        yield Measure.by(
+            "peer", "label_sums", "Sums of labels to a record, in all sessions; 1 tells every label.", told
+        )
+        yield Measure("label_sums_allowed", "As many as the owner allows.", {(): self._share})
+
     def measures(self) -> Iterator[Measure]:
         """Measure how much active parties were answered about the record that each was answered most about."""
         # Without the lock: who measures doesn't wait for the coordinator.
@@ -347,7 +411,10 @@ def _packed(accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares], 
             }
             for account in accounts.values()
         ],
-        "shares": [{"peer": peer, "in_answers": told.in_answers} for peer, told in shares.items()],
+        "shares": [
+            {"peer": peer, "in_answers": told.in_answers, "occasions": sorted(told.occasions)}
+            for peer, told in shares.items()
+        ],
     }
     arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
     for number, account in enumerate(accounts.values()):
@@ -385,7 +452,10 @@ def _unpacked(content: bytes) -> tuple[dict[str, _Account], dict[str, ToldShares
             # Version 1 had none.
             shares = {
                 str(one["peer"]): ToldShares(
-                    archive[f"shares_{number}_records"], archive[f"shares_{number}_of_record"], int(one["in_answers"])
+                    archive[f"shares_{number}_records"],
+                    archive[f"shares_{number}_of_record"],
+                    int(one["in_answers"]),
+                    frozenset(map(str, one.get("occasions", ()))),
                 )
                 for number, one in enumerate(header.get("shares", ()))
             }
@@ -394,7 +464,7 @@ def _unpacked(content: bytes) -> tuple[dict[str, _Account], dict[str, ToldShares
         # Not an empty count: who can break the file could ask without end.
         raise StateError(
             f"{FORMS} of this party's state is broken: put the folder back from a copy. Deleting it forgets what every "
-            "active party was answered."
+            "peer was answered."
         ) from error
 
 

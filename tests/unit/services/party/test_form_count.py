@@ -17,9 +17,9 @@ from plumbline.cli import app
 from services.active.interfaces import EpochOutcome
 from services.common.errors import Diverged, OutOfOrder
 from services.common.state_folder import StateError, StateFolder, StateInMemory, StateNotKept
+from services.party.form_count import FORMS, FormCount, spent_in
 from services.party.party_model import rows_of_plan
 from services.party.resumption import Resumption
-from services.passive.form_count import FORMS, FormCount, spent_in
 from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, data_of, house, party_data, small_settings
 from tests.harness.processes import weights_of
 from tests.harness.restarts import Town, town
