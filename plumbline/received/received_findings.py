@@ -20,9 +20,8 @@ from plumbline.judge.answer import (
     short,
 )
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
-from plumbline.judge.federation_part import LEAST_KNOWN, LEAST_PART, at
+from plumbline.judge.federation_part import LEAST_KNOWN, at
 from plumbline.judge.lights import Light, are_too_few, light_of_column, worst
-from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings, judge_predictions
 from plumbline.judge.training import TrainingFinding
@@ -98,7 +97,7 @@ class ReceivedFindings(ShownFindings):
         """Say how the shuffled copy came out."""
         if not self.facts.known:
             return ""
-        failed = [one.column for one in self.shuffled if is_told(one)]
+        failed = [one.column for one in self.shuffled if one.is_exposed()]
         if failed:
             return (
                 f"The control failed: a shuffled copy of {TELLER}, which tells nothing, tells a tenth or more of "
@@ -147,22 +146,13 @@ def read_received_findings(folder: RunFolder, facts: JudgeFacts) -> ReceivedFind
 
 def control_part(verdict: SourceVerdict) -> float:
     """Find the largest part of a column that its shuffled copy tells, by any measure."""
-    return max((one.mean for one in _parts(verdict)), default=0.0)
-
-
-def is_told(verdict: SourceVerdict) -> bool:
-    """Tell whether a shuffled copy tells a tenth of a column by any measure, in an interval above 0."""
-    return any(one.mean >= LEAST_PART and one.low > 0 for one in _parts(verdict))
-
-
-def _parts(verdict: SourceVerdict) -> list[Interval]:
     levels = [at(one, KNOWING) for one in verdict.measures if not are_too_few(one)]
-    return [one.part for one in levels if one.part is not None]
+    return max((one.part.mean for one in levels if one.part is not None), default=0.0)
 
 
 def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequence[SourceVerdict]) -> Answer:
     """Say what was found, column by column: a column whose control (``shuffled``) tells a tenth as well is grey."""
-    controls = {one.column: control_part(one) for one in shuffled if is_told(one)}
+    controls = {one.column: control_part(one) for one in shuffled if one.is_exposed()}
     columns = [_column(facts, one, controls.get(one.column)) for one in found.sources]
     columns.sort(key=_rank)
     light = worst([one.light for one in columns])
