@@ -199,7 +199,7 @@ def test_an_unknown_learner_is_refused_with_the_known_ones() -> None:
             match=r"Unknown learner 'linea'\. Known: linear, network\. Did you mean 'linear'\?",
         ):
             refused()
-    with pytest.raises(SettingsError, match="expected one of hu"):
+    with pytest.raises(SettingsError, match=r"Unknown protocol 'bgw'\. Known: hu, shared"):
         load_settings(protocol="bgw")
 
 
