@@ -75,9 +75,17 @@ def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, Receiv
     if request.output.verbosity != "quiet":
         print_tables(console, examined, "minmax")
         print_plan(console, records)
-    titles = request.title, request.title_of(RECEIVED), request.title_of(SECRET)
-    told = records.columns, records.left_out, records.notes, request.tables.secret_label
-    return JudgeFacts(*titles, len(records.known), *told), records
+    facts = JudgeFacts(
+        title=request.title,
+        received=request.title_of(RECEIVED),
+        secret=request.title_of(SECRET),
+        known=len(records.known),
+        columns=records.columns,
+        left_out=records.left_out,
+        notes=records.notes,
+        label=request.tables.secret_label,
+    )
+    return facts, records
 
 
 def print_plan(console: Console, records: ReceivedRecords) -> None:
