@@ -76,14 +76,14 @@ def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, Receiv
         print_tables(console, examined, "minmax")
         print_plan(console, records)
     facts = JudgeFacts(
-        request.title,
-        request.title_of(RECEIVED),
-        request.title_of(SECRET),
-        len(records.known),
-        records.columns,
-        records.left_out,
-        records.notes,
-        request.tables.secret_label,
+        title=request.title,
+        received=request.title_of(RECEIVED),
+        secret=request.title_of(SECRET),
+        known=len(records.known),
+        columns=records.columns,
+        left_out=records.left_out,
+        notes=records.notes,
+        label=request.tables.secret_label,
     )
     return facts, records
 
