@@ -86,7 +86,7 @@ def test_records_that_were_never_answered_about_are_free(tmp_path: Path) -> None
         home.data["active"] = active_data(rows=range(30, 60))
         home.restart("active")
         home.train()
-        home.data["active"] = active_data(rows=range(20, 40))
+        home.data["active"] = active_data(rows=range(20, 60))
         home.restart("active")
         with pytest.raises(OutOfOrder, match="PLUMBLINE_MOST_FORMS"):
             home.train()

@@ -147,7 +147,8 @@ def test_the_next_session_distorts_by_the_same_secret_after_a_restart(tmp_path: 
             session = home.train()
             shown.append(home.passive().disclose_parameters(ACTIVE, session).arrays()["weights"])
             home.restart("passive")
-    assert shown[0].tobytes() == shown[1].tobytes()
+    # Records stand batch by batch from the second session on: means of columns may differ in their last bit.
+    np.testing.assert_allclose(shown[0], shown[1], rtol=1e-9)
 
 
 def test_nothing_of_protocol_1_is_in_the_state(tmp_path: Path) -> None:
