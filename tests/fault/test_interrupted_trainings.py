@@ -4,6 +4,7 @@
 """
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -320,8 +321,10 @@ class FreshNoise(HiddenNoise):
         return products + noise.gaussian(products.shape)
 
 
-def all_sent(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, int], list[bytes]]:
-    """What is received from each party in each step, however often, from here on."""
+def all_sent(
+    monkeypatch: pytest.MonkeyPatch, sender: str = "", has_come: threading.Event | None = None
+) -> dict[tuple[str, str, int], list[bytes]]:
+    """What is received from each party in each step, however often, from here on; sets when it was from this sender."""
     seen: dict[tuple[str, str, int], list[bytes]] = {}
     for name in ("receive_hidden", "receive_residuals"):
         receive = getattr(GradientExchange, name)
@@ -329,6 +332,8 @@ def all_sent(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, int], list
         def noted(self: Any, peer: str, step: int, vector: Any, name: str = name, receive: Any = receive) -> None:
             seen.setdefault((name, peer, step), []).append(vector.data)
             receive(self, peer, step, vector)
+            if has_come is not None and peer == sender:
+                has_come.set()
 
         monkeypatch.setattr(GradientExchange, name, noted)
     return seen
@@ -358,12 +363,13 @@ def test_a_step_that_is_done_again_has_the_noise_that_it_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, seed: int | None
 ) -> None:
     """Also by a seed: noise is a function of the message, not of how much was drawn before the process ended."""
-    seen = all_sent(monkeypatch)
+    has_come = threading.Event()
+    seen = all_sent(monkeypatch, victim, has_come)
     with interrupted(tmp_path, disclosing=[load("dp_noise", sigma=0.5)], private_seed=seed) as made:
 
         def strike(town: Interrupted) -> None:
             # Behind its residuals of a step, and before anybody has answered its question: no mask is lost.
-            town.lives[victim].dies_on = "decrypt"
+            town.lives[victim].dies_on, town.lives[victim].behind = "decrypt", has_come
 
         train_through(made, victim, strike)
         assert not RunFolder(tmp_path).record("active").skipped_steps

@@ -28,6 +28,7 @@ class Life:
     Attributes:
         dies_at: at which of its events it is killed; None for never.
         dies_on: the name of an event at which it is killed; empty for none.
+        behind: what has to have happened elsewhere before; None for nothing.
         events: how many there were since its first residuals, products or encrypted features: messages and writes to
             its state, each before and after.
         is_dead: set when it has been killed.
@@ -35,6 +36,7 @@ class Life:
 
     dies_at: int | None = None
     dies_on: str = ""
+    behind: threading.Event | None = None
     events: int | None = None
     is_dead: threading.Event = field(default_factory=threading.Event)
 
@@ -42,6 +44,8 @@ class Life:
         if self.events is not None or name in _FIRST_MESSAGES:
             self.events = (self.events or 0) + 1
             if self.events == self.dies_at or name == self.dies_on:
+                if self.behind is not None:
+                    self.behind.wait(STEP_TIMEOUT)
                 self.is_dead.set()
         if self.is_dead.is_set():
             raise Killed
