@@ -88,6 +88,9 @@ class _Cut:
 
         def call(*arguments: Any, **named: Any) -> Any:
             cut = PeerVanished(f"{self._name} does not answer: its process has ended.")
+            if name == self._life.dies_on:
+                # It dies on a call of its own of that name, and answers nobody's before.
+                self._life.is_dead.wait(STEP_TIMEOUT)
             if self._life.is_dead.is_set():
                 raise cut
             try:
