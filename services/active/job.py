@@ -428,11 +428,11 @@ class Job:
             self._executor.submit(party.finish_training, self.session_id, kept, calibration.step)
             for party in self._passive_parties.values()
         ]
-        at = self._round
-        for one in finishing:
-            one.add_done_callback(lambda call: self._interrupt_after(call, at))
-        # All parties at once, where weights are opened only now.
-        training.end_with(kept)
+        if training.side.validated_loss is not None:
+            # An epoch was chosen on shares: weights are opened now, by all parties at once.
+            for one in finishing:
+                one.add_done_callback(self._interrupt_after)
+            training.end_with(kept)
         first_failure(finishing)
         self._ending.check()
         training.models.take_constants([one.result() for one in finishing])

@@ -326,8 +326,8 @@ class FormCount:
             )
             remedy = (
                 f"{self._name}'s owner allows {self._share:g} (PLUMBLINE_MOST_SUMS). To prevent it, train in the "
-                "batches of before (the same records, seed and batch_size), which tell no further sum, or choose "
-                "protocol=shared."
+                "batches of before (the same records and batch_size, batches=fixed), which tell no further sum, or "
+                "choose protocol=shared."
             )
             if beyond and not is_noisy and (was.any() or self._refuses_first):
                 raise OutOfOrder(f"{sentence}. {remedy}")

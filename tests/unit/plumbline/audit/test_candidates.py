@@ -204,7 +204,9 @@ def test_a_trial_under_another_protocol_is_the_audit_again_under_paillier() -> N
         trial_of(plan, Candidate(terms={"protocol": "shared"}), "plain")
 
 
-@pytest.mark.parametrize(("protocol", "words"), [("hu,bgw", "of hu, shared, got 'bgw'"), ("hu,hu", "Each protocol")])
+@pytest.mark.parametrize(
+    ("protocol", "words"), [("hu,bgw", "Unknown protocol 'bgw'. Known: hu, shared"), ("hu,hu", "Each protocol")]
+)
 def test_protocols_that_cannot_stand_side_by_side_are_refused(protocol: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         REQUEST.changed(settings={"protocol": protocol})

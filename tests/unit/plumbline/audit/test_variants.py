@@ -42,7 +42,7 @@ def test_a_protocol_that_a_learner_sets_itself_is_not_varied_besides() -> None:
     ("settings", "words"),
     [
         ({"protocol": "hu,hu"}, "Each protocol once"),
-        ({"protocol": "hu,bgw"}, "A protocol is one of hu, shared, got 'bgw'"),
+        ({"protocol": "hu,bgw"}, "Unknown protocol 'bgw'. Known: hu, shared"),
         ({"learner": "linear,netwrk"}, "Did you mean 'network'"),
         ({"backward": "plain,shared"}, "backward is a list that linear can't use"),
         ({"learner": "network", "backward": "plain,open"}, "expected backward to be"),

@@ -68,6 +68,11 @@ def scores_after(epochs: int) -> FloatArray:
         return home.scores()
 
 
+def assert_alike(scores: FloatArray, others: FloatArray) -> None:
+    """Of another session the rows stand batch by batch, so that sums are rounded in another order."""
+    np.testing.assert_allclose(scores, others, rtol=0, atol=1e-12)
+
+
 def expected(plan: dict[str, int]) -> FloatArray:
     """The scores of a federation that trained this plan and nothing else."""
     return scores_after(**plan)
@@ -97,11 +102,11 @@ def test_wherever_a_second_job_dies_all_parties_answer_with_the_same_model(
         assert home.active.stage == "serving"
         assert home.active.obstacle() == ""
         answered = home.scores()
-        np.testing.assert_array_equal(answered, expected(plan))
+        assert_alike(answered, expected(plan))
         # And what comes next works.
         home.train(**OLD)
         home.restart(*home.names)
-        np.testing.assert_array_equal(home.scores(), expected(OLD))
+        assert_alike(home.scores(), expected(OLD))
 
 
 @pytest.mark.parametrize("name", ["coordinator", "passive-1", "passive-2"])
@@ -132,7 +137,7 @@ def test_a_party_that_dies_in_the_switch_is_waited_for(
             home.scores()
         home.start(name)
         assert home.active.obstacle() == ""
-        np.testing.assert_array_equal(home.scores(), expected(NEW))
+        assert_alike(home.scores(), expected(NEW))
 
 
 def test_a_refused_a_failed_and_an_ended_retrain_leave_the_model_that_answers(

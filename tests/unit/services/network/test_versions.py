@@ -43,7 +43,10 @@ def address(certificates: Path) -> Iterator[str]:
     ("said", "refused"),
     [
         ([(INSTANCE_KEY, "ab")], "active speaks version 1 of Plumbline's wire"),
-        ([(INSTANCE_KEY, "ab"), (WIRE_KEY, "5")], "active speaks version 5 of Plumbline's wire"),
+        (
+            [(INSTANCE_KEY, "ab"), (WIRE_KEY, str(WIRE_VERSION + 1))],
+            f"active speaks version {WIRE_VERSION + 1} of Plumbline's wire",
+        ),
         ([(WIRE_KEY, "x" * 500)], "active speaks no known version of Plumbline's wire"),
         ([(INSTANCE_KEY, "ab"), (WIRE_KEY, str(WIRE_VERSION))], ""),
         # An operator's tool.

@@ -229,7 +229,8 @@ def test_truncation_doesnt_help_where_the_honest_sums_are_enough(tmp_path: Path)
     assert found.resolved > 0.9
     assert found.success > 0.9
     warnings = json.loads((tmp_path / "active.json").read_text())["guard"]
-    assert len(warnings) == 1
+    # The other is of all sessions: so few records have as many sums as labels.
+    assert ["PLUMBLINE_MOST_SUMS" in warning for warning in warnings] == [False, True]
     assert "truncate_answers" not in warnings[0]
 
 
@@ -370,7 +371,7 @@ def test_each_party_counts_its_own_answers_and_the_active_one_warns(tmp_path: Pa
             assert channel["rows"] == 7
             assert channel["sum_bits"] == 60
             assert channel["equations"] == (16 if packing else 3 * 16)
-            assert len(record["guard"]) == 1
+            assert len([one for one in record["guard"] if "PLUMBLINE_MOST_SUMS" not in one]) == 1
         assert home.record()["guard"][0] in home.active.warnings
 
 
