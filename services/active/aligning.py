@@ -14,7 +14,7 @@ from services.common.alignment import alignment_context, alignment_refusals
 from services.party.coin_toss import CoinToss
 from services.party.context import PartyContext
 from services.party.ending import Ending
-from services.party.lasting_batches import BatchMemory, SessionBatches
+from services.party.lasting_batches import BatchMemory, SessionBatches, drawing
 from services.party.party_model import with_unlabelled_tested
 from vfl.arrays import IntArray
 from vfl.data import BlindedIds, PsiClient, rows_in_common_order
@@ -68,12 +68,14 @@ class Aligning:
             return with_unlabelled_tested(rows, labels[rows], plan), None
         memory = BatchMemory(self.context, (self.context.name, *self.passive_parties))
         remembered = memory.read()
-        if remembered is None:
-            rows, roster, keys = with_unlabelled_tested(rows, labels[rows], plan), None, [self._toss()]
-        else:
+        as_drawn = with_unlabelled_tested(rows, labels[rows], plan)
+        drawn = drawing(own.take(as_drawn), plan)
+        if remembered is not None and drawn != remembered.drawn:
             order, roster = remembered.order(own.take(rows), labels[rows] == NO_LABEL, plan)
-            rows, keys = rows[order], []
-        return rows, SessionBatches.of(memory, remembered, own.take(rows), roster, keys)
+            return rows[order], SessionBatches.of(memory, remembered, own.take(rows[order]), roster, [])
+        # A session that nothing has changed for since the first one is the same to the last bit.
+        keys = [self._toss()] if remembered is None else []
+        return as_drawn, SessionBatches.of(memory, remembered, own.take(as_drawn), None, keys, drawn)
 
     def told(self, batches: SessionBatches | None) -> ToldBatches:
         """Say what the passive parties are told with the order of rows."""

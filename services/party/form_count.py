@@ -319,7 +319,7 @@ class FormCount:
                 np.sum([told.of(keys) for told in accounts.values()], axis=0, dtype=np.int64) + np.zeros(len(keys))
                 for accounts in (self._shares, after)
             )
-            beyond = bool(((now > self._share * WHOLE) & (now > was)).any())
+            beyond = self._share < 1 and bool(((now > self._share * WHOLE) & (now > was)).any())
             sentence = (
                 f"With this session {' and '.join(batches[0].told)} can be told {now.max() / WHOLE:.2f} sums of "
                 f"{self._name}'s labels to a record, in all sessions: 1 to a record tells every label"

@@ -7,6 +7,7 @@
 Records are remembered by a keyed hash of their ids. All parties have its key (``coin_toss``).
 """
 
+import hashlib
 import io
 import json
 import logging
@@ -50,11 +51,14 @@ class Remembered:
         key: of records' names.
         history: of batches.
         waiting: records that were in no role in the last session.
+        drawn: `drawing` of the session whose public seed drew these batches, at the active party; empty once any
+            changed.
     """
 
     key: bytes
     history: BatchHistory
     waiting: int = 0
+    drawn: str = ""
 
     def order(self, ids: Iterable[str], unlabelled: NDArray[np.bool_], plan: TrainingPlan) -> tuple[IntArray, Roster]:
         """Order the records of another session: batch by batch, validation, test, in no role.
@@ -142,6 +146,7 @@ class SessionBatches:
         key: of names.
         names: of the records in the common order.
         roster: how many of them are in each batch; None where the public seed draws these.
+        drawn: as ``Remembered`` has it, of this session.
     """
 
     memory: BatchMemory
@@ -149,6 +154,7 @@ class SessionBatches:
     key: bytes
     names: Names
     roster: Roster | None
+    drawn: str = ""
 
     @classmethod
     def of(
@@ -158,6 +164,7 @@ class SessionBatches:
         ids: Iterable[str],
         roster: Roster | None,
         keys: Sequence[bytes],
+        drawn: str = "",
     ) -> "SessionBatches":
         """Name the records of a session.
 
@@ -167,6 +174,7 @@ class SessionBatches:
             ids: of the records in the common order.
             roster: as the active party tells it.
             keys: that were told or tossed; empty ones are none.
+            drawn: as ``Remembered`` has it, of this session.
 
         Raises:
             InvalidMessage: for a roster of other records, and a key of another length.
@@ -177,7 +185,7 @@ class SessionBatches:
         names = _names_of(ids, key)
         if roster is not None and roster.total != len(names):
             raise InvalidMessage("The roster is of other records than the order of this session.")
-        return cls(memory, remembered, key, names, roster)
+        return cls(memory, remembered, key, names, roster, drawn)
 
     def after(self, agreement: Agreement, schedule: BatchSchedule | BlockSchedule, rows: RowSplit) -> Remembered:
         """Check a session's batches against those of before; returns what is to be remembered with them.
@@ -199,7 +207,7 @@ class SessionBatches:
                 "%s remembers batches that this party doesn't: they are taken as they are told.", agreement.active.name
             )
             history = BatchHistory.begun(placement, self.roster.least)
-        return Remembered(self.key, history, len(placement.waiting))
+        return Remembered(self.key, history, len(placement.waiting), self.drawn)
 
     def _placement(self, schedule: BatchSchedule | BlockSchedule, rows: RowSplit) -> Placement:
         if self.roster is None:
@@ -232,6 +240,14 @@ class SessionBatches:
                 active,
                 own,
             )
+
+
+def drawing(ids: Iterable[str], plan: TrainingPlan) -> str:
+    """Stand for a drawing of batches by the public seed: the same plan about the same records draws the same ones."""
+    digest = hashlib.sha256(plan.to_message().SerializeToString(deterministic=True))
+    for one in ids:
+        digest.update(f"{len(one)} {one}".encode())
+    return digest.hexdigest()
 
 
 def _names_of(ids: Iterable[str], key: bytes) -> Names:
@@ -296,6 +312,7 @@ def _write(state: State, kept: Mapping[str, Remembered], mark: LedgerMark) -> Le
                 "key": one.key.hex(),
                 "least": history.least,
                 "waiting": one.waiting,
+                "drawn": one.drawn,
                 "batches": len(history.train),
                 "sizes": [len(part) for part in parts],
             }
@@ -321,7 +338,9 @@ def _unpacked(content: bytes) -> tuple[dict[str, Remembered], LedgerMark]:
                 history = BatchHistory(
                     int(one["least"]), tuple(parts[:count]), tuple(parts[count:-2]), parts[-2], parts[-1]
                 )
-                kept[str(one["parties"])] = Remembered(bytes.fromhex(one["key"]), history, int(one["waiting"]))
+                kept[str(one["parties"])] = Remembered(
+                    bytes.fromhex(one["key"]), history, int(one["waiting"]), str(one["drawn"])
+                )
             return kept, LedgerMark.of_header(header)
     except BROKEN_ARRAYS as error:
         # Not an empty one: who can break the file could have all batches drawn anew.

@@ -258,7 +258,7 @@ def _of_wire(parties: RunFolder, epoch: _Epoch, *, attacked: bool) -> dict[str, 
     finding = next(one for one in read_training_findings(parties) if one.attack == ATTACK)
     if not finding.is_scored:
         return wired | {"reason": finding.reason}
-    found = parties.found_labels(_PASSIVE, ATTACK)
+    found = parties.malicious.found_labels(_PASSIVE, ATTACK)
     ends = np.cumsum([len(rows) for rows in epoch.schedule.epoch(0)])[:-1]
     right = np.split(found.step_labels == epoch.labels[found.step_rows], ends)
     return wired | {"by_step": [float(one.mean()) for one in right], "answered": finding.resolved}
