@@ -13,7 +13,7 @@ import json
 import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -243,7 +243,12 @@ class SessionBatches:
 
 
 def drawing(ids: Iterable[str], plan: TrainingPlan) -> str:
-    """Stand for a drawing of batches by the public seed: the same plan about the same records draws the same ones."""
+    """Stand for a drawing of batches by the public seed: the same plan about the same records draws the same ones.
+
+    Where the plan says how large batches are, how long it trains, and by which learner's options, doesn't matter.
+    """
+    if plan.batch_size:
+        plan = replace(plan, epochs=0, patience=0, learner_options={})
     digest = hashlib.sha256(plan.to_message().SerializeToString(deterministic=True))
     for one in ids:
         digest.update(f"{len(one)} {one}".encode())

@@ -101,8 +101,8 @@ def test_reconstruction_gets_worse_and_the_model_does_not(
     # The auditor's truth is that of the untransformed features.
     assert on["half"] == off["half"]
     assert off["mse"]["mean"] < off["half"] < on["mse"]["mean"]
-    # The defences don't touch training. What truncation leaves to the attack does: its party estimates its gradients.
-    assert weights_of(defended[0]) != weights_of(undefended[0])
+    # The defences don't touch training, and the attack has a session of its own.
+    assert weights_of(defended[0]) == weights_of(undefended[0])
     assert abs(defended[1]["accuracy"] - undefended[1]["accuracy"]) < 0.1
     off_scores, on_scores = (
         np.load(run / "parties/active-test-scores.npz")["scores"] for run in (undefended[0], defended[0])
