@@ -38,6 +38,7 @@ def test_a_label_party_that_asks_about_few_rows_reads_whole_records(tmp_path: Pa
     assert (found["kind"], found["party"]) == ("estimates", "active")
     assert found["success"] >= 0.99
     assert any("could learn whole records of passive" in warning for warning in results["warnings"])
-    assert "off a guess's error about the training records, some of which it knows in full" in json.dumps(
+    # Fewer than fifty records are read, which is too few for a light.
+    assert "What training tells besides labels was not measured: 50 records are needed to judge it" in json.dumps(
         results["answer"]
     )
