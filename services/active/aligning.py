@@ -79,7 +79,9 @@ class Aligning:
 
     def told(self, batches: SessionBatches | None) -> ToldBatches:
         """Say what the passive parties are told with the order of rows."""
-        return ToldBatches() if batches is None or batches.roster is None else ToldBatches(batches.key, batches.roster)
+        if batches is None or batches.remembered is None:
+            return ToldBatches()
+        return ToldBatches(batches.key, batches.roster)
 
     def _toss(self) -> bytes:
         """Toss for the key of records' names with all passive parties."""

@@ -18,7 +18,7 @@ class ToldBatches:
 
     Attributes:
         key: of records' names, for who has forgotten it.
-        roster: how many records are in each batch.
+        roster: how many records are in each batch; None where they are as the public seed drew them.
     """
 
     key: bytes = b""

@@ -235,7 +235,7 @@ class PassiveParty:
         if session.terms.plan.family.spec.trains:
             memory = BatchMemory(self._context, (session.active, *session.terms.passive_parties))
             ids = IdArray.of(self._data.ids).take(session.rows)
-            session.batches = SessionBatches.of(memory, memory.read(), ids, roster, [name_key, session.toss.result])
+            session.batches = SessionBatches.of(memory, memory.read(), ids, roster, [session.toss.result, name_key])
         _log.info("Aligned %d of %d records.", len(session.rows), len(self._data.ids))
         if differing := forms_of_unmet(IdArray.of(self._data.ids), session.rows):
             _log.warning("%s", differing)

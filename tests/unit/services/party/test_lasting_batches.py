@@ -77,6 +77,19 @@ def test_a_newcomer_waits_until_there_is_a_batch_of_them(home: Town) -> None:
     assert listed(joined) == listed(remembered(home, "passive-1")) == listed(remembered(home, "passive-2"))
 
 
+def test_a_session_that_nothing_has_changed_for_is_as_it_was_drawn(tmp_path: Path) -> None:
+    with town(tmp_path / "town", parties=3, batch_size=70, epochs=1, private_seed=1) as home:
+        meet(home, FIRST)
+        home.train()
+        before, scores = remembered(home), home.scores()
+        for epochs, seed, is_drawn in ((1, 1, True), (2, 1, True), (1, 5, False), (1, 1, False)):
+            home.train(epochs=epochs, seed=seed)
+            assert (home.active._session.agreement.plan.roster is None) is is_drawn  # type: ignore[union-attr]
+            assert batches(remembered(home)) == batches(before)
+            if epochs == seed == 1 and is_drawn:
+                assert (home.scores() == scores).all()
+
+
 def test_who_waits_is_told_and_can_be_scored(home: Town) -> None:
     meet(home, range(302))
     home.train()
