@@ -14,9 +14,11 @@ from vfl.suggestions import did_you_mean
 OWN, RECEIVED, SECRET = "own", "received", "secret"
 PARTS = (OWN, RECEIVED, SECRET)
 
-_LISTS = ("columns", "drop", "public", "sensitive", "ignore_in_ids", "missing", "encoding", "sheet", "kinds")
+_LISTS = ("columns", "drop", "public", "sensitive", "ignore_in_ids", "missing", "encoding", "sheet", "kinds", "sends")
+# What a model sends.
+SENT = ("scores", "leaves")
 # Options of the tables, of the judge itself, and of what becomes of it.
-_TABLES = (*_LISTS, "label", "secret_label", "known_from", "id_column", "encode")
+_TABLES = (*_LISTS, "label", "secret_label", "known_from", "id_column", "encode", "model")
 _OWN = ("known", "seed")
 _OUTPUT = ("name", "runs", "dry_run", "fail_above", "verbosity")
 
@@ -29,15 +31,27 @@ class JudgedTables(TableOptions):
         kinds: what received columns are: ``COLUMN=KIND``, see ``plumbline.received.kinds``.
         secret_label: column of the secret table that is the sender's label: classes, whatever it looks like.
         known_from: table of other records that the receiver has in full, with the columns of all three; empty for none.
+        model: file of the model whose scores are received; empty for none. Without a received table they are computed.
+        sends: what is computed of it, of ``SENT``; empty for scores.
     """
 
     kinds: tuple[str, ...] = ()
     secret_label: str = ""
     known_from: str = ""
+    model: str = ""
+    sends: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (self.active and len(self.passive) == 2 and all(self.passive)):
-            raise ValueError("Give all of --own, --received and --secret: three tables of the same records.")
+        if not (self.active and len(self.passive) == 2 and (self.passive[0] or self.model) and self.passive[1]):
+            raise ValueError(
+                "Give all of --own, --received and --secret: three tables of the same records; or --model in place of "
+                "--received."
+            )
+        if unknown := [one for one in self.sends if one not in SENT]:
+            hint = did_you_mean(unknown[0], SENT)
+            raise ValueError(f"--sends is {' or '.join(SENT)}, or both, got {unknown[0]!r}.{hint}")
+        if self.sends and (self.passive[0] or not self.model):
+            raise ValueError("--sends says what --model sends: give --model and no --received, or leave it out.")
         self.check_words()
         if self.secret_label:
             encode = {**self.encode, f"{SECRET}:{self.secret_label}": "onehot"}
@@ -61,7 +75,7 @@ class JudgedTables(TableOptions):
     @property
     def party_settings(self) -> dict[str, dict[str, Any]]:
         """Settings that each table is read by, by its name."""
-        return {part: self.settings_of(part, file) for part, file in zip(PARTS, self.files, strict=True)}
+        return {part: self.settings_of(part, file) for part, file in zip(PARTS, self.files, strict=True) if file}
 
     def settings_of(self, part: str, file: str) -> dict[str, Any]:
         """List the settings that one table is read by."""
@@ -119,13 +133,13 @@ class JudgeRequest:
 
     def title_of(self, part: str) -> str:
         """Name a table as a person does: by its file."""
-        source = dict(zip(PARTS, self.tables.files, strict=True))[part]
+        source = dict(zip(PARTS, self.tables.files, strict=True))[part] or self.tables.model
         return without_password(source) if "://" in source else Path(source).stem
 
     def facts(self) -> Mapping[str, Any]:
         """List what was asked, with no password in a database's URL."""
         tables = self.tables
-        files = {part: recorded(file) for part, file in zip(PARTS, tables.files, strict=True)}
+        files = {part: recorded(file) for part, file in zip(PARTS, tables.files, strict=True) if file}
         files |= {"known_from": recorded(tables.known_from)} if tables.known_from else {}
         names = (name for name in _TABLES if name not in ("id_column", "known_from"))
         more = {name: getattr(tables, name) for name in names if getattr(tables, name)}

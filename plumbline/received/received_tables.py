@@ -12,7 +12,8 @@ from plumbline.judge.federation_part import LEAST_KNOWN
 from plumbline.judge.lights import LEAST_RECORDS
 from plumbline.received.judge_request import OWN, RECEIVED, SECRET, JudgeRequest
 from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of
-from plumbline.received.known_records import PREFIX, is_known, with_known
+from plumbline.received.known_records import PREFIX, is_known
+from plumbline.received.model_files import with_model
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import PartyFeatures
@@ -77,7 +78,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         part: table.with_roles(*(examined.settings[part].get(role, ()) for role in ("public", "sensitive")))
         for part, table in examined.tables.items()
     }
-    tables = with_known(request, tables)
+    tables, told = with_model(request, tables)
     ids = common_order(set.intersection(*(set(table.ids) for table in tables.values())))
     rows = {part: rows_of(table.ids, ids) for part, table in tables.items()}
     labels = np.full(len(ids), NO_LABEL)
@@ -98,7 +99,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         left_out,
         known,
         judged,
-        (*_same(tables, rows, labels, request), *_few(len(known), len(judged))),
+        (*told, *_same(tables, rows, labels, request), *_few(len(known), len(judged))),
     )
 
 

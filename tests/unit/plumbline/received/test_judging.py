@@ -160,7 +160,7 @@ def test_a_notebook_takes_frames_and_knows_nobody_unless_told(tmp_path: Path) ->
 
 def prepared(folder: Path, tables: Mapping[str, pd.DataFrame], **more: Any) -> tuple[JudgeFacts, Any]:
     files = written(folder, tables)
-    request = JudgeRequest.of(**files, id_column="client", **{"known": KNOWN, "verbosity": "quiet", **more})
+    request = JudgeRequest.of(**{**files, "id_column": "client", "known": KNOWN, "verbosity": "quiet", **more})
     return prepare(request, Console(file=io.StringIO()))
 
 
