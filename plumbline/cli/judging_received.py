@@ -19,8 +19,13 @@ _output = partial(typer.Option, rich_help_panel="Output")
 
 
 def judge(
-    own: Annotated[str, _tables(metavar="TABLE", help="What the receiver has of its own: a file or a database URL.")],
-    secret: Annotated[str, _tables(metavar="TABLE", help="What it must not learn of the same records.")],
+    secret: Annotated[
+        str, _tables(metavar="TABLE", help="What the receiver must not learn: a file or a database URL.")
+    ],
+    own: Annotated[str, _tables(metavar="TABLE", help="What it has of its own of the same records.")] = "",
+    receiver_has: Annotated[
+        str, _tables(metavar="NAME,NAME", help="Or: columns of --secret that a made-up receiver has.")
+    ] = "",
     received: Annotated[str, _tables(metavar="TABLE", help="What it was handed: scores, leaves, embeddings ...")] = "",
     model: Annotated[
         str, _tables(metavar="FILE", help="Or: the model whose scores it gets, linear or XGBoost's, as JSON.")
@@ -48,6 +53,9 @@ def judge(
     ignore_in_ids: Annotated[
         str, _tables(metavar="NAME,NAME", help=f"Ids that differ by this alone are one: {', '.join(ID_FORMS)}.")
     ] = "",
+    before: Annotated[
+        bool, _output("--before", help="Judge fewer and coarser columns too, before any is sent.")
+    ] = False,
     seed: Annotated[int, _output(metavar="N", min=0, help="Draws who is known, and the control.")] = 0,
     name: Annotated[str, _output(metavar="NAME", help="Name of the run; else the received table's.")] = "",
     runs: Annotated[Path, _output(metavar="FOLDER", help="Folder of all runs.")] = Path("runs"),
@@ -65,6 +73,7 @@ def judge(
 
     Example: plumbline judge --own bank.csv --received scores.csv --secret vendor.csv --id client --known 1000
     Example: plumbline judge --own bank.csv --label default --received leaves.parquet --secret vendor.csv --known 200
+    Example: plumbline judge --before --received scores.csv --secret vendor.csv --receiver-has age,zip --known 1000
     Example: plumbline judge --own bank.csv --model model.json --sends leaves --secret vendor.csv --known 200
     """
     # Every option by its name, before this function has names of its own.

@@ -14,12 +14,24 @@ from vfl.suggestions import did_you_mean
 OWN, RECEIVED, SECRET = "own", "received", "secret"
 PARTS = (OWN, RECEIVED, SECRET)
 
-_LISTS = ("columns", "drop", "public", "sensitive", "ignore_in_ids", "missing", "encoding", "sheet", "kinds", "sends")
+_LISTS = (
+    "columns",
+    "drop",
+    "public",
+    "sensitive",
+    "ignore_in_ids",
+    "missing",
+    "encoding",
+    "sheet",
+    "kinds",
+    "sends",
+    "receiver_has",
+)
 # What a model sends.
 SENT = ("scores", "leaves")
 # Options of the tables, of the judge itself, and of what becomes of it.
 _TABLES = (*_LISTS, "label", "secret_label", "known_from", "id_column", "encode", "model")
-_OWN = ("known", "seed")
+_OWN = ("known", "seed", "before")
 _OUTPUT = ("name", "runs", "dry_run", "fail_above", "verbosity")
 
 
@@ -32,6 +44,8 @@ class JudgedTables(TableOptions):
         secret_label: column of the secret table that is the sender's label: classes, whatever it looks like.
         known_from: table of other records that the receiver has in full, with the columns of all three; empty for none.
         model: file of the model whose scores are received; empty for none. Without a received table they are computed.
+        receiver_has: names and patterns of columns of the secret table that a made-up receiver has, in place of a table
+            of its own.
         sends: what is computed of it, of ``SENT``; empty for scores.
     """
 
@@ -40,8 +54,11 @@ class JudgedTables(TableOptions):
     known_from: str = ""
     model: str = ""
     sends: tuple[str, ...] = ()
+    receiver_has: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.receiver_has:
+            self._make_receiver()
         if not (self.active and len(self.passive) == 2 and (self.passive[0] or self.model) and self.passive[1]):
             raise ValueError(
                 "Give all of --own, --received and --secret: three tables of the same records; or --model in place of "
@@ -56,6 +73,15 @@ class JudgedTables(TableOptions):
         if self.secret_label:
             encode = {**self.encode, f"{SECRET}:{self.secret_label}": "onehot"}
             object.__setattr__(self, "encode", encode)
+
+    def _make_receiver(self) -> None:
+        """Give a made-up receiver its columns of the secret table, which then aren't secret, and the label."""
+        if self.active or self.columns:
+            raise ValueError("--receiver-has stands for --own: leave out --own and --columns (--drop may stay).")
+        object.__setattr__(self, "active", self.passive[-1])
+        object.__setattr__(self, "columns", tuple(f"{OWN}:{one}" for one in self.receiver_has))
+        label = (self.label,) if self.label else ()
+        object.__setattr__(self, "drop", (*self.drop, *(f"{SECRET}:{one}" for one in (*self.receiver_has, *label))))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,6 +119,7 @@ class JudgeRequest:
         tables: own, received and secret columns.
         known: how many records the receiver has in full besides; neither they nor their duplicates are judged.
         seed: draws these, and who gets whose received row in the control.
+        before: whether fewer and coarser columns are judged as well, before any is sent.
         output: what becomes of it.
 
     Raises ValueError for a number below 0.
@@ -101,11 +128,14 @@ class JudgeRequest:
     tables: JudgedTables
     known: int = 0
     seed: int = 0
+    before: bool = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def __post_init__(self) -> None:
         if self.known < 0 or self.seed < 0:
             raise ValueError("--known and --seed are whole numbers from 0 on.")
+        if self.before and not (self.known or self.tables.known_from):
+            raise ValueError("--before compares what is told to who knows some records: say how many with --known.")
         if self.known and self.tables.known_from:
             raise ValueError("--known-from has the known records, and --known draws some: give one of them.")
 
@@ -148,6 +178,7 @@ class JudgeRequest:
             "id": tables.id_column,
             **more,
             "known": self.known,
+            "before": self.before,
             "seed": self.seed,
             "name": self.output.name,
         }

@@ -42,11 +42,12 @@ def mount(folder: RunFolder, records: ReceivedRecords, seed: int) -> None:
         folder.write_estimates(RECEIVED_BATCH, truth.estimates({}))
         return
     for batch, received in ((RECEIVED_BATCH, records.received), (SHUFFLED_BATCH, records.received[order])):
-        outcomes += _mounted(folder, truth, received, batch)
+        outcomes += mounted(folder, truth, received, batch)
     folder.write_prediction_outcomes(outcomes)
 
 
-def _mounted(folder: RunFolder, truth: Truth, received: FloatArray, batch: int) -> list[PredictionAttackOutcome]:
+def mounted(folder: RunFolder, truth: Truth, received: FloatArray, batch: int) -> list[PredictionAttackOutcome]:
+    """Estimate what one (records, m) version of what was received tells, and write it as a batch of the folder."""
     begun = time.perf_counter()
     view = truth.own_view(received)
     # The very models that judge without it: what another model would add is no part of what was received.

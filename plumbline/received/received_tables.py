@@ -1,7 +1,7 @@
 """Own, received and secret tables, read and joined as an audit's are, and as features that a judge compares."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class ReceivedRecords:
         own: the receiver's features of all records, labels among them where it has any.
         secret: features of what it must not learn.
         received: (records, m), what it was handed, as an adversary reads it.
+        table: the same as it came, a row for each of the records.
         columns: what each received column is.
         left_out: received columns that tell nothing, each with the reason.
         known: (t,) records that the receiver has in full.
@@ -46,6 +47,7 @@ class ReceivedRecords:
     own: PartyFeatures
     secret: PartyFeatures
     received: FloatArray
+    table: TypedTable
     columns: tuple[ReceivedColumn, ...]
     left_out: Mapping[str, str]
     known: IntArray
@@ -95,6 +97,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         own,
         secret,
         encoded(received, columns, rows[RECEIVED], known),
+        replace(received, ids=ids, frame=received.frame.iloc[rows[RECEIVED]].reset_index(drop=True)),
         columns,
         left_out,
         known,
