@@ -106,7 +106,9 @@ class Before:
         tried = (*self.without, *self.frontier, *self.coarser)
         if closed := [one for one in tried if not one.exposed]:
             best = max(closed, key=lambda one: one.kept)
-            told.append(f"Nothing is shown to be told a tenth of {best.title}, which has {percent(best.kept)} of it.")
+            told.append(
+                f"No column is shown to lose a tenth where this is sent: {best.title}; {best.row[3]} is left of it."
+            )
         elif self.whole.exposed and tried:
             best = min(tried, key=_told)
             told.append(f"Nothing that was tried closes it; least is told {best.title}: {best.row[1]}.")
@@ -200,7 +202,7 @@ def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> Sent
     largest = max(parts, key=lambda name: parts[name], default="")
     share = [kept(bench.sent[one.name], sent[one.name], one) if one.name in sent else 0.0 for one in records.columns]
     exposed = sum(one.light in ("red", "amber") for one in answers)
-    return SentSet(title, parts.get(largest), largest, exposed, len(answers), float(np.mean(share)))
+    return SentSet(title, parts.get(largest), largest, exposed, len(answers), round(float(np.mean(share)), 6))
 
 
 def write_before(run: Path, found: Before) -> None:

@@ -24,6 +24,7 @@ from plumbline.audit.forecast import Span
 from plumbline.audit.run import NotBegun
 from plumbline.audit.tables import print_tables
 from plumbline.judge.answer import listed
+from plumbline.received.assumptions import ASSUMED
 from plumbline.received.before_sending import HEADINGS, read_before, sets_of, weigh, write_before
 from plumbline.received.judge_request import RECEIVED, SECRET, JudgeRequest
 from plumbline.received.kinds import grouped
@@ -99,6 +100,8 @@ def print_plan(console: Console, records: ReceivedRecords, sets: int) -> None:
     """Show what each received column is taken for, who is known and judged, and how long it takes with further sets."""
     for names, kind, why in grouped(records.columns):
         console.print(shown_text(f"received {listed(names)}: {kind} ({why})"), highlight=False)
+    for kind in dict.fromkeys(one.kind for one in records.columns):
+        console.print(shown_text(f"Assumed of each {kind}: {ASSUMED[kind]}."), highlight=False)
     for note in records.notes:
         console.print(shown_text(note, "yellow"), highlight=False)
     labels = "own columns and labels" if records.labelled else "own columns"

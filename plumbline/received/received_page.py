@@ -8,6 +8,7 @@ from plumbline.charts.drawings import percent_words
 from plumbline.judge import answer
 from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
+from plumbline.received.assumptions import ASSUMED
 from plumbline.received.before_sending import HEADINGS, Before
 from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import grouped
@@ -49,6 +50,7 @@ def write_received_page(
         "before": before,
         "before_headings": HEADINGS,
         "received": [(listed(names), *told) for names, *told in grouped(findings.facts.columns)],
+        "assumed": {kind: ASSUMED[kind] for kind in dict.fromkeys(one.kind for one in findings.facts.columns)}.items(),
         "request": [(key, str(value)) for key, value in facts.get("request", {}).items() if value],
         "words": answer,
         "light_words": LIGHT_WORDS,

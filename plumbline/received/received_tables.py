@@ -10,6 +10,7 @@ from plumbline.judge.answer import listed
 from plumbline.judge.clusters import Clusters
 from plumbline.judge.federation_part import LEAST_KNOWN
 from plumbline.judge.lights import LEAST_RECORDS
+from plumbline.received.assumptions import doubts
 from plumbline.received.judge_request import OWN, RECEIVED, SECRET, JudgeRequest
 from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of
 from plumbline.received.known_records import PREFIX, is_known
@@ -102,7 +103,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         left_out,
         known,
         judged,
-        (*told, *_same(tables, rows, labels, request), *_few(len(known), len(judged))),
+        (*told, *doubts(received, columns), *_same(tables, rows, labels, request), *_few(len(known), len(judged))),
     )
 
 

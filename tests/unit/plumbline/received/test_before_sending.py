@@ -115,6 +115,6 @@ def test_sentences_name_what_to_send() -> None:
     assert found.sentences[0] == (
         "No sent column tells most by itself: without any of them, others tell nearly as much."
     )
-    assert found.sentences[1] == "Nothing is shown to be told a tenth of in 4 bins, which has 60 % of it."
+    assert found.sentences[1] == "No column is shown to lose a tenth where this is sent: in 4 bins; 60 % is left of it."
     open_still = Before(whole, without, (), (sent("in 2 bins", 0.4, 1, 0.3),), 500)
     assert open_still.sentences[1] == ("Nothing that was tried closes it; least is told in 2 bins: 40 % (income).")
