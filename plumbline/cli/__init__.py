@@ -1,4 +1,4 @@
-"""The command's own verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
+"""The command ``plumbline``: what it says of itself, and of what somebody typed. Its verbs are in `verbs`."""
 
 import sys
 from typing import Annotated
@@ -6,19 +6,8 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import audit_logs, datasets, reports, state
-from plumbline.cli.audits import audit
-from plumbline.cli.doctor import doctor
-from plumbline.cli.examples import lay_out_examples
-from plumbline.cli.judging_received import judge
-from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
-from plumbline.cli.plugins import attacks, defences
-from plumbline.cli.preflight import preflight
-from plumbline.cli.services import certs, serve, settings_help
 from plumbline.cli.verbs import Verbs
-from plumbline.cli.watching import status
-from plumbline.cli.what_if import whatif
 
 _STATUSES = """\b
 Exit status: 0 done; 1 something unexpected, or what `doctor` finds wrong; 2 a
@@ -52,31 +41,6 @@ def plumbline(
         )
         raise typer.Exit(2)
 
-
-# In this order in the help; what packages bring follows.
-app.command(epilog=settings_help())(serve)
-for command in (
-    certs,
-    doctor,
-    preflight,
-    audit,
-    judge,
-    train,
-    cancel,
-    predict,
-    status,
-    attacks,
-    defences,
-    reports.report,
-    reports.ui,
-):
-    app.command()(command)
-app.command()(whatif)
-app.add_typer(reports.app, name="runs")
-app.add_typer(state.app, name="state")
-app.add_typer(audit_logs.app, name="log")
-app.add_typer(datasets.app, name="datasets")
-lay_out_examples(app)
 
 # typer keeps click's errors to itself, but for this one.
 _CLICK_ERROR = typer.BadParameter.__mro__[2]
