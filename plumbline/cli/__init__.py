@@ -55,8 +55,29 @@ def usage_error(error: Exception) -> str | None:
         return "Nothing was done."
     if not isinstance(error, _CLICK_ERROR):
         return None
-    words = " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
+    words = _value_words(error) or " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
+    if context is not None and words.startswith("Got unexpected extra argument") and context.info_name == "audit":
+        words += ". Tables are given as --active TABLE --passive TABLE."
     if not words or context is None:
         return words
     return f"{words}{'' if words.endswith(('.', '?')) else '.'} See `{context.command_path} --help`."
+
+
+def _value_words(error: Exception) -> str:
+    """Say what an option takes in place of what it was given; empty where that isn't what is wrong."""
+    from pydantic_core import ValidationError
+
+    from services.common.value_faults import fault_words
+
+    parameter, cause = getattr(error, "param", None), error.__cause__
+    if parameter is None or not isinstance(cause, ValidationError):
+        return ""
+    fault = cause.errors(include_url=False)[0]
+    named = max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.name.upper()
+    words = f"{named}: {fault_words(fault)}"
+    if fault["type"] == "value_error":
+        return words
+    # Who thinks of per cent.
+    is_part = fault["type"] == "less_than_equal" and fault["ctx"]["le"] == 1
+    return f"{words}, got {fault['input']!r}.{' It is a part: 0.5 is 50 %.' if is_part else ''}"
