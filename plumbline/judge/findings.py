@@ -7,6 +7,7 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer, listed
 from plumbline.judge.column_sets import WhatIf
+from plumbline.judge.glance import Glance, glance_at
 from plumbline.judge.malicious_session import MaliciousSession, read_malicious_session
 from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
@@ -138,6 +139,11 @@ class Findings(Sequence[Finding]):
     malicious: MaliciousSession | None = None
 
     @property
+    def glance(self) -> Glance:
+        """The answer in one sentence and a matrix of lights."""
+        return glance_at(self.predictions, self.training, self.answer.columns, self.persons)
+
+    @property
     def cost_words(self) -> str:
         """The model's quality beside its plain twin's, in a line; empty without one."""
         return cost_words(self.summary, self.plain)
@@ -176,6 +182,7 @@ class Findings(Sequence[Finding]):
             **asdict(self.predictions),
             "training_attacks": [asdict(finding) for finding in self.training],
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
+            "glance": asdict(self.glance),
             "persons": asdict(self.persons),
             "plain": None if self.plain is None else asdict(self.plain),
             "malicious": None if self.malicious is None else asdict(self.malicious),
