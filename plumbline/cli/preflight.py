@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 from services.common.agreement import TrainingPlan
 from services.common.settings import environment_values, settings_of
+from services.common.state_folder import read_state
+from services.party.lasting_batches import BATCHES, Waiting, waiting_in
 from services.party.share_guard import rank_of
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data.faults import bounded, counted
@@ -21,6 +24,8 @@ from vfl.data.typed_tables import TypedTable
 from vfl.learning.forms import most_forms
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
 
+# Settings of the party's service that count here.
+_OWN = ("most_forms", "state_dir")
 # Columns of a table of any width, those first that hide least; --json has all.
 _MOST_SHOWN = 100
 _ASSUMPTIONS = (
@@ -58,6 +63,7 @@ class Preflight:
         columns: one per feature.
         share: PLUMBLINE_MOST_FORMS: of the sums of columns that tell a record, how many may be answered.
         rank: in how many directions records differ.
+        waiting: who of the records would wait, in each federation whose batches the party remembers.
     """
 
     rows: int
@@ -67,6 +73,7 @@ class Preflight:
     columns: tuple[ColumnGuesses, ...]
     share: float
     rank: int
+    waiting: tuple[Waiting, ...] = ()
 
     @property
     def most_forms(self) -> int:
@@ -201,22 +208,31 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
         for one, values in zip(fitted.columns, features.T, strict=True)
     )
     # As the service of this party would read it.
-    own = settings_of({name: value for name, value in environment_values().items() if name == "most_forms"})
+    own = settings_of({name: value for name, value in environment_values().items() if name in _OWN})
     bounds = preflight_bounds(features, classes)
-    return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms, rank_of(features))
+    rank, waiting = rank_of(features), tuple(_waiting(own.state_dir, table))
+    return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms, rank, waiting)
+
+
+def _waiting(state: Path | None, table: TypedTable) -> list[Waiting]:
+    """Ask the party's state, where it has one, who of its records would wait for a batch."""
+    kept = None if state is None else read_state(state, BATCHES)
+    return [] if kept is None else waiting_in(kept, table.ids)
 
 
 def _facts(found: Preflight) -> dict[str, Any]:
     facts = asdict(found)
     facts["bounds"]["fully_determined"] = found.bounds.fully_determined
     told = {"most_forms": found.most_forms, "sessions": found.sessions, "limit": found.limit}
+    told |= {"waiting": [{**asdict(one), "words": one.words} for one in found.waiting]}
     told |= {"training": found.training, "labels": found.labels, "opening": found.opening}
     return {**facts, **told, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
 
 
 def _print(found: Preflight) -> None:
     bounds, console = found.bounds, Console(highlight=False, markup=False)
-    told = found.limit, found.training, found.labels, f"{found.opening}\n"
+    waiting = [shown(one.words) for one in found.waiting]
+    told = found.limit, found.training, found.labels, *waiting, f"{found.opening}\n"
     console.print(found.verdict, found.advice, *told, sep="\n\n")
     errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
     for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):
