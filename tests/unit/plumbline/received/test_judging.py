@@ -205,14 +205,31 @@ def essays(tables: Tables) -> Tables:
     return {**tables, "received": tables["received"].assign(score=[f"{CELL} {row}" for row in range(ROWS)])}
 
 
+def told_why(tables: Tables) -> Tables:
+    """An explanation in words, of which some rows share one."""
+    words = [f"{CELL} {row % 4}" for row in range(ROWS)]
+    return {**tables, "received": tables["received"].assign(shap_income=words)}
+
+
+def percent(tables: Tables) -> Tables:
+    return {**tables, "received": tables["received"].assign(score=lambda one: 100 * one["score"])}
+
+
+def empty(tables: Tables) -> Tables:
+    return {**tables, "received": tables["received"].assign(score=np.nan)}
+
+
 @pytest.mark.parametrize(
     ("change", "more", "words"),
     [
         (other_ids, (), "No id is in all tables"),
-        (twice, (), "received"),
+        (twice, (), "received (received.csv): There are 330 rows with the id of an earlier row"),
         (none, (), "The table has no rows"),
         (constant, (), "No column is left to learn from"),
         (essays, (), "No column is left to learn from"),
+        (empty, (), "No column is left to learn from"),
+        (told_why, ("--kind", "shap_income=explanation"), "'shap_income' is text, and --kind calls it explanation"),
+        (percent, ("--kind", "probability"), "rows of it lie outside 0 to 1: are they log-odds, points, or percent?"),
         (dict, ("--known", "300"), "are left to judge, beside --known 300 and their duplicates: 50 are needed"),
         (dict, ("--kind", "score=leaf"), "--kind is one of"),
         (dict, ("--drop", "received:nothing"), "No table has a column"),
@@ -224,6 +241,31 @@ def test_what_cant_be_judged_is_a_sentence_without_a_cell(tmp_path: Path, change
     assert words in output
     assert CELL not in output
     assert not (tmp_path / "runs").exists()
+
+
+def test_gaps_and_what_tells_nothing_are_said_and_judged_without(tmp_path: Path) -> None:
+    tables = made()
+    row = np.arange(ROWS)
+    score = np.where(row % 7 == 0, np.nan, np.where(row % 7 == 1, np.inf, tables["received"]["score"]))
+    tables["received"] = tables["received"].assign(score=score, same=CELL, said=[f"{CELL} {one}" for one in row])
+    facts, records = prepared(tmp_path, tables)
+    # The number, and whether there is one.
+    assert records.received.shape == (ROWS, 2)
+    assert np.isfinite(records.received).all()
+    assert records.received[:, 1].sum() == (~np.isfinite(score)).sum()
+    assert facts.left_out == {
+        "same": "left out: every row has the same value",
+        "said": "left out: most rows have a text of their own",
+    }
+
+
+def test_of_five_known_records_nothing_is_shown_and_nothing_green(tmp_path: Path) -> None:
+    status, output = command(tmp_path, made(), "--known", "5")
+    assert status == 0
+    assert "5 known records teach next to nothing: 20 and more make a judgement." in output
+    (run,) = past_runs(tmp_path / "runs")
+    found = json.loads(AuditFolder(run.folder).results.read_text())
+    assert "green" not in {one["light"] for one in found["answer"]["columns"]}
 
 
 def test_a_dry_run_says_what_would_be_judged_and_writes_nothing(tmp_path: Path) -> None:
