@@ -1,6 +1,5 @@
 """A judge's run on three made-up tables: what is told, what isn't, the control, the files, and what is refused."""
 
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 import plumbline
@@ -18,14 +16,12 @@ from plumbline.audit.folder import AuditFolder
 from plumbline.audit.past_runs import past_runs
 from plumbline.cli import app
 from plumbline.cli.output import ABOVE_THRESHOLD, MENDABLE
-from plumbline.received.judge_request import JudgeRequest
-from plumbline.received.judging import is_judged, judged_again, prepare
-from plumbline.received.received_findings import JudgeFacts, ReceivedFindings, received_answer
+from plumbline.received.judging import is_judged, judged_again
+from plumbline.received.received_findings import ReceivedFindings, received_answer
+from tests.harness.received import Tables, prepared, written
 
 ROWS, KNOWN = 330, 60
 CELL = "Quarnbek"
-
-Tables = dict[str, pd.DataFrame]
 
 
 def made() -> Tables:
@@ -38,12 +34,6 @@ def made() -> Tables:
         "received": pd.DataFrame({"client": ids[::-1], "score": (1 / (1 + np.exp((3_000 - income) / 300)))[::-1]}),
         "secret": pd.DataFrame({"client": ids, "income": income, "luck": draw.random(ROWS).round(4), "plan": plan}),
     }
-
-
-def written(folder: Path, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    for name, frame in tables.items():
-        frame.to_csv(folder / f"{name}.csv", index=False)
-    return {name: str(folder / f"{name}.csv") for name in tables}
 
 
 def command(folder: Path, tables: Mapping[str, pd.DataFrame], *more: str) -> tuple[int, str]:
@@ -158,17 +148,11 @@ def test_a_notebook_takes_frames_and_knows_nobody_unless_told(tmp_path: Path) ->
         plumbline.judge_received(*three, id="client", knows=3)
 
 
-def prepared(folder: Path, tables: Mapping[str, pd.DataFrame], **more: Any) -> tuple[JudgeFacts, Any]:
-    files = written(folder, tables)
-    request = JudgeRequest.of(**files, id_column="client", **{"known": KNOWN, "verbosity": "quiet", **more})
-    return prepare(request, Console(file=io.StringIO()))
-
-
 def test_no_duplicate_of_a_known_record_is_judged(tmp_path: Path) -> None:
     tables = made()
     twins = {name: frame.assign(client="d" + frame["client"]) for name, frame in tables.items()}
     both = {name: pd.concat([frame, twins[name]]) for name, frame in tables.items()}
-    _, records = prepared(tmp_path, both)
+    _, records = prepared(tmp_path, both, known=KNOWN)
     cells = np.hstack([records.own.features, records.secret.features])
     known = {tuple(row) for row in cells[records.known]}
     assert len(records.judged) < 2 * ROWS - KNOWN
@@ -180,7 +164,7 @@ def test_a_received_column_that_is_the_secret_or_the_label_is_called_so(tmp_path
     income = tables["secret"].set_index("client")["income"].reindex(tables["received"]["client"]).to_numpy()
     late = tables["own"].set_index("client")["late"].reindex(tables["received"]["client"]).to_numpy()
     tables["received"] = tables["received"].assign(points=2 * income + 7, flag=np.where(late == "yes", "A", "B"))
-    facts, _ = prepared(tmp_path, tables, label="late")
+    facts, _ = prepared(tmp_path, tables, known=KNOWN, label="late")
     assert [one for one in facts.notes if "'points' is the secret column income itself" in one]
     assert [one for one in facts.notes if "'flag' is the label 'late' itself" in one]
 
@@ -248,7 +232,7 @@ def test_gaps_and_what_tells_nothing_are_said_and_judged_without(tmp_path: Path)
     row = np.arange(ROWS)
     score = np.where(row % 7 == 0, np.nan, np.where(row % 7 == 1, np.inf, tables["received"]["score"]))
     tables["received"] = tables["received"].assign(score=score, same=CELL, said=[f"{CELL} {one}" for one in row])
-    facts, records = prepared(tmp_path, tables)
+    facts, records = prepared(tmp_path, tables, known=KNOWN)
     # The number, and whether there is one.
     assert records.received.shape == (ROWS, 2)
     assert np.isfinite(records.received).all()
