@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import plumbline
+from attacks.bayes import learned
 from plumbline.judge.lights import light_of_column
 
 RUNS = int(os.environ.get("PLANTED_RUNS", "12"))
@@ -51,6 +52,16 @@ def alarms(seed: int, folder: Path) -> list[bool]:
     return [any(light_of_column(one) in ("red", "amber") for one in columns) for columns in copies]
 
 
+@pytest.fixture
+def small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the trees, which learn of shuffled rows as little: what chance turns on is the judge's matter."""
+    few = {**learned._TREES, "n_estimators": 10}
+    models = [(*one[:2], {**one[2], "n_estimators": 10}) for one in learned._MODELS["trees"]]
+    monkeypatch.setattr(learned, "_MODELS", {**learned._MODELS, "trees": tuple(models)})
+    monkeypatch.setattr(learned, "_CLASSIFIERS", (few, {**few, "max_features": 1.0, "min_samples_leaf": 3}))
+
+
+@pytest.mark.usefixtures("small_forests")
 @pytest.mark.slow("chance shows over many runs only")
 def test_what_was_received_of_others_turns_on_a_light_in_few_runs(tmp_path: Path) -> None:
     found = [told for seed in range(RUNS // 2) for told in alarms(seed, tmp_path)]
