@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from attacks import PassiveMoments, PredictionView, Reconstruction
+from attacks.received_columns import Tried, label_directions, leaf_neighbours, linear_weights, posteriors
 from attacks.registry import FROM_RECORDS, LEARNED
+from plumbline.judge.columns import Category
 from plumbline.judge.evidence import imputations
 from plumbline.judge.predictions import DENSEST
 from plumbline.judge.truth import Truth
-from plumbline.received.adversaries import Tried, label_directions, leaf_neighbours, linear_weights, posteriors
 from plumbline.received.judge_request import SECRET
 from plumbline.received.received_tables import ReceivedRecords
 from services.common.run_folder import RunFolder
@@ -46,7 +47,7 @@ def mount(folder: RunFolder, records: ReceivedRecords, seed: int) -> None:
         (RECEIVED_BATCH, rows),
         (SHUFFLED_BATCH, np.random.default_rng([seed, SHUFFLED_BATCH]).permutation(rows)),
     ):
-        outcomes += _mounted(folder, truth, records, (batch, order), model, seed)
+        outcomes += _mounted(folder, truth, records, (batch, order), model)
     folder.write_prediction_outcomes(outcomes)
 
 
@@ -64,11 +65,10 @@ def _mounted(
     records: ReceivedRecords,
     copy: tuple[int, IntArray],
     model: FloatArray | None,
-    seed: int,
 ) -> list[PredictionAttackOutcome]:
     batch, order = copy
     view, begun = truth.own_view(records.received[order]), time.perf_counter()
-    tried = [*_regressions(truth, view), *_others(truth, view, records, order, model, seed)]
+    tried = [*_regressions(truth, view), *_others(truth, view, records, order, model)]
     arrays = {one.attack: one.found.estimate for one in tried}
     arrays |= {DENSEST + one.attack: one.found.densest for one in tried if one.found.densest is not None}
     folder.write_estimates(batch, truth.estimates(arrays))
@@ -97,7 +97,7 @@ def _regressions(truth: Truth, view: PredictionView) -> Iterator[Tried]:
 
 
 def _others(
-    truth: Truth, view: PredictionView, records: ReceivedRecords, order: IntArray, model: FloatArray | None, seed: int
+    truth: Truth, view: PredictionView, records: ReceivedRecords, order: IntArray, model: FloatArray | None
 ) -> Iterator[Tried]:
     """Try what knows what was received is."""
     secret = records.secret.features
@@ -106,5 +106,21 @@ def _others(
     known, judged = order[records.known], order[records.judged]
     yield from leaf_neighbours(view, records.leaves[known], records.leaves[judged])
     label = next((one.category for one in truth.sources if one.name == records.label), None)
-    if label is not None and records.gradients.shape[1]:
-        yield from label_directions(view, label, records.gradients[known], records.gradients[judged], seed)
+    if label is None or not records.gradients.shape[1]:
+        return
+    theirs = label.symbols(secret[records.known])
+    for one in label_directions(view, theirs, label.count, records.gradients[known], records.gradients[judged]):
+        yield Tried(one.attack, one.level, _named(label, one.probabilities, view.d))
+
+
+def _named(label: Category, believed: FloatArray, columns: int) -> Reconstruction:
+    """Write (n, k) beliefs of a label's classes as the columns that it is; of all others the middle of their range."""
+    estimate = np.full((len(believed), columns), 0.5)
+    if len(label.columns) > 1:
+        estimate[:, label.columns] = believed[:, : len(label.columns)] * label.values[0]
+        return Reconstruction(estimate)
+    column, values = label.columns[0], label.values[:, 0]
+    estimate[:, column] = believed @ values
+    densest = estimate.copy()
+    densest[:, column] = values[believed.argmax(axis=1)]
+    return Reconstruction(estimate, densest=densest)

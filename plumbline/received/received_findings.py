@@ -1,7 +1,7 @@
 """What received columns tell of secret ones, in an audit's words and lights, with the control beside them.
 
-Lights are of who has the declared known records in full (level ``records``), for nobody else was tried: red begins at
-half of what was unknown, as in an audit. A column of which a shuffled copy tells a tenth beyond chance is grey.
+Lights are of who has the declared known records in full (level ``records``), or knows less: red begins at half of what
+was unknown, as in an audit. A column of which a shuffled copy tells a tenth beyond chance is grey.
 """
 
 from collections.abc import Mapping, Sequence

@@ -11,15 +11,15 @@ import numpy as np
 from scipy.linalg import qr
 from threadpoolctl import threadpool_limits
 
-import attacks
-from attacks import Level, PassiveMoments, PredictionView, Reconstruction, reconstruct
+from attacks.base import Level, Reconstruction, level_of, reconstruct
 from attacks.gradient_direction import Signals, labels_of_signals
 from attacks.label_completion import completed
+from attacks.registry import ADAPTIVE, load_prediction
 from attacks.training_views import OwnStep, TrainingView
-from plumbline.judge.columns import Category
+from attacks.views import PassiveMoments, PredictionView
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning import registry as learners
 from vfl.learning.confidence import confidence_scores
+from vfl.learning.registry import load as load_learner
 
 # Received columns are from 0 to 1: what a linear model is off by less of is floating point's.
 _EXACT = 1e-7
@@ -92,9 +92,9 @@ def posteriors(
     for prior in ("imputation",) if model is None else ("half", "mean", "imputation"):
         if prior == "imputation" and not len(known.features_passive):
             continue
-        attack = attacks.load_prediction("posterior", prior=prior, box=view.d <= _WIDE)
+        attack = load_prediction(ADAPTIVE, prior=prior, box=view.d <= _WIDE)
         with threadpool_limits(1):
-            yield Tried(f"posterior(received, prior={prior})", attacks.level_of(attack), reconstruct(attack, asked))
+            yield Tried(f"{ADAPTIVE}(received, prior={prior})", level_of(attack), reconstruct(attack, asked))
 
 
 def linear_weights(own: FloatArray, secret: FloatArray, received: FloatArray) -> FloatArray:
@@ -147,57 +147,59 @@ def leaf_neighbours(view: PredictionView, known: FloatArray, asked: FloatArray) 
     yield Tried("leaf_neighbours(received)", "records", Reconstruction(estimate))
 
 
+@dataclass(frozen=True, eq=False)
+class Believed:
+    """What one adversary believes of labels.
+
+    Attributes:
+        attack: its name.
+        level: what it knows beforehand.
+        probabilities: (n, k) of the judged records.
+    """
+
+    attack: str
+    level: Level
+    probabilities: FloatArray
+
+
 def label_directions(
-    view: PredictionView, label: Category, known: FloatArray, asked: FloatArray, seed: int
-) -> Iterator[Tried]:
+    view: PredictionView, labels: IntArray, classes: int, known: FloatArray, asked: FloatArray
+) -> Iterator[Believed]:
     """Group records by the directions of their gradients, and name the groups by size or by known labels.
 
     Of more than two classes none is named without known records.
 
     Args:
         view: of the judged records and the known ones.
-        label: the secret column that the gradients are of.
+        labels: (t,) classes of the known records.
+        classes: k.
         known: (t, g) gradients of the known records.
         asked: (n, g) of the judged ones.
-        seed: of the first groups.
     """
-    own, labels = view.features_active, np.zeros(0, dtype=np.int64)
-    if view.auxiliary is not None and len(known):
-        own, labels = np.vstack([view.auxiliary.features_active, own]), label.symbols(view.auxiliary.features_passive)
-    gradients, t = np.vstack([known, asked]), len(labels)
-    rows, named = np.arange(len(gradients)), np.full(len(gradients), -1)
+    own, t = view.features_active, len(labels)
+    if view.auxiliary is not None and t:
+        own = np.vstack([view.auxiliary.features_active, own])
+    gradients = np.vstack([known, asked])
+    rows, named, learner = np.arange(len(gradients)), np.full(len(gradients), -1), load_learner("linear")
     named[:t] = labels
-    columns = learners.load("linear").columns(label.count)
     seen = TrainingView(
         role="passive",
         features=own,
-        steps=(OwnStep(0, rows, np.zeros((len(rows), columns))),),
+        steps=(OwnStep(0, rows, np.zeros((len(rows), learner.columns(classes)))),),
         equations=(),
         peer_features={_SENDER: 1},
         label_party=_SENDER,
-        learner=learners.load("linear"),
-        classes=label.count,
+        learner=learner,
+        classes=classes,
         batch_size=len(rows),
         known_labels=named if t else None,
     )
-    found = labels_of_signals(seen, [Signals(rows, gradients)], "", seed)
+    found = labels_of_signals(seen, [Signals(rows, gradients)], "", seed=0)
     if found.reason:
         return
-    believed = np.full((len(rows), label.count), 1.0 / label.count)
+    believed = np.full((len(rows), classes), 1.0 / classes)
     believed[found.rows] = found.probabilities[found.rows]
-    yield Tried("gradient_direction(received)", "records" if t else "nothing", _naming(view, label, believed[t:]))
+    yield Believed("gradient_direction(received)", "records" if t else "nothing", believed[t:])
     if len(np.unique(labels)) > 1:
         whole = completed(own, believed, np.arange(t), labels)
-        yield Tried("label_completion(received)", "records", _naming(view, label, whole[t:]))
-
-
-def _naming(view: PredictionView, label: Category, believed: FloatArray) -> Reconstruction:
-    """Write (n, k) beliefs of a label's classes as the columns that it is; of all others the middle of their range."""
-    estimate = np.full((len(believed), view.d), 0.5)
-    if len(label.columns) > 1:
-        estimate[:, label.columns] = believed[:, : len(label.columns)] * label.values[0]
-        return Reconstruction(estimate)
-    column, values = label.columns[0], label.values[:, 0]
-    estimate[:, column], densest = believed @ values, estimate.copy()
-    densest[:, column] = values[believed.argmax(axis=1)]
-    return Reconstruction(estimate, densest=densest)
+        yield Believed("label_completion(received)", "records", whole[t:])
