@@ -14,6 +14,7 @@ from rich.text import Text
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 from services.common.agreement import TrainingPlan
+from services.common.opening_options import opening_options
 from services.common.settings import environment_values, settings_of
 from services.common.state_folder import read_state
 from services.party.lasting_batches import BATCHES, Waiting, waiting_in
@@ -124,13 +125,14 @@ class Preflight:
     def opening(self) -> str:
         """What training on shared weights would open, against labels and records, in sentences."""
         plan = TrainingPlan(protocol="shared")
+        bits = opening_options(plan.protocol_options).opening_bits
         columns = plan.family.columns(self.classes)
-        opened, labels = self.features * columns * plan.opening_bits, self.rows * math.log2(self.classes)
+        opened, labels = self.features * columns * bits, self.rows * math.log2(self.classes)
         return (
             f"Training with PLUMBLINE_PROTOCOL=shared tells nobody anything before weights are opened. A party that "
             f"sends other messages than the protocol's reads no more there than is opened: this one {opened:,} bits, "
             f"where {self.rows:,} labels of {self.classes} classes have {labels:,.0f} at most; the active party "
-            f"{columns * plan.opening_bits} bits for each of its columns, where a record of this table has "
+            f"{columns * bits} bits for each of its columns, where a record of this table has "
             f"{self.features * plan.feature_fraction_bits:,}. With a patience, each epoch that is validated tells the "
             f"active party {WORD_BITS} bits more, and which one is kept tells this one a few."
         )
