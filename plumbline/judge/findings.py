@@ -14,7 +14,7 @@ from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.record_risks import RecordRisks
 from plumbline.judge.sentences import answer_of
-from plumbline.judge.session_sentences import sessions_behind
+from plumbline.judge.session_sentences import labels_untried, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.variant_results import VariantResult, result_of, then_how
@@ -141,7 +141,10 @@ class Findings(Sequence[Finding]):
     @property
     def glance(self) -> Glance:
         """The answer in one sentence and a matrix of lights."""
-        return glance_at(self.predictions, self.training, self.answer.columns, self.persons)
+        agreement = self.summary.agreement
+        defences = self.summary.defences.get(agreement.active.name, ())
+        is_all = not labels_untried(self.predictions.limit, agreement, defences)
+        return glance_at(self.predictions, self.training, self.answer.columns, self.persons, labels_are_all=is_all)
 
     @property
     def cost_words(self) -> str:

@@ -62,6 +62,8 @@ def glance_at(
     training: Sequence[TrainingFinding],
     columns: Sequence[ColumnAnswer],
     persons: PersonFindings,
+    *,
+    labels_are_all: bool = False,
 ) -> Glance:
     """Sum up a run.
 
@@ -70,6 +72,7 @@ def glance_at(
         training: what attacks on training found.
         columns: the answer on each column of the passive tables.
         persons: what is told of persons.
+        labels_are_all: whether further sessions tell no more of labels than the one that was measured.
     """
     behind = sessions_behind(predictions.limit, columns)
     allowed = behind if predictions.limit is None or predictions.limit.reason else predictions.limit.sessions
@@ -82,7 +85,7 @@ def glance_at(
         # No attack without parameters puts sessions together.
         first = _counted(predictions.kept, [light_of_column(one) for one in predictions.kept])
         kept = (first, _more(first))[: len(sessions)]
-    labels = _labels(training, sessions)
+    labels = _labels(training, sessions, labels_are_all)
     risk = tuple(_persons(persons.risks) if one == behind else NOT_MEASURED for one in sessions)
     rows = (
         ("columns", (*kept, *disclosed)),
@@ -118,7 +121,7 @@ def _more(first: Cell) -> Cell:
     return Cell(first.light, f"{first.words} or more") if first.light in ("red", "amber") else NOT_MEASURED
 
 
-def _labels(training: Sequence[TrainingFinding], sessions: Sequence[int]) -> tuple[Cell, ...]:
+def _labels(training: Sequence[TrainingFinding], sessions: Sequence[int], are_all: bool) -> tuple[Cell, ...]:
     judged = [one for one in training if one.levels]
     if not judged:
         return (NOT_MEASURED,) * len(sessions)
@@ -128,7 +131,7 @@ def _labels(training: Sequence[TrainingFinding], sessions: Sequence[int]) -> tup
     most = max((part.mean for part in parts if part is not None), default=None)
     words = "not shown" if light == "grey" or most is None else f"{percent(max(0.0, most))} told"
     first = Cell(light, words)
-    return (first,) if len(sessions) == 1 else (first, _more(first))
+    return (first, first if are_all else _more(first))[: len(sessions)]
 
 
 def _persons(risks: Sequence[PersonRisk]) -> Cell:

@@ -180,8 +180,8 @@ def _read(
         ids = record_ids(_exact(raw.frame, selection.id_column), selection.id_column, rules.ignore_in_ids)
     if not len(ids) and (copies := [row for row, copy in enumerate(raw.frame.duplicated(), start=1) if copy]):
         problems.add(
-            f"Copies of an earlier row in all columns that are used: {row_list(copies)} ({len(copies):,} in all). Remove "
-            "them."
+            f"Copies of an earlier row in all columns that are used: {row_list(copies)} ({len(copies):,} in all). "
+            "Remove them."
         )
     with problems.noted():
         if selection.label_column is not None and selection.label_column in raw.frame:

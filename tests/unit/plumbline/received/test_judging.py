@@ -146,12 +146,6 @@ def test_a_notebook_takes_frames_and_knows_nobody_unless_told(tmp_path: Path) ->
         plumbline.judge_received(*three, id="client", knows=3)
 
 
-def prepared(folder: Path, tables: Mapping[str, pd.DataFrame], **more: Any) -> tuple[JudgeFacts, Any]:
-    files = written(folder, tables)
-    request = JudgeRequest.of(**{**files, "id_column": "client", "known": KNOWN, "verbosity": "quiet", **more})
-    return prepare(request, Console(file=io.StringIO()))
-
-
 def test_no_duplicate_of_a_known_record_is_judged(tmp_path: Path) -> None:
     tables = made()
     twins = {name: frame.assign(client="d" + frame["client"]) for name, frame in tables.items()}
