@@ -47,6 +47,7 @@ def write_received_page(
             (row.column.column, share_words(at(row.column.levels, KNOWING)), shuffled.get(row.column.column, ""))
             for row in rows
         ],
+        "persons": [(one.name, one.adversary, one.words) for one in findings.persons.rows],
         "before": before,
         "before_headings": HEADINGS,
         "received": [(listed(names), *told) for names, *told in grouped(findings.facts.columns)],

@@ -48,6 +48,17 @@ def test_roles_and_the_label_are_in_results(two: tuple[AuditFolder, AuditFolder]
     assert found["answer"]["labels"][0].startswith("labels: plan")
 
 
+def test_persons_stand_beside_the_shuffled_copy(two: tuple[AuditFolder, AuditFolder]) -> None:
+    (risk,) = json.loads(two[0].results.read_text())["persons"]["risks"]
+    by_half = next(one for one in risk["shares"] if one["bound"] == 0.5)
+    assert (risk["party"], risk["records"]) == ("secret", 270)
+    # Income is told of most; its error is one of three columns' that are weighed.
+    assert by_half["share"]["mean"] > 3 * by_half["control"]["mean"]
+    page = two[0].report.read_text()
+    for words in ("risk per record of secret", "of the control", "membership inference", "who was trained on is known"):
+        assert words in page
+
+
 @needs_annex
 def test_an_annex_has_what_an_assessment_asks_for_and_no_cell(two: tuple[AuditFolder, AuditFolder]) -> None:
     words = run("report", str(two[0].path), "--annex")
