@@ -9,7 +9,10 @@ import numpy as np
 from services.common import protocols
 from services.common.meters import StageTimer
 from services.common.protocol_calls import ProtocolCalls
+from services.exchange.mailbox import Mailbox
 from services.party.side import Side, SideSetting, StepAnswers
+from services.protocol1.exchange import GradientExchange
+from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.turned_columns import Turn
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.shares import Shares
@@ -47,7 +50,8 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], bool]] = {
     **{name: _is(float, type(None)) for name in ("sent_step", "validated_loss")},
     "turn": _is(Turn),
     "schedule": _is(BatchSchedule, BlockSchedule),
-    "exchange": _has("end", "suspend"),
+    # Messages reach no other.
+    "exchange": _is(Mailbox, GradientExchange, ShareMailbox),
     "part": lambda value: value is None or _has("shares", "arrays")(value),
     "weights": lambda value: value is not None,
 }

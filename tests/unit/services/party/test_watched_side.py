@@ -74,6 +74,7 @@ ELSEWHERE = {
     "PairwiseSums.told_rows": ("fail", "failed with RuntimeError"),
     "PairwiseSums.side": ("lambda *_: 5", "failed with AttributeError"),
     "MaskedSide.half": ("property(lambda _: 5, lambda *_: None)", "has no half of the learner"),
+    "MaskedSide.exchange": ("property(lambda _: 5, lambda *_: None)", "gives a int as its exchange"),
     "MaskedSide.part": ("'secret'", "gives a str as its part"),
     "MaskedSide.schedule": ("'secret'", "protocol pairwise_sums"),
     "MaskedSide.left_range": ("'secret'", "gives a str as its left_range"),
