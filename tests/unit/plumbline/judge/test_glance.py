@@ -1,5 +1,6 @@
 """The answer at a glance: a sentence of twenty words at most, and cells that never say less of more sessions."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ SEVERAL = "many_sessions(prior=mean)"
 ALL = replace(outcome(SEVERAL, level="marginals"), sessions=7)
 
 
-def glance(path: Path, removed: dict[str, float], outcomes: list[object], limit: SessionLimit | None) -> Glance:
+def glance(path: Path, removed: dict[str, float], outcomes: Sequence[object], limit: SessionLimit | None) -> Glance:
     """Judge a run in which each attack removes so much of the first column's deviation, and nothing of the second's."""
     estimates = {name: TRUTH + np.array([1 - share, 1.0]) * (MEAN - TRUTH) for name, share in removed.items()}
     run: RunFolder = write_run(path, {"passive": PASSIVE}, outcomes, estimates=estimates)  # type: ignore[arg-type]
