@@ -50,11 +50,12 @@ any-order: $(VENV)/.installed-dev $(VENV)/.kernel
 	$(PYTEST) $(ON_CORES) $(EVERYDAY) --random-order --random-order-seed $(ORDER_SEED) $(TESTS)
 	$(PYTEST) $(EVERYDAY) $(TESTS)
 
-# What lights say of leaks of a known size, over 2,000 audits of each of many kinds (docs/measure.md keeps the table), and of
-# messages about nobody, over 1,000: some hours.
+# What lights say of leaks of a known size, over 2,000 audits of each of many kinds (docs/measure.md keeps the table), of
+# messages about nobody, over 1,000, and of shuffled received columns, over 200: some hours.
 planted: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m scripts.planted_table --draws 2000
 	PLANTED_RUNS=1000 $(PYTEST) tests/unit/plumbline/judge/test_label_chance.py
+	PLANTED_RUNS=200 $(PYTEST) tests/unit/plumbline/received/test_shuffled.py
 
 # What the two have one of, such as three parties where they have two, and 200 examples of every property where they
 # have 20: a quarter of an hour.

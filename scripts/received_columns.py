@@ -6,12 +6,17 @@ For each data set and seed 6,000 records are drawn. The receiver has the first h
 secret is the rest. All other records train what is handed out: a vendor's score of the secret columns alone (boosted
 trees), a joint forest's score, its leaf numbers, and its explanations, what each column adds along the paths of its
 trees. Written is the median over secret columns of what is told of what was unknown, and of the shuffled copy.
+
+``--by forest`` and ``--by ridge`` tell of what regressions of scikit-learn find in the place of a judge: the same
+median, and the share of each column's variance that they explain without what was received.
 """
 
 import argparse
 import os
 import tempfile
 import time
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -63,22 +68,42 @@ def named(array: FloatArray, what: str, names: list[str], ids: list[str]) -> pd.
     return pd.DataFrame(array, columns=pd.Index(called.get(what, ["score"]))).assign(id=ids)
 
 
-def measured(data: str, seed: int, folder: str) -> dict[str, tuple[float, float, float]]:
-    """Judge everything that is handed out: medians of parts and of controls, and processor seconds, by what it is."""
+@dataclass(frozen=True, eq=False)
+class Handout:
+    """What is handed out of the records that one seed draws.
+
+    Attributes:
+        own: the receiver's table, with its labels.
+        secret: the sender's.
+        received: arrays by what they are, a row for each record.
+    """
+
+    own: pd.DataFrame
+    secret: pd.DataFrame
+    received: dict[str, FloatArray]
+
+
+def drawn(data: str, seed: int) -> Handout:
+    """Draw records of a data set, and make what is handed out of them."""
     table = load_dataset(data, Path(os.environ["PLUMBLINE_DATA_DIR"]))
     labels = np.unique(table.labels.astype(str), return_inverse=True)[1]
     mine = np.random.default_rng(seed).permutation(len(labels))[:RECORDS]
     secret, names = (len(table.feature_names) + 1) // 2, list(table.feature_names)
-    ids = [f"r{row}" for row in mine]
-    frame = pd.DataFrame(table.features[mine], columns=pd.Index(names)).assign(id=ids)
+    frame = pd.DataFrame(table.features[mine], columns=pd.Index(names)).assign(id=[f"r{row}" for row in mine])
     own = frame[["id", *names[:secret]]].assign(label=labels[mine])
-    found = {}
-    for what, array in handed_out(table.features, labels, secret, mine).items():
+    return Handout(own, frame[["id", *names[secret:]]], handed_out(table.features, labels, secret, mine))
+
+
+def judged(data: str, seed: int, folder: str) -> dict[str, tuple[float, float, float]]:
+    """Judge everything that is handed out: medians of parts and of controls, and processor seconds, by what it is."""
+    handout, found = drawn(data, seed), {}
+    names = [one for one in (*handout.own, *handout.secret) if one not in ("id", "label")]
+    for what, array in handout.received.items():
         start = time.process_time()
-        judged = judge_received(
-            own,
-            named(array, what, names, ids),
-            frame[["id", *names[secret:]]],
+        told = judge_received(
+            handout.own,
+            named(array, what, names, list(handout.own["id"])),
+            handout.secret,
             known=KNOWN,
             label="label",
             seed=seed,
@@ -86,14 +111,38 @@ def measured(data: str, seed: int, folder: str) -> dict[str, tuple[float, float,
             verbosity="quiet",
             encode=dict.fromkeys(names, "number"),
         )
-        parts = [at(one.levels, KNOWING).part for one in judged.predictions.sources]
+        parts = [at(one.levels, KNOWING).part for one in told.predictions.sources]
         found[what] = (
             median(one.mean for one in parts if one is not None),
-            max(map(control_part, judged.shuffled)),
+            max(map(control_part, told.shuffled)),
             time.process_time() - start,
         )
         print(data, seed, what, *(f"{number:.3f}" for number in found[what]), flush=True)
     return found
+
+
+def by_others(data: str, seed: int, learner: str) -> None:
+    """Print what a regression of scikit-learn finds with each thing that is handed out, and explains without it."""
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.linear_model import RidgeCV
+
+    handout = drawn(data, seed)
+    own, secret = (frame.drop(columns="id").to_numpy(np.float64) for frame in (handout.own, handout.secret))
+    scale = own.std(axis=0)
+
+    def errors(received: FloatArray) -> FloatArray:
+        seen = np.hstack([own / np.where(scale > 0, scale, 1.0), received])
+        ridge = RidgeCV(np.logspace(-3, 3, 13))
+        model = RandomForestRegressor(100, random_state=0) if learner == "forest" else ridge
+        found = model.fit(seen[:KNOWN], secret[:KNOWN]).predict(seen[KNOWN:])
+        squared: FloatArray = ((secret[KNOWN:] - found) ** 2).mean(axis=0)
+        return squared
+
+    without = errors(np.zeros((len(own), 0)))
+    explained = 1 - without / secret[KNOWN:].var(axis=0)
+    print(data, seed, learner, "explains without", *(f"{share:.2f}" for share in explained), flush=True)
+    for what, array in handout.received.items():
+        print(data, seed, learner, what, f"{np.median(1 - errors(array) / without):.3f}", flush=True)
 
 
 def main() -> None:
@@ -101,15 +150,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what received columns tell on public data.")
     parser.add_argument("--data", nargs="+", default=["bank", "credit"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    parser.add_argument("--by", choices=["judge", "forest", "ridge"], default="judge")
     asked = parser.parse_args()
-    rows = ["| data | received | median column | shuffled, largest | CPU seconds |", "|---|---|---|---|---|"]
+    if asked.by != "judge":
+        for data, seed in product(asked.data, asked.seeds):
+            by_others(data, seed, asked.by)
+        return
+    rows = [
+        "| data | received | median column | from, to | shuffled, largest | CPU seconds |",
+        "|---|---|---|---|---|---|",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         for data in asked.data:
-            runs = [measured(data, seed, folder) for seed in asked.seeds]
+            runs = [judged(data, seed, folder) for seed in asked.seeds]
             for what in runs[0]:
                 parts, controls, seconds = zip(*(run[what] for run in runs), strict=True)
-                told = " to ".join(f"{100 * end:.0f}" for end in dict.fromkeys((min(parts), max(parts))))
-                rows.append(f"| {data} | {what} | {told} % | {100 * max(controls):.0f} % | {max(seconds):.0f} |")
+                middle, low, high, shuffled = (
+                    f"{100 * one:.0f} %" for one in (median(parts), min(parts), max(parts), max(controls))
+                )
+                rows.append(f"| {data} | {what} | {middle} | {low}, {high} | {shuffled} | {max(seconds):.0f} |")
     print("\n".join(rows))
 
 

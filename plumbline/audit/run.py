@@ -116,7 +116,7 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
     Raises ValueError for tables that can't be used, and for a request that can't work.
     """
     # A mistake in them is told before tables are read; those of attacks and defences wait for what is mounted.
-    settings = request.federation.settings
+    settings = request.federation.all_settings
     settings_of({name: value for name, value in settings.items() if not name.endswith("_options")})
     # What else is asked for is checked, and refused, with the whole recipe.
     own = request.federation.said("table_megabytes", "table_columns", "table_cells", "encoder", "pad_widths")

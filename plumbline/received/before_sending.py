@@ -25,7 +25,7 @@ from plumbline.judge.predictions import judge_predictions
 from plumbline.judge.truth import Truth
 from plumbline.received.coarser_columns import WAYS, coarser, kept, sent_numbers
 from plumbline.received.judge_request import SECRET
-from plumbline.received.kinds import encoded
+from plumbline.received.kinds import encoded, of_kind
 from plumbline.received.mounting import mounted
 from plumbline.received.received_findings import KNOWING, JudgeFacts, received_answer
 from plumbline.received.received_tables import ReceivedRecords
@@ -193,8 +193,14 @@ def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> Sent
     records = bench.records
     columns = tuple(one for one in records.columns if one.name in sent)
     table = replace(records.table, frame=pd.DataFrame(dict(sent)))
-    received = encoded(table, columns, np.arange(len(records.received)), records.known)
-    outcomes = mounted(bench.folder, bench.truth, received, 0)
+    rows = np.arange(len(records.received))
+    sending = replace(
+        records,
+        received=encoded(table, columns, rows, records.known),
+        leaves=of_kind(table, columns, "category", rows),
+        gradients=np.zeros((len(rows), 0)),
+    )
+    outcomes = mounted(bench.folder, bench.truth, sending, (0, rows))
     found = judge_predictions(bench.truth, outcomes, bench.folder.estimates(0).by_attack, bench.imputed)
     found = replace(found, sources=tuple(replace(one, headline=KNOWING) for one in found.sources))
     answers = received_answer(bench.facts, found, ()).columns

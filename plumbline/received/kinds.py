@@ -188,19 +188,27 @@ def encoded(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray
         rows: of the table, in the order of the records.
         known: which of the records the adversary holds in full.
     """
-    parts, categories = list[FloatArray](), list[FloatArray]()
+    parts = list[FloatArray]()
     for one in columns:
         cells = table.frame[one.name].iloc[rows]
-        codes = cells.cat.codes.to_numpy() if cells.dtype == "category" else None
-        values = np.where(codes < 0, np.nan, codes.astype(np.float64)) if codes is not None else cells.to_numpy(float)
-        if one.kind == "category":
-            categories.append(values)
-        if codes is None:
-            parts += _numbers(one, values)
+        if cells.dtype != "category":
+            parts += _numbers(one, cells.to_numpy(float))
+    categories = list(of_kind(table, columns, "category", rows).T)
     if categories:
         parts += list(_indicators(categories, known).T)
     scaled = _scaled(np.column_stack(parts)) if parts else np.zeros((len(rows), 1))
     return _scaled(_narrow(scaled, MOST_READ))
+
+
+def of_kind(table: TypedTable, columns: Sequence[ReceivedColumn], kind: Kind, rows: IntArray) -> FloatArray:
+    """Take the received columns of a kind as they are, texts as numbers of their values, NaN for gaps: (rows, c)."""
+    found = np.empty((len(rows), sum(one.kind == kind for one in columns)))
+    for place, one in enumerate(one for one in columns if one.kind == kind):
+        cells = table.frame[one.name].iloc[rows]
+        if cells.dtype == "category":
+            cells = cells.cat.codes.where(cells.notna())
+        found[:, place] = cells.to_numpy(float)
+    return found
 
 
 def _numbers(column: ReceivedColumn, values: FloatArray) -> list[FloatArray]:

@@ -5,10 +5,14 @@ second of the control.
 """
 
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
+from attacks import PassiveMoments, PredictionView, Reconstruction
+from attacks.received_columns import Tried, label_directions, leaf_neighbours, linear_weights, posteriors
 from attacks.registry import FROM_RECORDS, LEARNED
+from plumbline.judge.columns import Category
 from plumbline.judge.evidence import imputations
 from plumbline.judge.predictions import DENSEST
 from plumbline.judge.truth import Truth
@@ -16,7 +20,7 @@ from plumbline.received.judge_request import SECRET
 from plumbline.received.received_tables import ReceivedRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, Estimates, PredictionAttackOutcome
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 # Batches of a run's folder.
 RECEIVED_BATCH, SHUFFLED_BATCH = 0, 1
@@ -36,30 +40,51 @@ def mount(folder: RunFolder, records: ReceivedRecords, seed: int) -> None:
         RunFolderError: where the folder's files are missing or broken.
     """
     truth = Truth(folder, [SECRET], Estimates(records.judged, {}, records.known))
-    order = np.random.default_rng([seed, SHUFFLED_BATCH]).permutation(len(records.received))
+    rows = np.arange(len(records.received))
+    model = _told_model(truth, records)
     outcomes = list[PredictionAttackOutcome]()
-    if not len(records.known):
-        folder.write_estimates(RECEIVED_BATCH, truth.estimates({}))
-        return
-    for batch, received in ((RECEIVED_BATCH, records.received), (SHUFFLED_BATCH, records.received[order])):
-        outcomes += mounted(folder, truth, received, batch)
+    for batch, order in (
+        (RECEIVED_BATCH, rows),
+        (SHUFFLED_BATCH, np.random.default_rng([seed, SHUFFLED_BATCH]).permutation(rows)),
+    ):
+        outcomes += mounted(folder, truth, records, (batch, order), model)
     folder.write_prediction_outcomes(outcomes)
 
 
-def mounted(folder: RunFolder, truth: Truth, received: FloatArray, batch: int) -> list[PredictionAttackOutcome]:
-    """Estimate what one (records, m) version of what was received tells, and write it as a batch of the folder."""
-    begun = time.perf_counter()
-    view = truth.own_view(received)
-    # The very models that judge without it: what another model would add is no part of what was received.
-    found = imputations(view.with_received_as_own(), truth.groups, counts=())
-    named = {f"{name}(received)": one for name, one in zip((FROM_RECORDS, LEARNED), found, strict=True)}
-    arrays = {name: one.estimate for name, one in named.items()}
-    arrays |= {DENSEST + name: one.densest for name, one in named.items() if one.densest is not None}
+def _told_model(truth: Truth, records: ReceivedRecords) -> FloatArray | None:
+    """Find the weights of a model that the receiver was given, as scores of all records have them; None of no model."""
+    if not records.is_model_told:
+        return None
+    whole = truth.of_others(np.arange(len(records.received)))
+    return linear_weights(whole.own_view().features_active, whole.cells, records.received)
+
+
+def mounted(
+    folder: RunFolder,
+    truth: Truth,
+    records: ReceivedRecords,
+    copy: tuple[int, IntArray],
+    model: FloatArray | None = None,
+) -> list[PredictionAttackOutcome]:
+    """Estimate what a copy of what was received tells, and write it as a batch of the folder.
+
+    Args:
+        folder: of the run, in which the features are.
+        truth: of the judged records.
+        records: of the three tables.
+        copy: the batch, and whose part each record has.
+        model: weights that the receiver was given; None for none.
+    """
+    batch, order = copy
+    view, begun = truth.own_view(records.received[order]), time.perf_counter()
+    tried = [*_regressions(truth, view), *_others(truth, view, records, order, model)]
+    arrays = {one.attack: one.found.estimate for one in tried}
+    arrays |= {DENSEST + one.attack: one.found.densest for one in tried if one.found.densest is not None}
     folder.write_estimates(batch, truth.estimates(arrays))
-    seconds = (time.perf_counter() - begun) / len(named)
+    seconds = (time.perf_counter() - begun) / max(1, len(tried))
     return [
         PredictionAttackOutcome(
-            attack=name,
+            attack=one.attack,
             batch=batch,
             records=view.n,
             status=DONE,
@@ -67,6 +92,44 @@ def mounted(folder: RunFolder, truth: Truth, received: FloatArray, batch: int) -
             sees_scores=True,
             sees_parameters=False,
             seconds=seconds,
+            notes=one.found.notes,
         )
-        for name, one in named.items()
+        for one in tried
     ]
+
+
+def _regressions(truth: Truth, view: PredictionView) -> Iterator[Tried]:
+    """Learn by the very models that judge without what was received: what another would add is no part of it."""
+    found = imputations(view.with_received_as_own(), truth.groups, counts=())
+    for name, one in zip((FROM_RECORDS, LEARNED), found, strict=False):
+        yield Tried(f"{name}(received)", one.level, Reconstruction(one.estimate, densest=one.densest))
+
+
+def _others(
+    truth: Truth, view: PredictionView, records: ReceivedRecords, order: IntArray, model: FloatArray | None
+) -> Iterator[Tried]:
+    """Try what knows what was received is."""
+    secret = records.secret.features
+    moments = PassiveMoments(secret.mean(axis=0), secret.var(axis=0))
+    yield from posteriors(view, truth.groups, model, moments)
+    known, judged = order[records.known], order[records.judged]
+    yield from leaf_neighbours(view, records.leaves[known], records.leaves[judged])
+    label = next((one.category for one in truth.sources if one.name == records.label), None)
+    if label is None or not records.gradients.shape[1]:
+        return
+    theirs = label.symbols(secret[records.known])
+    for one in label_directions(view, theirs, label.count, records.gradients[known], records.gradients[judged]):
+        yield Tried(one.attack, one.level, _named(label, one.probabilities, view.d))
+
+
+def _named(label: Category, believed: FloatArray, columns: int) -> Reconstruction:
+    """Write (n, k) beliefs of a label's classes as the columns that it is; of all others the middle of their range."""
+    estimate = np.full((len(believed), columns), 0.5)
+    if len(label.columns) > 1:
+        estimate[:, label.columns] = believed[:, : len(label.columns)] * label.values[0]
+        return Reconstruction(estimate)
+    column, values = label.columns[0], label.values[:, 0]
+    estimate[:, column] = believed @ values
+    densest = estimate.copy()
+    densest[:, column] = values[believed.argmax(axis=1)]
+    return Reconstruction(estimate, densest=densest)

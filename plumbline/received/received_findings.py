@@ -1,7 +1,7 @@
 """What received columns tell of secret ones, in an audit's words and lights, with the control beside them.
 
-Lights are of who has the declared known records in full (level ``records``), for nobody else was tried: red begins at
-half of what was unknown, as in an audit. A column of which a shuffled copy tells a tenth beyond chance is grey.
+Lights are of who has the declared known records in full (level ``records``), or knows less: red begins at half of what
+was unknown, as in an audit. A column of which a shuffled copy tells a tenth beyond chance is grey.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,7 +96,7 @@ class ReceivedFindings(ShownFindings):
     @property
     def control_words(self) -> str:
         """Say how the shuffled copy came out."""
-        if not self.facts.known:
+        if not self.shuffled:
             return ""
         failed = [one.column for one in self.shuffled if one.is_exposed()]
         if failed:
@@ -174,7 +174,7 @@ def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequ
         if told
         else f"None of its {counted(len(columns), 'column')} is shown to be told a tenth better than by guessing."
     )
-    parties = (PartyAnswer(SECRET, light, words if facts.known else sentences[0], facts.secret),)
+    parties = (PartyAnswer(SECRET, light, words if facts.known or told else sentences[0], facts.secret),)
     labels = tuple(f"labels: {one.sentence}." for one in columns if one.column == facts.label)
     left = tuple(_not_measured(facts, found))
     return Answer(tuple(sentences), light, parties, tuple(columns), labels, left)
@@ -199,24 +199,24 @@ def _column(facts: JudgeFacts, verdict: SourceVerdict, control: float | None) ->
 def _sentences(facts: JudgeFacts, columns: Sequence[ColumnAnswer]) -> list[str]:
     """Say what the receiver learns, of all columns."""
     received = short(facts.received)
-    if not facts.known:
+    named = {light: [one.column for one in columns if one.light == light] for light in LIGHTS}
+    if not (facts.known or named["red"] or named["amber"]):
         return [
             f"What {received} tells of {short(facts.secret)} was not measured: without complete records nobody learns "
             "how they depend. Say how many the receiver may have with --known."
         ]
-    who = f"Who has {facts.known:,} of these records in full"
-    named = {light: [one.column for one in columns if one.light == light] for light in LIGHTS}
+    who = f"Who has {facts.known:,} of these records in full and" if facts.known else "Whoever"
     told = list[str]()
     for light, how in _BETTER.items():
         if names := named[light]:
-            subject = "It" if told else f"{who} and receives {received}"
+            subject = "It" if told else f"{who} receives {received}"
             of = f"{len(names)} more" if told else f"{len(names)} of {len(columns)} columns"
             of = "its one column" if len(columns) == 1 else of
             told.append(f"{subject} can tell {of} ({listed(names)}) {how} than it could guess.")
     if not told:
         shown = "" if named["green"] and not named["grey"] else "demonstrably "
         none = "none of them" if len(columns) > 1 else "nothing of it"
-        told.append(f"{who} and receives {received} can tell {none} {shown}a tenth better than it could guess.")
+        told.append(f"{who} receives {received} can tell {none} {shown}a tenth better than it could guess.")
     if named["grey"]:
         told.append(f"Nothing was shown either way of {len(named['grey'])} ({listed(named['grey'])}).")
     return told

@@ -12,7 +12,7 @@ from plumbline.judge.federation_part import LEAST_KNOWN
 from plumbline.judge.lights import LEAST_RECORDS
 from plumbline.received.assumptions import doubts
 from plumbline.received.judge_request import OWN, RECEIVED, SECRET, JudgeRequest
-from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of
+from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of, of_kind
 from plumbline.received.known_records import PREFIX, is_known
 from plumbline.received.model_files import with_model
 from services.common.identity import Role
@@ -42,6 +42,10 @@ class ReceivedRecords:
         left_out: received columns that tell nothing, each with the reason.
         known: (t,) records that the receiver has in full.
         judged: (n,) those of other persons.
+        label: which secret column is the sender's label; empty for none.
+        leaves: (records, c), the received categories, NaN for none.
+        gradients: (records, g), the received gradients, 0 for none.
+        is_model_told: whether the receiver was given the model of what it received.
         notes: sentences on the tables that their owner should know.
     """
 
@@ -53,6 +57,10 @@ class ReceivedRecords:
     left_out: Mapping[str, str]
     known: IntArray
     judged: IntArray
+    label: str
+    leaves: FloatArray
+    gradients: FloatArray
+    is_model_told: bool = False
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -103,7 +111,15 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         left_out,
         known,
         judged,
-        (*told, *doubts(received, columns), *_same(tables, rows, labels, request), *_few(len(known), len(judged))),
+        request.tables.secret_label,
+        of_kind(received, columns, "category", rows[RECEIVED]),
+        np.nan_to_num(of_kind(received, columns, "gradient", rows[RECEIVED]), posinf=0.0, neginf=0.0),
+        notes=(
+            *told,
+            *doubts(received, columns),
+            *_same(tables, rows, labels, request),
+            *_few(len(known), len(judged)),
+        ),
     )
 
 

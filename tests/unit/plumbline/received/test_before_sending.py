@@ -11,7 +11,8 @@ from plumbline.cli.output import MENDABLE
 from plumbline.received.before_sending import Before, SentSet, read_before
 from plumbline.received.coarser_columns import WAYS, coarser, kept
 from plumbline.received.kinds import ReceivedColumn
-from tests.unit.plumbline.received.test_judging import Tables, command, made
+from tests.harness.received import Tables
+from tests.unit.plumbline.received.test_judging import command, made
 
 SCORE, LEAF = ReceivedColumn("score", "log-odds", "told"), ReceivedColumn("leaf", "category", "told")
 PROBABILITY = ReceivedColumn("score", "probability", "told")

@@ -1,6 +1,5 @@
 """A judge's run on three made-up tables: what is told, what isn't, the control, the files, and what is refused."""
 
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 import plumbline
@@ -18,14 +16,12 @@ from plumbline.audit.folder import AuditFolder
 from plumbline.audit.past_runs import past_runs
 from plumbline.cli import app
 from plumbline.cli.output import ABOVE_THRESHOLD, MENDABLE
-from plumbline.received.judge_request import JudgeRequest
-from plumbline.received.judging import is_judged, judged_again, prepare
-from plumbline.received.received_findings import JudgeFacts, ReceivedFindings, received_answer
+from plumbline.received.judging import is_judged, judged_again
+from plumbline.received.received_findings import ReceivedFindings, received_answer
+from tests.harness.received import Tables, prepared, written
 
 ROWS, KNOWN = 330, 60
 CELL = "Quarnbek"
-
-Tables = dict[str, pd.DataFrame]
 
 
 def made() -> Tables:
@@ -38,12 +34,6 @@ def made() -> Tables:
         "received": pd.DataFrame({"client": ids[::-1], "score": (1 / (1 + np.exp((3_000 - income) / 300)))[::-1]}),
         "secret": pd.DataFrame({"client": ids, "income": income, "luck": draw.random(ROWS).round(4), "plan": plan}),
     }
-
-
-def written(folder: Path, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    for name, frame in tables.items():
-        frame.to_csv(folder / f"{name}.csv", index=False)
-    return {name: str(folder / f"{name}.csv") for name in tables}
 
 
 def command(folder: Path, tables: Mapping[str, pd.DataFrame], *more: str) -> tuple[int, str]:
@@ -156,17 +146,11 @@ def test_a_notebook_takes_frames_and_knows_nobody_unless_told(tmp_path: Path) ->
         plumbline.judge_received(*three, id="client", knows=3)
 
 
-def prepared(folder: Path, tables: Mapping[str, pd.DataFrame], **more: Any) -> tuple[JudgeFacts, Any]:
-    files = written(folder, tables)
-    request = JudgeRequest.of(**{**files, "id_column": "client", "known": KNOWN, "verbosity": "quiet", **more})
-    return prepare(request, Console(file=io.StringIO()))
-
-
 def test_no_duplicate_of_a_known_record_is_judged(tmp_path: Path) -> None:
     tables = made()
     twins = {name: frame.assign(client="d" + frame["client"]) for name, frame in tables.items()}
     both = {name: pd.concat([frame, twins[name]]) for name, frame in tables.items()}
-    _, records = prepared(tmp_path, both)
+    _, records = prepared(tmp_path, both, known=KNOWN)
     cells = np.hstack([records.own.features, records.secret.features])
     known = {tuple(row) for row in cells[records.known]}
     assert len(records.judged) < 2 * ROWS - KNOWN
@@ -178,7 +162,7 @@ def test_a_received_column_that_is_the_secret_or_the_label_is_called_so(tmp_path
     income = tables["secret"].set_index("client")["income"].reindex(tables["received"]["client"]).to_numpy()
     late = tables["own"].set_index("client")["late"].reindex(tables["received"]["client"]).to_numpy()
     tables["received"] = tables["received"].assign(points=2 * income + 7, flag=np.where(late == "yes", "A", "B"))
-    facts, _ = prepared(tmp_path, tables, label="late")
+    facts, _ = prepared(tmp_path, tables, known=KNOWN, label="late")
     assert [one for one in facts.notes if "'points' is the secret column income itself" in one]
     assert [one for one in facts.notes if "'flag' is the label 'late' itself" in one]
 
@@ -203,14 +187,31 @@ def essays(tables: Tables) -> Tables:
     return {**tables, "received": tables["received"].assign(score=[f"{CELL} {row}" for row in range(ROWS)])}
 
 
+def told_why(tables: Tables) -> Tables:
+    """An explanation in words, of which some rows share one."""
+    words = [f"{CELL} {row % 4}" for row in range(ROWS)]
+    return {**tables, "received": tables["received"].assign(shap_income=words)}
+
+
+def percent(tables: Tables) -> Tables:
+    return {**tables, "received": tables["received"].assign(score=lambda one: 100 * one["score"])}
+
+
+def empty(tables: Tables) -> Tables:
+    return {**tables, "received": tables["received"].assign(score=np.nan)}
+
+
 @pytest.mark.parametrize(
     ("change", "more", "words"),
     [
         (other_ids, (), "No id is in all tables"),
-        (twice, (), "received"),
+        (twice, (), "received (received.csv): There are 330 rows with the id of an earlier row"),
         (none, (), "The table has no rows"),
         (constant, (), "No column is left to learn from"),
         (essays, (), "No column is left to learn from"),
+        (empty, (), "No column is left to learn from"),
+        (told_why, ("--kind", "shap_income=explanation"), "'shap_income' is text, and --kind calls it explanation"),
+        (percent, ("--kind", "probability"), "rows of it lie outside 0 to 1: are they log-odds, points, or percent?"),
         (dict, ("--known", "300"), "are left to judge, beside --known 300 and their duplicates: 50 are needed"),
         (dict, ("--kind", "score=leaf"), "--kind is one of"),
         (dict, ("--drop", "received:nothing"), "No table has a column"),
@@ -222,6 +223,31 @@ def test_what_cant_be_judged_is_a_sentence_without_a_cell(tmp_path: Path, change
     assert words in output
     assert CELL not in output
     assert not (tmp_path / "runs").exists()
+
+
+def test_gaps_and_what_tells_nothing_are_said_and_judged_without(tmp_path: Path) -> None:
+    tables = made()
+    row = np.arange(ROWS)
+    score = np.where(row % 7 == 0, np.nan, np.where(row % 7 == 1, np.inf, tables["received"]["score"]))
+    tables["received"] = tables["received"].assign(score=score, same=CELL, said=[f"{CELL} {one}" for one in row])
+    facts, records = prepared(tmp_path, tables, known=KNOWN)
+    # The number, and whether there is one.
+    assert records.received.shape == (ROWS, 2)
+    assert np.isfinite(records.received).all()
+    assert records.received[:, 1].sum() == (~np.isfinite(score)).sum()
+    assert facts.left_out == {
+        "same": "left out: every row has the same value",
+        "said": "left out: most rows have a text of their own",
+    }
+
+
+def test_of_five_known_records_nothing_is_shown_and_nothing_green(tmp_path: Path) -> None:
+    status, output = command(tmp_path, made(), "--known", "5")
+    assert status == 0
+    assert "5 known records teach next to nothing: 20 and more make a judgement." in output
+    (run,) = past_runs(tmp_path / "runs")
+    found = json.loads(AuditFolder(run.folder).results.read_text())
+    assert "green" not in {one["light"] for one in found["answer"]["columns"]}
 
 
 def test_a_dry_run_says_what_would_be_judged_and_writes_nothing(tmp_path: Path) -> None:
@@ -249,7 +275,8 @@ def test_records_of_others_are_known_and_none_of_them_is_judged(tmp_path: Path) 
     assert facts.known == 80
     assert len(records.judged) == ROWS - 2
     assert len(records.received) == ROWS + 80
-    assert (records.own.labels >= 0).all()
+    assert records.own.labels is not None
+    assert records.own.labels.min() >= 0
 
 
 def test_known_records_without_a_column_are_refused(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from plumbline.cli.output import MENDABLE
 from plumbline.received.model_files import read_model
-from tests.unit.plumbline.received.test_judging import CELL, ROWS, Tables, command, made, prepared
+from tests.harness.received import Tables, prepared
+from tests.unit.plumbline.received.test_judging import CELL, ROWS, command, made
 from vfl.data import TableError
 
 SAVED = Path(__file__).parents[3] / "harness" / "xgboost_saved"

@@ -1,0 +1,205 @@
+"""What is tried on received columns beside regressions: on linear scores, leaf numbers and gradients of labels.
+
+Scores that follow exactly from all columns are equations (``posterior``). Records in the same leaves are alike.
+Gradients of records of one class point the same way (``gradient_direction``).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import qr
+from threadpoolctl import threadpool_limits
+
+from attacks.base import Level, Reconstruction, level_of, reconstruct
+from attacks.gradient_direction import Signals, labels_of_signals
+from attacks.label_completion import completed
+from attacks.registry import ADAPTIVE, load_prediction
+from attacks.training_views import OwnStep, TrainingView
+from attacks.views import PassiveMoments, PredictionView
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.learning.confidence import confidence_scores
+from vfl.learning.registry import load as load_learner
+
+# Received columns are from 0 to 1: what a linear model is off by less of is floating point's.
+_EXACT = 1e-7
+# Weights follow from so many records more than there are; fewer fit anything.
+_MORE = 5
+# Of more columns the posterior isn't cut to the box, which takes minutes.
+_WIDE = 100
+# How much more the records with nearly all leaves in common count.
+_SHARPNESS = 4
+# Of more leaf numbers so many are compared.
+_MOST_LEAVES = 200
+# All known records together weigh as much as so many leaves in common, of all.
+_LEAST_ALIKE = 0.05
+# What a sender of gradients is called in the view of an attack on labels.
+_SENDER = "sender"
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """What one adversary estimates.
+
+    Attributes:
+        attack: its name.
+        level: what it knows beforehand.
+        found: of the judged records.
+    """
+
+    attack: str
+    level: Level
+    found: Reconstruction
+
+
+def posteriors(
+    view: PredictionView, groups: tuple[IntArray, ...], model: FloatArray | None, moments: PassiveMoments
+) -> Iterator[Tried]:
+    """Condition what is known beforehand on received columns that follow exactly from own and secret ones.
+
+    Args:
+        view: of the judged records and the known ones, with what was received of both.
+        groups: which secret columns are the one-hot features of one category.
+        model: (1 + d_a + d, m) constants and weights of each received column, where the receiver was given the model,
+            NaN for columns that it doesn't make; None where only known records teach these.
+        moments: means and variances of the secret columns, for who knows them.
+    """
+    known, received = view.auxiliary, np.asarray(view.received)
+    if known is None or known.received is None:
+        return
+    weights = linear_weights(known.features_active, known.features_passive, known.received) if model is None else model
+    first = 1 + view.features_active.shape[1]
+    told = _independent(weights[first:])
+    if not len(told):
+        return
+
+    def scores(columns: FloatArray) -> FloatArray:
+        # Beside a class whose logit is 0, differences of logits are the columns.
+        return confidence_scores(np.hstack([np.zeros((len(columns), 1)), columns[:, told]]))
+
+    rows = np.hstack([np.zeros((len(weights), 1)), weights[:, told]]).T
+    asked = replace(
+        view,
+        scores=scores(received),
+        weights_active=rows[:, 1:first],
+        weights_passive=rows[:, first:],
+        bias=rows[:, 0],
+        passive_features=None,
+        received=None,
+        moments=replace(moments, groups=groups),
+        auxiliary=replace(known, scores=scores(known.received), received=None),
+    )
+    for prior in ("imputation",) if model is None else ("half", "mean", "imputation"):
+        if prior == "imputation" and not len(known.features_passive):
+            continue
+        attack = load_prediction(ADAPTIVE, prior=prior, box=view.d <= _WIDE)
+        with threadpool_limits(1):
+            yield Tried(f"{ADAPTIVE}(received, prior={prior})", level_of(attack), reconstruct(attack, asked))
+
+
+def linear_weights(own: FloatArray, secret: FloatArray, received: FloatArray) -> FloatArray:
+    """Solve for how received columns follow from all others, NaN for those that don't: (1 + d_a + d, m).
+
+    Args:
+        own: (t, d_a).
+        secret: (t, d).
+        received: (t, m).
+    """
+    inputs = np.hstack([np.ones((len(own), 1)), own, secret])
+    weights, _, rank, _ = np.linalg.lstsq(inputs, received)
+    off = np.abs(inputs @ weights - received).max(axis=0, initial=0.0)
+    follows: BoolArray = (off <= _EXACT) & (len(inputs) >= rank + _MORE)
+    found: FloatArray = np.where(follows, weights, np.nan)
+    return found
+
+
+def _independent(weights: FloatArray) -> IntArray:
+    """Choose, of (d, m) weights of secret columns, received columns that tell something each beside the others."""
+    there = np.flatnonzero(np.isfinite(weights).all(axis=0))
+    if not len(there) or not len(weights):
+        return np.zeros(0, dtype=np.int64)
+    _, triangle, order = qr(weights[:, there], mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(triangle))
+    return np.sort(there[order[: int((sizes > 1e3 * _EXACT * max(1.0, sizes.max(initial=0.0))).sum())]])
+
+
+def leaf_neighbours(view: PredictionView, known: FloatArray, asked: FloatArray) -> Iterator[Tried]:
+    """Take a record for the mean of the known ones that fall into the same leaves, which count by how many they share.
+
+    Args:
+        view: of the judged records and the known ones.
+        known: (t, c) leaf numbers of these.
+        asked: (n, c) of the judged records; NaN for none.
+    """
+    if view.auxiliary is None or not known.shape[1] or not len(known):
+        return
+    passive, estimate = view.auxiliary.features_passive, np.empty((len(asked), view.d))
+    compared = np.unique(np.linspace(0, known.shape[1] - 1, min(known.shape[1], _MOST_LEAVES)).astype(np.int64))
+    known, asked, mean = known[:, compared], asked[:, compared], passive.mean(axis=0)
+    # In blocks, as n times t numbers would be much.
+    for rows in np.array_split(np.arange(len(asked)), len(asked) // 1_000 + 1):
+        alike = np.zeros((len(rows), len(known)))
+        for theirs, ours in zip(known.T, asked[rows].T, strict=True):
+            alike += ours[:, None] == theirs
+        weights = (alike / known.shape[1]) ** _SHARPNESS
+        least = _LEAST_ALIKE**_SHARPNESS
+        estimate[rows] = (weights @ passive + least * mean) / (weights.sum(axis=1, keepdims=True) + least)
+    yield Tried("leaf_neighbours(received)", "records", Reconstruction(estimate))
+
+
+@dataclass(frozen=True, eq=False)
+class Believed:
+    """What one adversary believes of labels.
+
+    Attributes:
+        attack: its name.
+        level: what it knows beforehand.
+        probabilities: (n, k) of the judged records.
+    """
+
+    attack: str
+    level: Level
+    probabilities: FloatArray
+
+
+def label_directions(
+    view: PredictionView, labels: IntArray, classes: int, known: FloatArray, asked: FloatArray
+) -> Iterator[Believed]:
+    """Group records by the directions of their gradients, and name the groups by size or by known labels.
+
+    Of more than two classes none is named without known records.
+
+    Args:
+        view: of the judged records and the known ones.
+        labels: (t,) classes of the known records.
+        classes: k.
+        known: (t, g) gradients of the known records.
+        asked: (n, g) of the judged ones.
+    """
+    own, t = view.features_active, len(labels)
+    if view.auxiliary is not None and t:
+        own = np.vstack([view.auxiliary.features_active, own])
+    gradients = np.vstack([known, asked])
+    rows, named, learner = np.arange(len(gradients)), np.full(len(gradients), -1), load_learner("linear")
+    named[:t] = labels
+    seen = TrainingView(
+        role="passive",
+        features=own,
+        steps=(OwnStep(0, rows, np.zeros((len(rows), learner.columns(classes)))),),
+        equations=(),
+        peer_features={_SENDER: 1},
+        label_party=_SENDER,
+        learner=learner,
+        classes=classes,
+        batch_size=len(rows),
+        known_labels=named if t else None,
+    )
+    found = labels_of_signals(seen, [Signals(rows, gradients)], "", seed=0)
+    if found.reason:
+        return
+    believed = np.full((len(rows), classes), 1.0 / classes)
+    believed[found.rows] = found.probabilities[found.rows]
+    yield Believed("gradient_direction(received)", "records" if t else "nothing", believed[t:])
+    if len(np.unique(labels)) > 1:
+        whole = completed(own, believed, np.arange(t), labels)
+        yield Believed("label_completion(received)", "records", whole[t:])
