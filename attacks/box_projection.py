@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import lsq_linear
+import scipy
 
 from vfl.arrays import BoolArray, FloatArray
 from vfl.theory.prediction import RowSpace
@@ -193,6 +193,8 @@ def _by_active_set(basis: FloatArray, weights: FloatArray, target: FloatArray, c
     """`_nearest` for one record by scipy's active-set method, a ridge of 1e-12 standing in for the closest: (d,)."""
     root, pull = np.sqrt(weights), 1e-6
     rows = np.vstack([root[:, None] * basis.T, pull * np.eye(len(basis))])
-    solution = lsq_linear(rows, np.concatenate([root * target, pull * centre]), bounds=(0.0, 1.0), method="bvls")
+    solution = scipy.optimize.lsq_linear(
+        rows, np.concatenate([root * target, pull * centre]), bounds=(0.0, 1.0), method="bvls"
+    )
     point: FloatArray = np.clip(solution.x, 0.0, 1.0)
     return point

@@ -32,6 +32,7 @@ Examples:
 
 import os
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 # Before anything imports grpc, whose C core writes lines of its own: one for each stranger who knocks at a port, which
 # could fill a log, and several beside the sentence that says what to do. Who wants them sets the variable.
@@ -39,10 +40,21 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 # The function takes its package's place here; the modules in it are reached with ``from plumbline.audit.run import``.
 from plumbline.audit import audit
-from plumbline.federation import Federation
 from plumbline.received import judge_received
+
+if TYPE_CHECKING:
+    from plumbline.federation import Federation
 
 __all__ = ["Federation", "__version__", "audit", "judge_received"]
 
 # pyproject.toml is the only place that states it.
 __version__ = version("plumbline")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what takes long when somebody asks for it: `plumbline --help` doesn't."""
+    if name == "Federation":
+        from plumbline.federation import Federation
+
+        return Federation
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,8 @@ from google.protobuf.message import Message
 from plumbline.judge.summary import narrow_words
 from plumbline.terminal import shown
 from protos.v1 import active_pb2
-from services.common.agreement import SHARED, TrainingPlan
+from services.common.agreement import TrainingPlan
+from services.common.opening_options import SHARED
 from vfl.data.faults import counted
 from vfl.learning.score_quality import ScoreQuality
 

@@ -40,7 +40,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 TARGETS = (
     "vfl/crypto",
+    "services/exchange",
     "services/protocol1",
+    "services/protocols",
     "plumbline/judge/federation_part.py",
     "defences/dp_noise.py",
     "services/adversary",

@@ -4,18 +4,31 @@ Networks are trained in one place by the halves that services run, on tables in 
 random: then no model of any columns tells them, and what is right comes from the messages alone.
 
     python -m scripts.network_attacks --data bank adult
+
+With --federations real ones train on shared weights: an audit of each seed has its active party mount ``gram_space``,
+with statistics of records that it doesn't attack.
+
+    python -m scripts.network_attacks --federations --data breast_cancer bank adult
+
+With --slopes labels are shuffled, and solved for from all numbers of one epoch by who knows the slope of each unit at
+each record, as one nearly does whose columns are most of the hidden layer's: how many sums of labels a step tells.
+
+    python -m scripts.network_attacks --slopes --data breast_cancer bank adult
 """
 
 import argparse
 import os
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import attacks
+import plumbline
 from attacks.known_moments import known_moments
 from attacks.label_completion import own_classifier
 from attacks.network_views import network_view
@@ -32,6 +45,8 @@ from vfl.learning.score_quality import area_under_curve
 _KNOWN_LABELS, _KNOWN_RECORDS = 40, 100
 # Of hidden sums with no record known: records trained on, and at most so many others that statistics are over.
 _SUMMED, _BESIDE, _SEEDS, _FEW = 400, 300, 5, 30
+# Of the largest singular value: what a sum of labels must be.
+_LEAST = (1e-2, 1e-4, 1e-6)
 
 
 def problem(name: str, data_dir: Path | None, rows: int, seed: int, *, shuffled: bool) -> VerticalData:
@@ -156,15 +171,87 @@ def print_sums(name: str, given: argparse.Namespace) -> None:
         print(f"{name:14} d {columns:3}  {title:27} {told}  {seconds:5.1f} s each")
 
 
+def print_federations(name: str, given: argparse.Namespace) -> None:
+    """Medians over audits: the part of the columns' variance that the sums of a federation tell, by what is known."""
+    table, parts = load_dataset(name, given.data_dir), dict[str, list[float]]()
+    active, passive = column_blocks(table.features.shape[1], 2)
+    for seed in range(given.seed, given.seed + _SEEDS):
+        chosen = np.random.default_rng(seed).permutation(len(table.labels))[: _SUMMED + _BESIDE]
+        columns = pd.DataFrame(table.features[chosen]).add_prefix("column ").assign(id=np.arange(len(chosen)))
+        halves = [columns[["id", *columns.columns[block]]] for block in (active, passive)]
+        with tempfile.TemporaryDirectory(prefix="plumbline-") as runs:
+            folder = plumbline.audit(
+                halves[0].assign(label=table.labels[chosen]),
+                halves[1],
+                label="label",
+                attacks="gram_space",
+                learner="network",
+                backward="shared",
+                black_box=True,
+                auxiliary=_FEW,
+                epochs=10,
+                seed=seed,
+                runs=runs,
+                verbosity="quiet",
+            ).folder
+            if folder is None:
+                raise SystemExit("An audit left no folder.")
+            for outcome in folder.training_outcomes():
+                told = folder.found_values(outcome.party, outcome.attack) if outcome.is_done else {}
+                found = [_told(one.values, folder.features(peer).features[one.rows]) for peer, one in told.items()]
+                parts.setdefault(outcome.attack, []).append(found[0] if found else 0.0)
+        print(name, seed, {attack: round(some[-1], 4) for attack, some in parts.items()}, flush=True)
+    for attack, some in parts.items():
+        print(f"{name:14} d {halves[1].shape[1] - 1:3}  {attack:32} median {np.median(some):.4f}", flush=True)
+
+
+def print_slopes(name: str, given: argparse.Namespace) -> None:
+    """Sums of labels in a step, by how small they may be, and the area under the curve that they tell of labels."""
+    told: list[tuple[float, float]] = []
+    counts: list[list[int]] = []
+    for seed in range(given.seed, given.seed + _SEEDS):
+        data = problem(name, given.data_dir, given.rows, seed, shuffled=True)
+        learner, schedule = Network(), BatchSchedule(np.arange(len(data.labels)), 64, seed)
+        generators = [np.random.default_rng([seed, number]) for number in range(2)]
+        run = train_network(learner, data, schedule, epochs=1, generators=generators)
+        errors, linear = np.zeros(len(data.labels)), np.zeros(len(data.labels))
+        for step in run.seen:
+            own, hidden = data.blocks[1][step.rows], np.tanh(np.sum(step.products, axis=0))
+            slopes = 1 - hidden**2
+            # delta is an error of each record times one direction of the units times their slopes.
+            direction = np.linalg.svd(step.sent / slopes, full_matrices=False)[2][0]
+            system = np.einsum("sd,su->dus", own, slopes * direction).reshape(-1, len(step.rows))
+            sizes = np.linalg.svd(system, compute_uv=False)
+            counts.append([int((sizes > least * sizes[0]).sum()) for least in _LEAST])
+            errors[step.rows] = np.linalg.lstsq(system, (own.T @ step.sent).ravel(), rcond=_LEAST[-1])[0]
+            linear[step.rows] = np.linalg.lstsq(own.T, own.T @ (step.sent / slopes @ direction), rcond=None)[0]
+        both = (area_under_curve(np.column_stack([-one, one]), data.labels) for one in (errors, linear))
+        first, second = (max(area, 1 - area) for area in both)
+        told.append((first, second))
+    known, summed = np.median(told, axis=0)
+    ranks = ", ".join(
+        f"{count:.0f} beyond {least:g}" for count, least in zip(np.mean(counts, axis=0), _LEAST, strict=True)
+    )
+    columns = data.blocks[1].shape[1]
+    print(
+        f"{name:14} d {columns:3}  sums of a step: {ranks}; area {known:.3f}, of {columns} sums {summed:.3f}",
+        flush=True,
+    )
+
+
 def _defended(products: FloatArray, noise: float, digits: int | None, generator: np.random.Generator) -> FloatArray:
     noisy = products + noise * generator.standard_normal(products.shape)
     return noisy if digits is None else noisy.round(digits)
 
 
 def _mean_part(found: EstimatedFeatures, features: FloatArray) -> float:
-    """The mean over columns of the part of their variance that is told, below 0 where estimates err more."""
-    truth = features[found.rows]
-    return float((1 - ((found.values["party-1"] - truth) ** 2).mean(axis=0) / truth.var(axis=0)).mean())
+    return _told(found.values["party-1"], features[found.rows])
+
+
+def _told(values: FloatArray, truth: FloatArray) -> float:
+    """The mean over columns that vary of the part of their variance that is told, below 0 where estimates err more."""
+    varies = truth.var(axis=0) > 0
+    return float((1 - ((values - truth) ** 2).mean(axis=0)[varies] / truth.var(axis=0)[varies]).mean())
 
 
 def _error(estimate: FloatArray, truth: FloatArray) -> float:
@@ -178,9 +265,14 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("PLUMBLINE_DATA_DIR"), help="raw files")
     parser.add_argument("--rows", type=int, default=2000, help="records of each table")
     parser.add_argument("--sums", action="store_true", help="only what hidden sums tell with no record known")
+    parser.add_argument("--federations", action="store_true", help="only what hidden sums of real federations tell")
+    parser.add_argument("--slopes", action="store_true", help="only what one epoch tells who knows the units' slopes")
     parser.add_argument("--seed", type=int, default=0, help="of tables, weights and batches")
     given = parser.parse_args()
     for name in given.data:
+        if given.federations or given.slopes:
+            (print_federations if given.federations else print_slopes)(name, given)
+            continue
         print_sums(name, given)
         if given.sums:
             continue

@@ -74,7 +74,17 @@ def judged(run: RunFolder, into: Path) -> dict[str, float]:
     columns, rows = kinds_of(table, [], ()), np.arange(len(scores))
     received, nothing = encoded(table, columns, rows, known), np.empty((len(rows), 0))
     records = ReceivedRecords(
-        own, secret, received, columns, {}, known, estimates.rows, label="", leaves=nothing, gradients=nothing
+        own,
+        secret,
+        received,
+        table,
+        columns,
+        {},
+        known,
+        estimates.rows,
+        label="",
+        leaves=nothing,
+        gradients=nothing,
     )
     records.write(folder)
     mount(folder, records, seed=0)

@@ -28,6 +28,7 @@ from plumbline.judge.answer import (
 )
 from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.findings import Findings
+from plumbline.judge.glance import NOT_MEASURED, Glance
 from plumbline.judge.lights import Light, telling
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
@@ -37,9 +38,12 @@ from plumbline.judge.variant_results import VariantResult, headings_of, rows_of,
 from plumbline.terminal import shown_text
 from services.common.agreement import Agreement
 from services.common.run_records import NOT_APPLICABLE, STAGES, ChannelRecord
+from vfl.data.faults import counted
 
 # Rows of a table of columns, and of these, whose hits are told beneath it.
 _MOST_COLUMNS, _MOST_HITS = 20, 5
+# Of columns where the answer is on one screen.
+_MOST_IN_SHORT = 8
 
 
 # How a light is shown: its colour, and a word for who sees none.
@@ -70,29 +74,78 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
         console: where.
         findings: of one run.
         elapsed: seconds of the whole run.
-        verbosity: ``quiet`` is the sentences in a line, ``normal`` the verdict with its tables, ``verbose`` everything.
+        verbosity: ``quiet`` is the sentences in a line, ``normal`` the answer on a screen, ``verbose`` everything.
     """
     if verbosity == "quiet":
         console.print(shown_text(findings.answer.sentence), highlight=False, soft_wrap=True)
         return
+    print_glance(console, findings.glance)
+    if verbosity == "normal":
+        _print_in_short(console, findings)
+        return
     print_verdict(console, findings)
-    if verbosity == "verbose":
-        print_summary(console, findings.summary, elapsed)
-        print_prediction_findings(console, findings.predictions)
-        print_training_findings(console, list(findings.training))
-        # What theory expects of each defence.
-        for party, predictions in findings.summary.predictions.items():
-            for one in predictions:
-                numbers = ", ".join(f"{what} {value}" for what, value in expectations(one))
-                console.print(shown_text(f"{one.defence} at {party} expects: {numbers}."), highlight=False)
+    print_summary(console, findings.summary, elapsed)
+    print_prediction_findings(console, findings.predictions)
+    print_training_findings(console, list(findings.training))
+    # What theory expects of each defence.
+    for party, predictions in findings.summary.predictions.items():
+        for one in predictions:
+            numbers = ", ".join(f"{what} {value}" for what, value in expectations(one))
+            console.print(shown_text(f"{one.defence} at {party} expects: {numbers}."), highlight=False)
+
+
+def print_glance(console: Console, glance: Glance) -> None:
+    """Show the answer in a sentence and a matrix of lights with numbers."""
+    console.print(shown_text(glance.sentence, "bold"), highlight=False)
+    table = _table("", "")
+    table.padding = (0, 1, 0, 0)
+    table.add_column("")
+    cases = [(does, count) for does in glance.parameters for count in glance.sessions]
+    for number, (does, count) in enumerate(cases):
+        first = does if number % len(glance.sessions) == 0 else ""
+        told = f"{first}\n{'one session' if count == 1 else f'{count} sessions'}"
+        table.add_column(told if len(glance.sessions) > 1 else does, overflow="fold")
+    for name, cells in glance.rows:
+        lights = (
+            Text.assemble(
+                "" if one == NOT_MEASURED else (f"{_LIGHTS[one.light][1].strip()} ", _COLOURS[one.light]), one.words
+            )
+            for one in cells
+        )
+        table.add_row(name, *lights)
+    console.print(table)
+
+
+def _print_in_short(console: Console, findings: Findings) -> None:
+    """Show what a person needs of the verdict on one screen: sentences, the first columns, and where the rest is."""
+    answer = findings.answer
+    for sentence in answer.sentences:
+        console.print(shown_text(sentence), highlight=False)
+    _print_notes(console, findings)
+    if answer.columns:
+        _print_ranked(console, answer, _MOST_IN_SHORT)
+    if findings.variants:
+        _print_variants(console, findings.variants)
+    if findings.cost_words:
+        console.print(shown_text(findings.cost_words), highlight=False)
+    left_out = len(answer.not_measured) + len(not_applicable(findings))
+    untold = f"{counted(left_out, 'thing')} not measured, labels, persons" if left_out else "Labels, persons"
+    console.print(f"{untold} and all columns: in the report, and here with --verbose.", highlight=False)
+
+
+def _print_notes(console: Console, findings: Findings) -> None:
+    """Show what is to be known of a model's quality, and which variant to take."""
+    for note in findings.summary.quality_notes:
+        console.print(shown_text(note, "yellow"), highlight=False)
+    if words := then_how(findings.variants):
+        console.print(shown_text(words, "bold"), highlight=False)
 
 
 def print_verdict(console: Console, findings: Findings) -> None:
-    """Show the verdict: a few sentences, a light per party with words, and two tables, of columns and of labels."""
-    answer, notes = findings.answer, [shown_text(note, "yellow") for note in findings.summary.quality_notes]
-    if words := then_how(findings.variants):
-        notes.append(shown_text(words, "bold"))
-    print_answer(console, answer, notes)
+    """Show the verdict whole: sentences, a light per party with words, tables of columns and of labels, persons."""
+    answer = findings.answer
+    print_answer(console, answer)
+    _print_notes(console, findings)
     _print_labels(console, findings)
     if findings.persons.rows:
         console.print(shown_text("What it tells of persons", "italic"))
@@ -107,10 +160,10 @@ def print_verdict(console: Console, findings: Findings) -> None:
         console.print(shown_text(sentence), highlight=False)
 
 
-def print_answer(console: Console, answer: Answer, notes: Sequence[Text] = ()) -> None:
-    """Show an answer's sentences, the ``notes`` on them, a light per party with words, and the columns."""
-    for text in (*(shown_text(sentence, "bold") for sentence in answer.sentences), *notes):
-        console.print(text, highlight=False)
+def print_answer(console: Console, answer: Answer) -> None:
+    """Show an answer's sentences, a light per party with words, and the columns."""
+    for sentence in answer.sentences:
+        console.print(shown_text(sentence, "bold"), highlight=False)
     for party in answer.parties:
         style, word = _LIGHTS[party.light]
         title = shown_text(f" {party.title or party.party}: ", "bold")
@@ -121,16 +174,19 @@ def print_answer(console: Console, answer: Answer, notes: Sequence[Text] = ()) -
         _print_ranked(console, answer)
 
 
-def _print_ranked(console: Console, answer: Answer) -> None:
-    """Print the columns, the most exposed first: how far off a guess and the best attack are, the federation's part."""
+def _print_ranked(console: Console, answer: Answer, most: int = _MOST_COLUMNS) -> None:
+    """Print columns, the most exposed first: how far off a guess and the best attack are, the federation's part."""
     several = len({one.party for one in answer.columns}) > 1
     # What one session alone tells, where the lights are for more.
     has_one = any(one.one_session for one in answer.columns)
-    table = _table("What becomes of each column", _CAPTION + (_ONE_SESSION if has_one else ""))
+    is_whole = most == _MOST_COLUMNS
+    caption = _CAPTION + (_ONE_SESSION if has_one else "") if is_whole else ""
+    table = _table("What becomes of each column", caption)
     _folded(table, "column", 20)
     _numbers(table, "guess", "attack", *(["one"] if has_one else []), "part (95 %)")
-    _folded(table, "best attack", 20)
-    for one in answer.columns[:_MOST_COLUMNS]:
+    if is_whole:
+        _folded(table, "best attack", 20)
+    for one in answer.columns[:most]:
         headline = at(one.levels, one.headline)
         name = f"{one.column} of {answer.called(one.party)}" if several else one.column
         table.add_row(
@@ -138,10 +194,10 @@ def _print_ranked(console: Console, answer: Answer) -> None:
             *errors_words(one),
             *([bare_part_words(at(one.one_session))] if has_one else []),
             part_words(headline),
-            _attack(headline.attack),
+            *([_attack(headline.attack)] if is_whole else []),
         )
-    _print_some(console, table, len(answer.columns))
-    for one in answer.columns[:_MOST_HITS]:
+    _print_some(console, table, len(answer.columns) - most)
+    for one in answer.columns[:_MOST_HITS] if is_whole else ():
         if one.light in ("red", "amber") and (words := list(filter(None, (hits_words(one), read_words(one))))):
             console.print(shown_text(f"{short(one.column)}: {'; '.join(words)}."), highlight=False)
 
@@ -158,10 +214,10 @@ def _print_variants(console: Console, results: Sequence[VariantResult]) -> None:
     console.print(table)
 
 
-def _print_some(console: Console, table: Table, columns: int) -> None:
-    """Print a table of the first columns, and where the others are."""
+def _print_some(console: Console, table: Table, more: int) -> None:
+    """Print a table of the first columns, and where so many others are."""
     console.print(table)
-    if (more := columns - _MOST_COLUMNS) > 0:
+    if more > 0:
         console.print(f"The report has {more} more columns.", highlight=False)
 
 
@@ -366,7 +422,7 @@ def _print_columns(console: Console, findings: PredictionFindings) -> None:
             part_words(headline),
             *(bare_part_words(at(column.squared, level)) for level in levels),
         )
-    _print_some(console, table, len(findings.columns))
+    _print_some(console, table, len(findings.columns) - _MOST_COLUMNS)
 
 
 def _print_categories(console: Console, findings: PredictionFindings) -> None:

@@ -297,7 +297,7 @@ def unreadable(error: OSError) -> str:
 def what_was_asked(asked: Mapping[str, Any]) -> str:
     """Describe a request in a few words: its tables, its attacks and its defences."""
     tables = [asked["data"]] if "data" in asked else [asked.get("active", ""), *asked.get("passive", [])]
-    tables += [asked[part] for part in ("own", "received", "secret") if part in asked]
+    tables += [asked[part] for part in ("own", "received", "model", "secret") if part in asked]
     # Of a database's URL the part before the password, if that.
     words = [
         " + ".join(str(one).split("://")[0] if "://" in str(one) else Path(str(one)).name for one in tables if one)

@@ -251,6 +251,11 @@ class FederationOptions:
             raise ValueError(f"--cipher {self.cipher} contradicts --set cipher={self.settings['cipher']}: drop one.")
 
     @property
+    def all_settings(self) -> Mapping[str, Any]:
+        """The settings, with the cipher where one is asked for."""
+        return self.settings if self.cipher == "auto" else {**self.settings, "cipher": self.cipher}
+
+    @property
     def variants(self) -> tuple[Variant, ...]:
         """What is trained side by side, the audit's own first; nothing where there is one federation."""
         return variants_of(self.listed)
@@ -267,11 +272,11 @@ class FederationOptions:
 
     @property
     def _plan(self) -> TrainingPlan:
-        return self.said("protocol", "learner", "learner_options", "backward").plan()
+        return self.said("protocol", "cipher", "learner", "learner_options", "backward").plan()
 
     def said(self, *names: str) -> Settings:
         """Read what PLUMBLINE_* variables, and above them ``settings``, say of some settings; others aren't checked."""
-        said = {**environment_values(), **self.settings}
+        said = {**environment_values(), **self.all_settings}
         return settings_of({name: said[name] for name in names if name in said})
 
 
@@ -422,7 +427,6 @@ class AuditRequest:
     def recipe(self, tables: Mapping[str, Mapping[str, Any]]) -> Recipe:
         """Make the federation that this request asks for; ``tables``: settings of each party's own data, by name."""
         adversary, federation = self.adversary, self.federation
-        own_cipher = {} if federation.cipher == "auto" else {"cipher": federation.cipher}
         return Recipe(
             tables=tables,
             attacks=adversary.attacks,
@@ -433,7 +437,7 @@ class AuditRequest:
             is_repeatable=True,
             has_lab=federation.hidden is not None,
             heeds_shell=True,
-            settings={**federation.settings, **own_cipher},
+            settings=dict(federation.all_settings),
         )
 
 

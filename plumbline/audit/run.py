@@ -3,13 +3,13 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -53,6 +53,10 @@ from services.common.settings import settings_of
 from vfl.data.faults import bounded, counted
 from vfl.data.labels import FEW_RECORDS
 from vfl.data.psi import rows_of
+
+# Slow to import, and few ask for it.
+if TYPE_CHECKING:
+    from plumbline.report.annex import Annex, RunPapers
 
 # A run that takes longer begins when its owner says so.
 LONG_SECONDS = 600.0
@@ -112,7 +116,7 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
     Raises ValueError for tables that can't be used, and for a request that can't work.
     """
     # A mistake in them is told before tables are read; those of attacks and defences wait for what is mounted.
-    settings = request.federation.settings
+    settings = request.federation.all_settings
     settings_of({name: value for name, value in settings.items() if not name.endswith("_options")})
     # What else is asked for is checked, and refused, with the whole recipe.
     own = request.federation.said("table_megabytes", "table_columns", "table_cells", "encoder", "pad_widths")
@@ -166,21 +170,25 @@ def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any
     write_durably(run.verdict, json.dumps(asdict(short), indent=1).encode())
 
 
-def write_annex(run: AuditFolder, findings: Findings) -> tuple[Path, Path]:
+def write_annex(run: AuditFolder, annex: "Callable[[RunPapers, int], Annex]") -> tuple[Path, Path]:
     """Write the annex to an impact assessment beside a run's report; returns the PDF's path and that of the .docx.
+
+    Args:
+        run: which.
+        annex: makes it of the run's papers, and of the most entries that any list may have.
 
     Raises:
         AnnexLacks: where a library that writes them can't be had.
         RunFolderError: where a file of the run is missing or broken.
     """
-    # Slow to import, and few ask for it.
-    from plumbline.report.annex import RunPapers, annex_of
+    from plumbline.report.annex import RunPapers
     from plumbline.report.annex_files import annex_files
 
-    hashes = {one.name: sha256(one.read_bytes()).hexdigest() for one in (run.results, run.path / FILE, run.report)}
+    files = [one for one in (run.results, run.path / FILE, run.report) if one.is_file()]
+    hashes = {one.name: sha256(one.read_bytes()).hexdigest() for one in files}
     papers = RunPapers(read_facts(run), began(run.path.resolve()), hashes, run.parties)
     written = run.path / "annex.pdf", run.path / "annex.docx"
-    for path, content in zip(written, annex_files(partial(annex_of, findings, papers)), strict=True):
+    for path, content in zip(written, annex_files(partial(annex, papers)), strict=True):
         write_durably(path, content)
     return written
 

@@ -1,4 +1,4 @@
-"""The command's own verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
+"""The command ``plumbline``: what it says of itself, and of what somebody typed. Its verbs are in `verbs`."""
 
 import sys
 from typing import Annotated
@@ -6,19 +6,8 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import audit_logs, datasets, reports, state
-from plumbline.cli.audits import audit
-from plumbline.cli.doctor import doctor
-from plumbline.cli.examples import lay_out_examples
-from plumbline.cli.judging_received import judge
-from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
-from plumbline.cli.plugins import attacks, defences
-from plumbline.cli.preflight import preflight
-from plumbline.cli.services import certs, serve, settings_help
 from plumbline.cli.verbs import Verbs
-from plumbline.cli.watching import status
-from plumbline.cli.what_if import whatif
 
 _STATUSES = """\b
 Exit status: 0 done; 1 something unexpected, or what `doctor` finds wrong; 2 a
@@ -53,31 +42,6 @@ def plumbline(
         raise typer.Exit(2)
 
 
-# In this order in the help; what packages bring follows.
-app.command(epilog=settings_help())(serve)
-for command in (
-    certs,
-    doctor,
-    preflight,
-    audit,
-    judge,
-    train,
-    cancel,
-    predict,
-    status,
-    attacks,
-    defences,
-    reports.report,
-    reports.ui,
-):
-    app.command()(command)
-app.command()(whatif)
-app.add_typer(reports.app, name="runs")
-app.add_typer(state.app, name="state")
-app.add_typer(audit_logs.app, name="log")
-app.add_typer(datasets.app, name="datasets")
-lay_out_examples(app)
-
 # typer keeps click's errors to itself, but for this one.
 _CLICK_ERROR = typer.BadParameter.__mro__[2]
 
@@ -91,8 +55,29 @@ def usage_error(error: Exception) -> str | None:
         return "Nothing was done."
     if not isinstance(error, _CLICK_ERROR):
         return None
-    words = " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
+    words = _value_words(error) or " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
+    if context is not None and words.startswith("Got unexpected extra argument") and context.info_name == "audit":
+        words += ". Tables are given as --active TABLE --passive TABLE."
     if not words or context is None:
         return words
     return f"{words}{'' if words.endswith(('.', '?')) else '.'} See `{context.command_path} --help`."
+
+
+def _value_words(error: Exception) -> str:
+    """Say what an option takes in place of what it was given; empty where that isn't what is wrong."""
+    from pydantic_core import ValidationError
+
+    from services.common.value_faults import fault_words
+
+    parameter, cause = getattr(error, "param", None), error.__cause__
+    if parameter is None or not isinstance(cause, ValidationError):
+        return ""
+    fault = cause.errors(include_url=False)[0]
+    named = max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.name.upper()
+    words = f"{named}: {fault_words(fault)}"
+    if fault["type"] == "value_error":
+        return words
+    # Who thinks of per cent.
+    is_part = fault["type"] == "less_than_equal" and fault["ctx"]["le"] == 1
+    return f"{words}, got {fault['input']!r}.{' It is a part: 0.5 is 50 %.' if is_part else ''}"

@@ -19,9 +19,18 @@ _output = partial(typer.Option, rich_help_panel="Output")
 
 
 def judge(
-    own: Annotated[str, _tables(metavar="TABLE", help="What the receiver has of its own: a file or a database URL.")],
-    received: Annotated[str, _tables(metavar="TABLE", help="What it was handed: scores, leaves, embeddings ...")],
-    secret: Annotated[str, _tables(metavar="TABLE", help="What it must not learn of the same records.")],
+    secret: Annotated[
+        str, _tables(metavar="TABLE", help="What the receiver must not learn: a file or a database URL.")
+    ],
+    own: Annotated[str, _tables(metavar="TABLE", help="What it has of its own of the same records.")] = "",
+    receiver_has: Annotated[
+        str, _tables(metavar="NAME,NAME", help="Or: columns of --secret that a made-up receiver has.")
+    ] = "",
+    received: Annotated[str, _tables(metavar="TABLE", help="What it was handed: scores, leaves, embeddings ...")] = "",
+    model: Annotated[
+        str, _tables(metavar="FILE", help="Or: the model whose scores it gets, linear or XGBoost's, as JSON.")
+    ] = "",
+    sends: Annotated[str, _tables(metavar="NAME,NAME", help="What --model sends: scores, leaves.")] = "",
     id_column: Annotated[str, _tables("--id", metavar="COLUMN", help="Column of the ids in all tables.")] = "id",
     known: Annotated[
         int, _tables(metavar="N", min=0, help="Complete records that the receiver has beforehand; none is judged.")
@@ -44,6 +53,9 @@ def judge(
     ignore_in_ids: Annotated[
         str, _tables(metavar="NAME,NAME", help=f"Ids that differ by this alone are one: {', '.join(ID_FORMS)}.")
     ] = "",
+    before: Annotated[
+        bool, _output("--before", help="Judge fewer and coarser columns too, before any is sent.")
+    ] = False,
     seed: Annotated[int, _output(metavar="N", min=0, help="Draws who is known, and the control.")] = 0,
     name: Annotated[str, _output(metavar="NAME", help="Name of the run; else the received table's.")] = "",
     runs: Annotated[Path, _output(metavar="FOLDER", help="Folder of all runs.")] = Path("runs"),
@@ -55,42 +67,24 @@ def judge(
     quiet: Annotated[bool, _output("--quiet", help="The verdict and the report's path only.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Judge what was received: what its receiver, who also knows some records in full, learns of secret columns.
+    """Judge what was received, or will be: what its receiver, who also knows some records, learns of secret columns.
 
     Nothing is sent. The same models guess without what was received, with it, and with a shuffled copy of it.
 
     Example: plumbline judge --own bank.csv --received scores.csv --secret vendor.csv --id client --known 1000
     Example: plumbline judge --own bank.csv --label default --received leaves.parquet --secret vendor.csv --known 200
+    Example: plumbline judge --before --received scores.csv --secret vendor.csv --receiver-has age,zip --known 1000
+    Example: plumbline judge --own bank.csv --model model.json --sends leaves --secret vendor.csv --known 200
     """
+    # Every option by its name, before this function has names of its own.
+    given = {option: value for option, value in locals().items() if option not in ("quiet", "as_json")}
     with plain_errors():
         from plumbline.received.judge_request import JudgeRequest
         from plumbline.received.judging import judge as judge_received
         from plumbline.received.judging import prepare
 
-        request = JudgeRequest.of(
-            own,
-            received,
-            secret,
-            id_column=id_column,
-            known=known,
-            label=label,
-            secret_label=secret_label,
-            known_from=known_from,
-            kinds=tuple(kinds or ()),
-            columns=columns,
-            drop=drop,
-            public=public,
-            sensitive=sensitive,
-            encode=encodings(encode or []),
-            missing=missing,
-            ignore_in_ids=ignore_in_ids,
-            seed=seed,
-            name=name,
-            runs=runs,
-            dry_run=dry_run,
-            fail_above=fail_above,
-            verbosity="quiet" if quiet else "normal",
-        )
+        given |= {"kinds": kinds or (), "encode": encodings(encode or [])}
+        request = JudgeRequest.of(**given, verbosity="quiet" if quiet else "normal")
         console = Console(stderr=as_json)
         if dry_run:
             facts, _ = prepare(request, console)

@@ -159,8 +159,9 @@ def _show_one(registry: PluginRegistry, name: str, facts_of: Callable[[str], dic
     console = Console(highlight=False, markup=False)
     console.print(f"{name}: {facts.pop('summary')}\n", style="bold")
     for key, value in facts.items():
-        words = ", ".join(value) if isinstance(value, list) else "yes" if value is True else value
-        if key != "name" and words:
+        words = ", ".join(value) if isinstance(value, list | tuple) else "yes" if value is True else value
+        # What a forecast computes of an extent has its words in `cost`.
+        if key != "name" and words and not callable(words):
             console.print(f"{key.replace('_', ' '):<12} {words}")
     _print_options(console, registry.kind, name, options)
 

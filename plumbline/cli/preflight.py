@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from rich.text import Text
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 from services.common.agreement import TrainingPlan
+from services.common.opening_options import opening_options
 from services.common.settings import environment_values, settings_of
+from services.common.state_folder import read_state
+from services.party.lasting_batches import BATCHES, Waiting, waiting_in
 from services.party.share_guard import rank_of
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data.faults import bounded, counted
@@ -21,6 +25,8 @@ from vfl.data.typed_tables import TypedTable
 from vfl.learning.forms import most_forms
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
 
+# Settings of the party's service that count here.
+_OWN = ("most_forms", "state_dir")
 # Columns of a table of any width, those first that hide least; --json has all.
 _MOST_SHOWN = 100
 _ASSUMPTIONS = (
@@ -58,6 +64,7 @@ class Preflight:
         columns: one per feature.
         share: PLUMBLINE_MOST_FORMS: of the sums of columns that tell a record, how many may be answered.
         rank: in how many directions records differ.
+        waiting: who of the records would wait, in each federation whose batches the party remembers.
     """
 
     rows: int
@@ -67,6 +74,7 @@ class Preflight:
     columns: tuple[ColumnGuesses, ...]
     share: float
     rank: int
+    waiting: tuple[Waiting, ...] = ()
 
     @property
     def most_forms(self) -> int:
@@ -117,13 +125,14 @@ class Preflight:
     def opening(self) -> str:
         """What training on shared weights would open, against labels and records, in sentences."""
         plan = TrainingPlan(protocol="shared")
+        bits = opening_options(plan.protocol_options).opening_bits
         columns = plan.family.columns(self.classes)
-        opened, labels = self.features * columns * plan.opening_bits, self.rows * math.log2(self.classes)
+        opened, labels = self.features * columns * bits, self.rows * math.log2(self.classes)
         return (
             f"Training with PLUMBLINE_PROTOCOL=shared tells nobody anything before weights are opened. A party that "
             f"sends other messages than the protocol's reads no more there than is opened: this one {opened:,} bits, "
             f"where {self.rows:,} labels of {self.classes} classes have {labels:,.0f} at most; the active party "
-            f"{columns * plan.opening_bits} bits for each of its columns, where a record of this table has "
+            f"{columns * bits} bits for each of its columns, where a record of this table has "
             f"{self.features * plan.feature_fraction_bits:,}. With a patience, each epoch that is validated tells the "
             f"active party {WORD_BITS} bits more, and which one is kept tells this one a few."
         )
@@ -201,22 +210,31 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
         for one, values in zip(fitted.columns, features.T, strict=True)
     )
     # As the service of this party would read it.
-    own = settings_of({name: value for name, value in environment_values().items() if name == "most_forms"})
+    own = settings_of({name: value for name, value in environment_values().items() if name in _OWN})
     bounds = preflight_bounds(features, classes)
-    return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms, rank_of(features))
+    rank, waiting = rank_of(features), tuple(_waiting(own.state_dir, table))
+    return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms, rank, waiting)
+
+
+def _waiting(state: Path | None, table: TypedTable) -> list[Waiting]:
+    """Ask the party's state, where it has one, who of its records would wait for a batch."""
+    kept = None if state is None else read_state(state, BATCHES)
+    return [] if kept is None else waiting_in(kept, table.ids)
 
 
 def _facts(found: Preflight) -> dict[str, Any]:
     facts = asdict(found)
     facts["bounds"]["fully_determined"] = found.bounds.fully_determined
     told = {"most_forms": found.most_forms, "sessions": found.sessions, "limit": found.limit}
+    told |= {"waiting": [{**asdict(one), "words": one.words} for one in found.waiting]}
     told |= {"training": found.training, "labels": found.labels, "opening": found.opening}
     return {**facts, **told, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
 
 
 def _print(found: Preflight) -> None:
     bounds, console = found.bounds, Console(highlight=False, markup=False)
-    told = found.limit, found.training, found.labels, f"{found.opening}\n"
+    waiting = [shown(one.words) for one in found.waiting]
+    told = found.limit, found.training, found.labels, *waiting, f"{found.opening}\n"
     console.print(found.verdict, found.advice, *told, sep="\n\n")
     errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
     for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):

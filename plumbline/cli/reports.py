@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,22 +119,22 @@ def report(
     from plumbline.audit.past_runs import find_run, results_in
     from plumbline.audit.run import report_again, write_annex
     from plumbline.received.judging import is_judged, judged_again
+    from plumbline.received.received_annex import annex_of_received
+    from plumbline.report.annex import Annex, RunPapers, annex_of
     from plumbline.report.annex_files import check_installed
 
     with plain_errors():
         if annex:
             check_installed()
         folder = find_run(run, runs)
+        make: Callable[[RunPapers, int], Annex]
         if is_judged(folder):
-            if annex:
-                raise ValueError(
-                    "An annex is of a federation, and this run judged what was received: leave out --annex."
-                )
-            answer, written = judged_again(folder).answer, list[str]()
+            received = judged_again(folder)
+            answer, make = received.answer, partial(annex_of_received, received)
         else:
             findings = report_again(folder)
-            answer = findings.answer
-            written = [str(one) for one in write_annex(folder, findings)] if annex else []
+            answer, make = findings.answer, partial(annex_of, findings)
+        written = [str(one) for one in write_annex(folder, make)] if annex else []
         if as_json:
             more = {"annex": written} if annex else {}
             print_json({"run": str(folder.path), "report": str(folder.report), **more, **results_in(folder.path)})

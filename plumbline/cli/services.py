@@ -110,3 +110,7 @@ def _default_words(field: FieldInfo) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return str(default) if default or default == 0 else "unset"
+
+
+serving = typer.Typer(add_completion=False)
+serving.command(epilog=settings_help())(serve)

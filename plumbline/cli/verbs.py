@@ -1,8 +1,11 @@
-"""The command's verbs that packages bring by an entry point: ``NAME = "module:app"`` in the group ``plumbline.verbs``.
+"""The command's verbs, ours and those that packages bring by an entry point: ``NAME = "module:app"`` in the group
+``plumbline.verbs``.
 
-Such an object is a Typer app, or a function that Typer makes a command of.
+Such an object is a Typer app, or a function that Typer makes a command of. It is imported when it is asked for.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -16,15 +19,73 @@ from plumbline.cli.output import MENDABLE, console_errors
 from vfl.installed_plugins import error_line, installed_plugins, origin
 
 GROUP = "plumbline.verbs"
+# Ours, in the order of the help: where each is, and what the list of all says of it.
+OURS = {
+    "serve": ("services:serving", "Run one service of a federation until it is stopped."),
+    "certs": (
+        "services:certs",
+        "Make a certificate authority and one certificate per role: coordinator, active, passive parties, operator.",
+    ),
+    "doctor": (
+        "doctor:doctor",
+        "Look at what a service needs before its first session, with the settings that `plumbline serve` would have.",
+    ),
+    "preflight": (
+        "preflight:preflight",
+        "Bound what a passive party's own table will leak of itself by predictions, before it joins.",
+    ),
+    "audit": ("audits:audit", "Run a federation of local processes, attack it, and report what leaked."),
+    "judge": (
+        "judging_received:judge",
+        "Judge what was received: what its receiver, who also knows some records in full, learns of secret columns.",
+    ),
+    "train": (
+        "operators:train",
+        "Have a running federation align, agree and train, and watch it. The job goes on without its watcher.",
+    ),
+    "cancel": (
+        "operators:cancel",
+        "End the job that a running federation is at, at every party. The model that it serves stays.",
+    ),
+    "predict": ("operators:predict", "Ask a running federation for confidence scores, as CSV or JSON."),
+    "status": (
+        "watching:status",
+        "Show what a running federation is doing, its parties and its model, and what stands against a prediction.",
+    ),
+    "attacks": ("plugins:attacks", "List the attacks, or show one with its options."),
+    "defences": ("plugins:defences", "List the defences, or show one with its options."),
+    "report": (
+        "reports:report",
+        "Judge a run once more, and write its report again from its folder; or tell what one party may know of a "
+        "session.",
+    ),
+    "ui": (
+        "reports:ui",
+        "Show the runs of a folder in a browser of this machine until Ctrl-C: list, filter, compare, open reports.",
+    ),
+    "whatif": (
+        "what_if:whatif",
+        "Say which columns of an audited federation could go or be coarser, and what that costs in AUC.",
+    ),
+    "runs": (
+        "reports:app",
+        "List the runs of a folder, newest first: what each asked, how it ended, and what it found.",
+    ),
+    "state": ("state:app", "Show what a party keeps across restarts, or forget it."),
+    "log": ("audit_logs:app", "Look whether a party's audit log is what was written."),
+    "datasets": ("datasets:app", "List the registered data sets."),
+}
 # Options that a command of its own has, and a verb of another's hasn't.
 _OF_THE_WHOLE = ("install_completion", "show_completion")
 
 
 class Verbs(TyperGroup):
-    """The command with its own verbs and, after them, what packages bring; a verb is imported when it is asked for.
+    """The command with its own verbs and, after them, what packages bring.
 
-    The list of all imports those of this distribution only: others' code may do anything.
+    The list of all imports nothing but what this distribution brings by an entry point: others' code may do anything.
     """
+
+    _lists = False
 
     @cached_property
     def _found(self) -> tuple[dict[str, tuple[EntryPoint, ...]], dict[str, tuple[EntryPoint, ...]]]:
@@ -32,9 +93,9 @@ class Verbs(TyperGroup):
         brought, left_out = {}, {}
         for name, points in sorted(installed_plugins(GROUP).points.items()):
             own = tuple(filter(_is_ours, points))
-            if own or name in self.commands:
+            if own or name in OURS:
                 left_out[name] = tuple(point for point in points if point not in own)
-            if name not in self.commands:
+            if name not in OURS:
                 brought[name] = own or points
         return brought, left_out
 
@@ -50,33 +111,50 @@ class Verbs(TyperGroup):
                 style="red",
             )
 
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        """Have verbs found as the list of all needs them: by name and sentence."""
+        self._lists = True
+        try:
+            yield
+        finally:
+            self._lists = False
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help, and say what is left out of it."""
-        super().format_help(ctx, formatter)
+        with self._listing():
+            super().format_help(ctx, formatter)
         for name in self._found[1]:
             self._say_left_out(name)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """List the names that begin so."""
+        with self._listing():
+            return super().shell_complete(ctx, incomplete)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """List all names, in the order of the help."""
-        return [*super().list_commands(ctx), *(name for name in self._brought if name not in self.commands)]
+        return [*OURS, *self._brought]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Find a verb as the list shows it; None for a name that there isn't."""
-        if cmd_name in self.commands or cmd_name not in self._brought:
-            return super().get_command(ctx, cmd_name)
-        points = self._brought[cmd_name]
-        if all(map(_is_ours, points)):
-            return _loaded(cmd_name, points)
-        return TyperCommand(cmd_name, help=f"Of {' and '.join(map(origin, points))}.")
+        """Find a verb; None for a name that there isn't."""
+        if cmd_name in OURS:
+            place, sentence = OURS[cmd_name]
+            if self._lists:
+                return TyperCommand(cmd_name, help=sentence)
+            return _command(cmd_name, EntryPoint(cmd_name, f"{__package__}.{place}", GROUP).load())
+        points = self._brought.get(cmd_name)
+        if points is None:
+            return None
+        if self._lists and not all(map(_is_ours, points)):
+            return TyperCommand(cmd_name, help=f"Of {' and '.join(map(origin, points))}.")
+        return _loaded(cmd_name, points)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the verb that somebody typed, and import it."""
+        """Find the verb that somebody typed; where there is none, say which are alike."""
         self._say_left_out(args[0])
-        if args[0] not in self.commands:
-            verbs = {name: self.get_command(ctx, name) for name in self._brought if name != args[0]}
-            if args[0] in self._brought:
-                verbs = {args[0]: _loaded(args[0], self._brought[args[0]])}
-            self.commands.update(verbs)
+        # Who proposes one takes it from these.
+        self.commands = dict.fromkeys(self.list_commands(ctx))  # type: ignore[assignment]
         return super().resolve_command(ctx, args)
 
 
@@ -89,16 +167,20 @@ def _loaded(name: str, points: tuple[EntryPoint, ...]) -> Any:
     if len(points) > 1:
         return _refusing(name, f"It is brought by {' and by '.join(map(origin, points))}: uninstall one of them.")
     try:
-        found = points[0].load()
-        app = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
-        if app is not found:
-            app.command()(found)
-        lay_out_examples(app)
-        command: Any = get_command(app)
+        return _command(name, points[0].load())
     except ModuleNotFoundError as error:
         return _refusing(name, _missing(points[0], error))
     except (Exception, SystemExit) as error:
         return _refusing(name, f"{origin(points[0])} fails here: {error_line(error)}")
+
+
+def _command(name: str, found: Any) -> Any:
+    """Make a command of a Typer app or of a function."""
+    app = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
+    if app is not found:
+        app.command()(found)
+    lay_out_examples(app)
+    command: Any = get_command(app)
     command.name = name
     command.params = [one for one in command.params if one.name not in _OF_THE_WHOLE]
     return command

@@ -7,13 +7,14 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer, listed
 from plumbline.judge.column_sets import WhatIf
+from plumbline.judge.glance import Glance, glance_at
 from plumbline.judge.malicious_session import MaliciousSession, read_malicious_session
 from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.record_risks import RecordRisks
 from plumbline.judge.sentences import answer_of
-from plumbline.judge.session_sentences import sessions_behind
+from plumbline.judge.session_sentences import labels_untried, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.variant_results import VariantResult, result_of, then_how
@@ -138,6 +139,14 @@ class Findings(Sequence[Finding]):
     malicious: MaliciousSession | None = None
 
     @property
+    def glance(self) -> Glance:
+        """The answer in one sentence and a matrix of lights."""
+        agreement = self.summary.agreement
+        defences = self.summary.defences.get(agreement.active.name, ())
+        is_all = not labels_untried(self.predictions.limit, agreement, defences)
+        return glance_at(self.predictions, self.training, self.answer.columns, self.persons, labels_are_all=is_all)
+
+    @property
     def cost_words(self) -> str:
         """The model's quality beside its plain twin's, in a line; empty without one."""
         return cost_words(self.summary, self.plain)
@@ -176,6 +185,7 @@ class Findings(Sequence[Finding]):
             **asdict(self.predictions),
             "training_attacks": [asdict(finding) for finding in self.training],
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
+            "glance": asdict(self.glance),
             "persons": asdict(self.persons),
             "plain": None if self.plain is None else asdict(self.plain),
             "malicious": None if self.malicious is None else asdict(self.malicious),

@@ -138,7 +138,7 @@ def _rows(
     shared = f"which {counted(summary.aligned_rows, 'record')} of its table all others have too, and {sizes}"
     return (
         PersonRow("alignment alone", "every party", shared),
-        *(_risk_row(one, active, after) for one in found.risks),
+        *(risk_row(one, active, after) for one in found.risks),
         *([] if found.risks else [PersonRow("risk per record", active, _TOO_FEW, is_measured=False)]),
         PersonRow(
             "membership in the training set",
@@ -154,14 +154,15 @@ def _rows(
 _TOO_FEW = "not measured: no attack on predictions was judged on enough records."
 
 
-def _risk_row(risk: PersonRisk, active: str, after: str) -> PersonRow:
+def risk_row(risk: PersonRisk, adversary: str, after: str = "") -> PersonRow:
+    """Say in words how many persons an attack comes closer to than a guess, beside the control."""
     told = next(one for one in risk.shares if one.bound is None)
     closer = [one for one in risk.shares if one.bound is not None]
     control = "" if risk.controls else " No control: no validation record is left for it."
     bounds = "; ".join(f"by {percent(one.bound or 0.0)} or more of {_with_control(one)}" for one in closer)
     return PersonRow(
         f"risk per record of {short(risk.party)}",
-        active,
+        adversary,
         f"{after}the best attack comes closer than the best guess {bounds}. A value that a guess doesn't know is told "
         f"of {_with_control(told)}.{control}",
     )

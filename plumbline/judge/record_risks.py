@@ -98,10 +98,7 @@ def record_risks(
         verdicts: on the columns, one for each of the truth's sources.
         agreement: the session's terms.
     """
-    used = {
-        name for one in verdicts for part in (at(one.levels), at(one.known)) for name in (part.attack, part.baseline)
-    }
-    guesses = [one for one in guesses if one.name in used]
+    guesses = _used(guesses, verdicts)
     known = np.empty(0, dtype=np.int64) if estimates.auxiliary_rows is None else estimates.auxiliary_rows
     validation = rows_of_plan(agreement.plan, agreement.active.aligned_rows).validation
     others = np.setdiff1d(validation, np.concatenate([known, estimates.rows]))
@@ -124,6 +121,40 @@ def record_risks(
         summed = PersonRisk(party, truth.persons.count, spared.persons.count, shares)
         found.append((summed, RecordRisks(party, estimates.rows, risk, told)))
     return found
+
+
+def risks_beside(
+    truth: Truth, guesses: Sequence[Predictor], control: Sequence[Predictor], verdicts: Sequence[SourceVerdict]
+) -> list[PersonRisk]:
+    """Weigh every judged record, at the verdicts' headline, beside a control of the same records by other estimates.
+
+    Args:
+        truth: of the judged records.
+        guesses: what attacks take their cells for, and what is guessed without them.
+        control: the same by attacks that read what is another record's, by the same names.
+        verdicts: on the columns, one for each of the truth's sources.
+    """
+    judged = _weighed(truth, truth.cells, _used(guesses, verdicts), verdicts)
+    beside = _weighed(truth, truth.cells, _used(control, verdicts), verdicts)
+    return [
+        PersonRisk(
+            party,
+            truth.persons.count,
+            truth.persons.count,
+            tuple(
+                RiskShare(bound, _share(truth.persons, *weighed, bound), _share(truth.persons, *beside[party], bound))
+                for bound in (*BOUNDS, None)
+            ),
+        )
+        for party, weighed in judged.items()
+    ]
+
+
+def _used(guesses: Sequence[Predictor], verdicts: Sequence[SourceVerdict]) -> list[Predictor]:
+    """Keep those that a verdict at its headline names."""
+    parts = [at(levels, one.headline) for one in verdicts for levels in (one.levels, one.known)]
+    names = {name for part in parts for name in (part.attack, part.baseline)}
+    return [one for one in guesses if one.name in names]
 
 
 def _share(persons: Clusters, risk: FloatArray, told: IntArray, bound: float | None) -> Interval:
@@ -150,7 +181,7 @@ def _weighed(
     # Of a record: what a guess leaves unknown, what the attack leaves of that, and how many values it tells.
     sums = {one: np.zeros((3, count)) for one in truth.owners}
     for verdict, source in zip(verdicts, truth.sources, strict=True):
-        headline, known = at(verdict.levels), at(verdict.known)
+        headline, known = at(verdict.levels, verdict.headline), at(verdict.known, verdict.headline)
         if headline.e0 < FLOOR:
             continue
         named = source.category is not None

@@ -17,6 +17,7 @@ Severity is never maximum by itself: whether harm can be undone is nothing that 
 
 from dataclasses import dataclass
 
+from plumbline.judge.answer import Answer, PartyAnswer
 from plumbline.judge.findings import Findings
 from plumbline.judge.lights import Light
 
@@ -60,8 +61,11 @@ def verdict_rows(findings: Findings) -> tuple[VerdictRow, ...]:
     """List what a run says of each party's data: the labels of the active party first, then each other's columns."""
     active, *passive = findings.answer.parties
     rows = [VerdictRow(f"labels of {active.title}", active.light, active.words, "significant")]
-    for party in passive:
-        roles = {one.role for one in findings.answer.columns if one.party == party.party}
-        severity = "significant" if "sensitive" in roles else "negligible" if roles == {"public"} else "limited"
-        rows.append(VerdictRow(f"columns of {party.title}", party.light, party.words, severity))
-    return tuple(rows)
+    return (*rows, *(row_of_columns(findings.answer, party) for party in passive))
+
+
+def row_of_columns(answer: Answer, party: PartyAnswer) -> VerdictRow:
+    """Say what an answer has of one party's columns."""
+    roles = {one.role for one in answer.columns if one.party == party.party}
+    severity = "significant" if "sensitive" in roles else "negligible" if roles == {"public"} else "limited"
+    return VerdictRow(f"columns of {party.title}", party.light, party.words, severity)

@@ -40,6 +40,7 @@ from plumbline.judge.predictions import AttackFinding, PredictionFindings
 from plumbline.judge.session_sentences import (
     is_untried,
     label_limit_sentence,
+    labels_untried,
     limit_sentence,
     sessions_behind,
     told_by_one,
@@ -113,6 +114,18 @@ class _Case:
         return unmeasured_sums(self.training) if self.forwards else ""
 
     @property
+    def untried_sessions(self) -> str:
+        """What to say of labels after further sessions, where these tell more; empty where one session's is all."""
+        if not self.labels:
+            return ""
+        return labels_untried(self.predictions.limit, self.summary.agreement, self.label_defences)
+
+    @property
+    def label_defences(self) -> Sequence[str]:
+        """Names of what the label party defends itself by."""
+        return self.summary.defences.get(self.summary.agreement.active.name, ())
+
+    @property
     def honest(self) -> list[str]:
         """Names of the parties that could have sent something else, and were never tried as such."""
         if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
@@ -151,7 +164,9 @@ def answer_of(
                 None,
                 (
                     limit_sentence(predictions.limit, columns, summary.agreement),
-                    label_limit_sentence(predictions.limit, summary.agreement) if case.labels else "",
+                    label_limit_sentence(predictions.limit, summary.agreement, case.label_defences)
+                    if case.labels
+                    else "",
                 ),
             )
         ),
@@ -489,7 +504,8 @@ def _untried_on_labels(case: _Case) -> list[str]:
     silent = [case.title(name) for name in case.passive if name not in judged]
     without = [f"What {together(silent)} can tell of them was not measured."] if silent else []
     failed = [one.attack for one in case.training if one.party in case.passive and one.status == FAILED]
-    return [*without, *_untried(case, [name for name in case.honest if name in case.passive], failed)]
+    later = [case.untried_sessions] if case.untried_sessions else []
+    return [*without, *later, *_untried(case, [name for name in case.honest if name in case.passive], failed)]
 
 
 def _untried_on_columns(case: _Case) -> list[str]:
@@ -522,6 +538,8 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         sentences.append(RECORDS_NOT_MEASURED)
     if not case.labels:
         sentences.append("What training gives away of labels was not measured: no attack on labels is judged.")
+    if case.untried_sessions:
+        sentences.append(case.untried_sessions)
     if case.is_in_the_clear:
         named = f" ({', '.join(case.replacing)})" if case.replacing else ""
         sentences.append(f"What only ciphertexts can tell{named} was not measured: training was not encrypted.")

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
-from plumbline.judge.answer import ColumnAnswer, short
+from defences.registry import spec_of
+from plumbline.judge.answer import ColumnAnswer, listed, short
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import RED_PART, are_too_few, light_of
 from services.common.agreement import Agreement
 from services.common.session_limit import SessionLimit
-from services.party.label_sums import WHOLE, most_to_a_record, sums_of_plan
+from services.party.label_sums import WHOLE, most_to_a_record, sums_of_plan, tells_anew
 from vfl.data.faults import counted
+
+# Stages of a defence of what sums of labels are made of.
+_RESIDUALS = frozenset({"residuals", "labelled_residuals"})
 
 
 def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], party: str = "") -> int:
@@ -70,22 +74,65 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
     )
 
 
-def label_limit_sentence(limit: SessionLimit | None, agreement: Agreement) -> str:
+def labels_untried(limit: SessionLimit | None, agreement: Agreement, defences: Sequence[str] = ()) -> str:
+    """Say what isn't known of labels, as further sessions tell more of them than the one that was measured; or nothing.
+
+    Args:
+        limit: of the run; None where no auditor looked beyond its own session: then any number may be allowed.
+        agreement: of the session.
+        defences: of the label party. Those of residuals hide less with every session, and the owner's limit doesn't
+            refuse any.
+    """
+    if not most_to_a_record(sums_of_plan(agreement)):
+        return ""
+    if hiding := [name for name in defences if _hides_residuals(name)]:
+        return f"What further sessions tell of labels was not measured: {listed(hiding)} hides less with every one."
+    if not tells_anew(agreement):
+        return ""
+    if limit is None or limit.label_share is None:
+        return "What further sessions tell of labels was not measured."
+    if (sessions := _label_sessions(limit.label_share, agreement)) < 2:
+        return ""
+    allowed = f"as PLUMBLINE_MOST_SUMS={limit.label_share:g} allows"
+    return f"What {sessions} sessions tell of labels, {allowed}, was not measured."
+
+
+def label_limit_sentence(limit: SessionLimit | None, agreement: Agreement, defences: Sequence[str] = ()) -> str:
     """Say for how many sessions the light of labels is, and how many in other batches the label party's owner allows.
 
     Args:
         limit: of the run; None where no auditor looked beyond its own session: then nobody says.
         agreement: of the session.
+        defences: of the label party.
     """
     if limit is None or limit.label_share is None or not (each := most_to_a_record(sums_of_plan(agreement))):
         return ""
-    most = f"PLUMBLINE_MOST_SUMS={limit.label_share:g}"
-    sessions = int(limit.label_share * WHOLE) // each
-    others = f"{most} allows no second" if sessions < 2 else f"what {sessions} tell, as {most} allows, was not measured"
-    return (
-        "The light of labels is for one session. Others in the same batches tell no sums of labels anew; of those in "
-        f"other batches, each with {each / WHOLE:.2f} to a record, {others}."
+    share, told = f"PLUMBLINE_MOST_SUMS={limit.label_share:g}", f"each with {each / WHOLE:.2f} sums of them to a record"
+    sessions = _label_sessions(limit.label_share, agreement)
+    if untried := labels_untried(limit, agreement, defences):
+        return f"The light of labels is for one session, and not green: further ones tell more, {told}. {untried}"
+    if tells_anew(agreement):
+        return f"The light of labels is for one session: {share} allows no second, {told}."
+    others = (
+        f"{share} allows no second" if sessions < 2 else f"what {sessions} tell, as {share} allows, was not measured"
     )
+    return (
+        "The light of labels is for one session and for any number in the same batches, which last and tell no sums of "
+        f"labels anew. Of sessions in other batches, {told}, {others}."
+    )
+
+
+def _hides_residuals(defence: str) -> bool:
+    """Tell whether a defence changes what sums of labels are made of; so does one that isn't installed here."""
+    try:
+        return bool(_RESIDUALS.intersection(spec_of(defence.partition("(")[0]).stages))
+    except (ImportError, ValueError):
+        return True
+
+
+def _label_sessions(share: float, agreement: Agreement) -> int:
+    """Count the sessions of a plan, each in other batches, that fit into so many sums of labels to a record."""
+    return int(share * WHOLE) // max(1, most_to_a_record(sums_of_plan(agreement)))
 
 
 def _forms(limit: SessionLimit) -> str:

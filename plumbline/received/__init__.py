@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def judge_received(
     own: pd.DataFrame | str | Path,
-    received: pd.DataFrame | str | Path,
+    received: pd.DataFrame | str | Path | None,
     secret: pd.DataFrame | str | Path,
     *,
     known: int = 0,
@@ -25,7 +25,7 @@ def judge_received(
 
     Args:
         own: what the receiver has of its own: a data frame, a file or a database URL.
-        received: what it was handed about the same records.
+        received: what it was handed about the same records; None with ``model``, whose scores are computed.
         secret: what it must not learn.
         known: how many records it has in full beforehand; none of these, nor a duplicate, is judged.
         id: column of the record ids in every table; of a frame also its index, where that is called so.
@@ -57,7 +57,8 @@ def judge_received(
     from plumbline.received.judging import judge
 
     options = {"runs": Path(options.pop("runs", "runs")), **options}
+    given = dict(zip(PARTS, (own, "" if received is None else received, secret), strict=True))
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-        files, _ = files_of(dict(zip(PARTS, (own, received, secret), strict=True)), Path(scratch), id)
+        files, _ = files_of(given, Path(scratch), id)
         request = JudgeRequest.of(*files, known=known, id_column=id, **options)
         return judge(request, Console())[1]

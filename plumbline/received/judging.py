@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 
 from rich.console import Console
+from rich.table import Table
 
 from plumbline.audit.console import print_answer
 from plumbline.audit.folder import (
@@ -23,6 +24,8 @@ from plumbline.audit.forecast import Span
 from plumbline.audit.run import NotBegun
 from plumbline.audit.tables import print_tables
 from plumbline.judge.answer import listed
+from plumbline.received.assumptions import ASSUMED
+from plumbline.received.before_sending import HEADINGS, read_before, sets_of, weigh, write_before
 from plumbline.received.judge_request import RECEIVED, SECRET, JudgeRequest
 from plumbline.received.kinds import grouped
 from plumbline.received.mounting import mount
@@ -37,6 +40,8 @@ from vfl.data.faults import counted
 _KEY = "judge"
 # Seconds on the reference machine, beside the first, of a thousand rows read by a hundred columns' regressions.
 _SECONDS, _SECONDS_EACH = 20.0, 0.35
+# Of these, what one more set of columns takes before sending.
+_OF_A_SET = 0.2
 
 
 def judge(request: JudgeRequest, console: Console) -> tuple[AuditFolder, ReceivedFindings]:
@@ -56,12 +61,15 @@ def judge(request: JudgeRequest, console: Console) -> tuple[AuditFolder, Receive
         with nullcontext() if is_quiet else console.status("Judging what was received"):
             records.write(run.parties)
             mount(run.parties, records, request.seed)
+            if request.before:
+                write_before(run.path, weigh(records, facts, request.seed))
             findings = read_received_findings(run.parties, facts)
             write_findings(run, findings, write_duration(run, time.perf_counter() - start))
     if is_quiet:
         console.print(shown_text(findings.answer.sentence), highlight=False, soft_wrap=True)
     else:
         print_findings(console, findings)
+        print_before(console, run)
     console.print(f"Report: {run.report}", highlight=False)
     return run, findings
 
@@ -74,7 +82,7 @@ def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, Receiv
     examined, records = read_received(request)
     if request.output.verbosity != "quiet":
         print_tables(console, examined, "minmax")
-        print_plan(console, records)
+        print_plan(console, records, sets_of(len(records.columns)) if request.before else 0)
     facts = JudgeFacts(
         title=request.title,
         received=request.title_of(RECEIVED),
@@ -88,14 +96,17 @@ def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, Receiv
     return facts, records
 
 
-def print_plan(console: Console, records: ReceivedRecords) -> None:
-    """Show what each received column is taken for, who is known and judged, and how long it takes."""
+def print_plan(console: Console, records: ReceivedRecords, sets: int) -> None:
+    """Show what each received column is taken for, who is known and judged, and how long it takes with further sets."""
     for names, kind, why in grouped(records.columns):
         console.print(shown_text(f"received {listed(names)}: {kind} ({why})"), highlight=False)
+    for kind in dict.fromkeys(one.kind for one in records.columns):
+        console.print(shown_text(f"Assumed of each {kind}: {ASSUMED[kind]}."), highlight=False)
     for note in records.notes:
         console.print(shown_text(note, "yellow"), highlight=False)
     labels = "own columns and labels" if records.labelled else "own columns"
     seconds = _SECONDS + _SECONDS_EACH * len(records.judged) / 1000 * records.received.shape[1] / 10
+    seconds *= 1 + _OF_A_SET * sets
     console.print(
         f"{counted(len(records.judged), 'record')} are judged; the receiver has {labels} of all of them and "
         f"{len(records.known):,} more in full. Takes {Span.about(seconds)}.",
@@ -110,12 +121,29 @@ def print_findings(console: Console, findings: ReceivedFindings) -> None:
         console.print(shown_text(sentence), highlight=False)
 
 
+def print_before(console: Console, run: AuditFolder) -> None:
+    """Show what fewer and coarser columns tell, where that was asked."""
+    if (found := read_before(run.path)) is None:
+        return
+    for title, rows in found.groups:
+        table = Table(title=title, title_justify="left")
+        for heading in HEADINGS:
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*map(shown_text, row))
+        console.print(table)
+    for sentence in found.sentences:
+        console.print(shown_text(sentence), highlight=False)
+
+
 def write_findings(run: AuditFolder, findings: ReceivedFindings, facts: Mapping[str, object]) -> None:
     """Write every number as JSON, the page and the verdict in short."""
     from plumbline.received.received_page import write_received_page  # slow to import
 
-    write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
-    write_received_page(run.report, findings, facts)
+    before = read_before(run.path)
+    results = findings.as_dict() | ({} if before is None else {"before": asdict(before)})
+    write_durably(run.results, json.dumps(results, indent=1).encode())
+    write_received_page(run.report, findings, facts, before)
     answer = findings.answer
     short = RunVerdict(answer.sentence, answer.light, answer.largest_part)
     write_durably(run.verdict, json.dumps(asdict(short), indent=1).encode())

@@ -47,7 +47,7 @@ def mount(folder: RunFolder, records: ReceivedRecords, seed: int) -> None:
         (RECEIVED_BATCH, rows),
         (SHUFFLED_BATCH, np.random.default_rng([seed, SHUFFLED_BATCH]).permutation(rows)),
     ):
-        outcomes += _mounted(folder, truth, records, (batch, order), model)
+        outcomes += mounted(folder, truth, records, (batch, order), model)
     folder.write_prediction_outcomes(outcomes)
 
 
@@ -59,13 +59,22 @@ def _told_model(truth: Truth, records: ReceivedRecords) -> FloatArray | None:
     return linear_weights(whole.own_view().features_active, whole.cells, records.received)
 
 
-def _mounted(
+def mounted(
     folder: RunFolder,
     truth: Truth,
     records: ReceivedRecords,
     copy: tuple[int, IntArray],
-    model: FloatArray | None,
+    model: FloatArray | None = None,
 ) -> list[PredictionAttackOutcome]:
+    """Estimate what a copy of what was received tells, and write it as a batch of the folder.
+
+    Args:
+        folder: of the run, in which the features are.
+        truth: of the judged records.
+        records: of the three tables.
+        copy: the batch, and whose part each record has.
+        model: weights that the receiver was given; None for none.
+    """
     batch, order = copy
     view, begun = truth.own_view(records.received[order]), time.perf_counter()
     tried = [*_regressions(truth, view), *_others(truth, view, records, order, model)]

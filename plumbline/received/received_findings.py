@@ -21,15 +21,16 @@ from plumbline.judge.answer import (
 )
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import LEAST_KNOWN, at
-from plumbline.judge.lights import Light, are_too_few, light_of_column, worst
+from plumbline.judge.lights import LEAST_RECORDS, Light, are_too_few, light_of_column, worst
 from plumbline.judge.persons import PersonFindings
-from plumbline.judge.predictions import PredictionFindings, judge_predictions
+from plumbline.judge.predictions import PredictionFindings, judge_predictions, predictors
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.truth import Truth
 from plumbline.notebook import ShownFindings
 from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import ReceivedColumn
 from plumbline.received.mounting import RECEIVED_BATCH, SHUFFLED_BATCH
+from plumbline.received.received_persons import received_persons
 from services.common.run_folder import RunFolder
 from vfl.data.faults import counted
 
@@ -81,7 +82,7 @@ class ReceivedFindings(ShownFindings):
         answer: the verdict in words, with lights.
         folder: what was computed of it; None where these findings are of no run on disk.
         training: nothing: no training was watched.
-        persons: nothing.
+        persons: how many persons it comes closer to than a guess, beside the shuffled copy.
     """
 
     facts: JudgeFacts
@@ -115,6 +116,7 @@ class ReceivedFindings(ShownFindings):
             **asdict(self.predictions),
             "shuffled": [asdict(one) for one in self.shuffled],
             "control": self.control_words,
+            "persons": asdict(self.persons),
             "answer": {"sentence": self.answer.sentence, **asdict(self.answer)},
             "largest_part": self.answer.largest_part,
         }
@@ -141,7 +143,16 @@ def read_received_findings(folder: RunFolder, facts: JudgeFacts) -> ReceivedFind
 
     found = judged(RECEIVED_BATCH)
     shuffled = judged(SHUFFLED_BATCH).sources if outcomes else ()
-    return ReceivedFindings(facts, found, shuffled, received_answer(facts, found, shuffled), folder)
+    answer, persons = received_answer(facts, found, shuffled), PersonFindings()
+    if found.distinct >= LEAST_RECORDS and shuffled:
+        done = [one for one in outcomes if one.is_done]
+        either = (RECEIVED_BATCH, SHUFFLED_BATCH)
+        seen = [
+            predictors([one for one in done if one.batch == batch], folder.estimates(batch).by_attack)[0]
+            for batch in either
+        ]
+        persons = received_persons(truth, found.sources, imputed, *seen)
+    return ReceivedFindings(facts, found, shuffled, answer, folder, persons=persons)
 
 
 def control_part(verdict: SourceVerdict) -> float:

@@ -8,6 +8,8 @@ from plumbline.charts.drawings import percent_words
 from plumbline.judge import answer
 from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
+from plumbline.received.assumptions import ASSUMED
+from plumbline.received.before_sending import HEADINGS, Before
 from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import grouped
 from plumbline.received.received_findings import KNOWING, ReceivedFindings, control_part
@@ -17,13 +19,16 @@ from plumbline.report.page import GLOSSARY, LIGHT_WORDS, RankedLevel, ranked_row
 from services.common.durable import write_durably
 
 
-def write_received_page(path: Path, findings: ReceivedFindings, facts: Mapping[str, Any]) -> None:
+def write_received_page(
+    path: Path, findings: ReceivedFindings, facts: Mapping[str, Any], before: Before | None = None
+) -> None:
     """Render what received columns tell into one page.
 
     Args:
         path: where to write the page.
         findings: what was found, of a run on disk.
         facts: the run's ``request``, ``versions`` and duration in ``seconds``.
+        before: what fewer and coarser columns tell, where that was asked.
 
     Raises:
         RunFolderError: when a file of the run is missing or broken.
@@ -42,7 +47,11 @@ def write_received_page(path: Path, findings: ReceivedFindings, facts: Mapping[s
             (row.column.column, share_words(at(row.column.levels, KNOWING)), shuffled.get(row.column.column, ""))
             for row in rows
         ],
+        "persons": [(one.name, one.adversary, one.words) for one in findings.persons.rows],
+        "before": before,
+        "before_headings": HEADINGS,
         "received": [(listed(names), *told) for names, *told in grouped(findings.facts.columns)],
+        "assumed": {kind: ASSUMED[kind] for kind in dict.fromkeys(one.kind for one in findings.facts.columns)}.items(),
         "request": [(key, str(value)) for key, value in facts.get("request", {}).items() if value],
         "words": answer,
         "light_words": LIGHT_WORDS,

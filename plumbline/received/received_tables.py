@@ -1,7 +1,7 @@
 """Own, received and secret tables, read and joined as an audit's are, and as features that a judge compares."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,9 +10,11 @@ from plumbline.judge.answer import listed
 from plumbline.judge.clusters import Clusters
 from plumbline.judge.federation_part import LEAST_KNOWN
 from plumbline.judge.lights import LEAST_RECORDS
+from plumbline.received.assumptions import doubts
 from plumbline.received.judge_request import OWN, RECEIVED, SECRET, JudgeRequest
 from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of, of_kind
-from plumbline.received.known_records import PREFIX, is_known, with_known
+from plumbline.received.known_records import PREFIX, is_known
+from plumbline.received.model_files import with_model
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import PartyFeatures
@@ -35,6 +37,7 @@ class ReceivedRecords:
         own: the receiver's features of all records, labels among them where it has any.
         secret: features of what it must not learn.
         received: (records, m), what it was handed, as an adversary reads it.
+        table: the same as it came, a row for each of the records.
         columns: what each received column is.
         left_out: received columns that tell nothing, each with the reason.
         known: (t,) records that the receiver has in full.
@@ -49,6 +52,7 @@ class ReceivedRecords:
     own: PartyFeatures
     secret: PartyFeatures
     received: FloatArray
+    table: TypedTable
     columns: tuple[ReceivedColumn, ...]
     left_out: Mapping[str, str]
     known: IntArray
@@ -85,7 +89,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         part: table.with_roles(*(examined.settings[part].get(role, ()) for role in ("public", "sensitive")))
         for part, table in examined.tables.items()
     }
-    tables = with_known(request, tables)
+    tables, told = with_model(request, tables)
     ids = common_order(set.intersection(*(set(table.ids) for table in tables.values())))
     rows = {part: rows_of(table.ids, ids) for part, table in tables.items()}
     labels = np.full(len(ids), NO_LABEL)
@@ -102,6 +106,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         own,
         secret,
         encoded(received, columns, rows[RECEIVED], known),
+        replace(received, ids=ids, frame=received.frame.iloc[rows[RECEIVED]].reset_index(drop=True)),
         columns,
         left_out,
         known,
@@ -109,7 +114,12 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         request.tables.secret_label,
         of_kind(received, columns, "category", rows[RECEIVED]),
         np.nan_to_num(of_kind(received, columns, "gradient", rows[RECEIVED]), posinf=0.0, neginf=0.0),
-        notes=(*_same(tables, rows, labels, request), *_few(len(known), len(judged))),
+        notes=(
+            *told,
+            *doubts(received, columns),
+            *_same(tables, rows, labels, request),
+            *_few(len(known), len(judged)),
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, recommendation_words
 from plumbline.judge.lights import Light, telling
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.residual_risk import RULE, verdict_rows
+from plumbline.judge.residual_risk import RULE, VerdictRow, verdict_rows
 from plumbline.judge.training import TrainingFinding
 from plumbline.report.page import LIGHT_WORDS
 from services.common.agreement import TrainingPlan
@@ -22,7 +22,13 @@ from services.common.words import escaped
 from vfl.data.faults import counted
 
 _MOST_SAID = 640
-_BLANK = "_" * 40
+BLANK = "_" * 40
+SIGNATURES = ("Controller", "Data protection officer, consulted (Art. 35(2))")
+NEVER_MEASURED = (
+    "Only attacks that were run are judged, on the records of these tables. Attacks that nobody has tried, parties "
+    "that collude, and intruders into a party's own machines are outside of what was measured.",
+    "Whether the processing is necessary and proportionate is no question of measurement.",
+)
 
 
 @dataclass(frozen=True)
@@ -134,28 +140,33 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
                 Section("2  Parties", grid=_parties(findings, papers.folder, most)),
                 Section("3  Protocol and defences", _protocol(findings)),
                 Section("4  Attacks that were run", points=tuple(_attacks(findings, most))),
-                Section("5  Findings", (" ".join(_some(answer.sentences, most)),), grid=_columns(answer.columns, most)),
+                Section(
+                    "5  Findings",
+                    (" ".join(some_sentences(answer.sentences, most)),),
+                    grid=columns_grid(answer.columns, most),
+                ),
             ),
             (
                 Section("6  What was not measured", points=_not_measured(findings, most)),
-                _risk(findings, most),
+                risk_section(verdict_rows(findings), most),
                 Section("8  Measures to choose", choices=_measures(findings)),
-                Section("9  Versions and hashes", (_versions(papers.facts),), grid=_hashes(papers.hashes)),
+                Section("9  Versions and hashes", (versions_words(papers.facts),), grid=hashes_grid(papers.hashes)),
             ),
         ),
-        signatures=("Controller", "Data protection officer, consulted (Art. 35(2))"),
+        signatures=SIGNATURES,
     )
 
 
-def _said(words: str) -> str:
+def said(words: str) -> str:
+    """Write a sentence as a document may have it."""
     return escaped(words, _MOST_SAID)
 
 
-def _some(sentences: Sequence[str], most: int) -> tuple[str, ...]:
+def some_sentences(sentences: Sequence[str], most: int) -> tuple[str, ...]:
     """Give as many sentences as may be, and how many more there are."""
     more = len(sentences) - most
     last = (f"{counted(more, 'more sentence')} of this kind {'is' if more == 1 else 'are'} in the report.",)
-    return (*map(_said, sentences[:most]), *(last if more > 0 else ()))
+    return (*map(said, sentences[:most]), *(last if more > 0 else ()))
 
 
 def _purpose(findings: Findings, request: Mapping[str, Any]) -> tuple[str, ...]:
@@ -166,7 +177,7 @@ def _purpose(findings: Findings, request: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{len(agreement.parties)} parties {does} one model of records that all of them hold, {rows}, without showing "
         f"each other their tables. It predicts one of {agreement.classes} classes{label}. Purpose and legal basis of "
-        f"the processing, to be completed by the controller: {_BLANK}",
+        f"the processing, to be completed by the controller: {BLANK}",
     )
 
 
@@ -241,7 +252,10 @@ def _attacks(findings: Findings, most: int) -> Iterator[str]:
         yield f"Not applicable to this session: {listed(others, most)}."
 
 
-def _columns(columns: Sequence[ColumnAnswer], most: int) -> Grid:
+def columns_grid(
+    columns: Sequence[ColumnAnswer], most: int, of_whom: str = "Passive", told_by: str = "the federation"
+) -> Grid:
+    """List columns with their lights and errors, at most so many; what tells of them is said in the last heading."""
     rows = [
         Row((short(one.column), one.role or "-", LIGHT_WORDS[one.light], *_known(one)), one.light)
         for one in columns[:most]
@@ -250,7 +264,7 @@ def _columns(columns: Sequence[ColumnAnswer], most: int) -> Grid:
         lights = [one.light for one in rest]
         counts = "; ".join(f"{LIGHT_WORDS[light]}: {lights.count(light)}" for light in dict.fromkeys(lights))
         rows.append(Row((f"and {len(rest)} more", "", counts, "in the report", "")))
-    headings = ("Passive column, the most exposed first", "Role", "Verdict", "By guessing", "With the federation")
+    headings = (f"{of_whom} column, the most exposed first", "Role", "Verdict", "By guessing", f"With {told_by}")
     return Grid(headings, tuple(rows), (31, 11, 18, 18, 22), lit=2)
 
 
@@ -264,16 +278,11 @@ def _known(column: ColumnAnswer) -> tuple[str, str]:
 
 def _not_measured(findings: Findings, most: int) -> tuple[str, ...]:
     simulated = [f"Simulated: {one}" for one in findings.summary.simulation]
-    return (
-        *_some([*findings.answer.not_measured, *simulated], most),
-        "Only attacks that were run are judged, on the records of these tables. Attacks that nobody has tried, parties "
-        "that collude, and intruders into a party's own machines are outside of what was measured.",
-        "Whether the processing is necessary and proportionate is no question of measurement.",
-    )
+    return (*some_sentences([*findings.answer.not_measured, *simulated], most), *NEVER_MEASURED)
 
 
-def _risk(findings: Findings, most: int) -> Section:
-    rows = verdict_rows(findings)
+def risk_section(rows: Sequence[VerdictRow], most: int) -> Section:
+    """Propose a likelihood and a severity for what is at stake, at most so many rows."""
     shown = [
         Row((short(one.stake), LIGHT_WORDS[one.light], one.likelihood, one.severity, ""), one.light) for one in rows
     ]
@@ -281,8 +290,8 @@ def _risk(findings: Findings, most: int) -> Section:
     more = len(rows) - most
     left = (f"{counted(more, 'more row')} stand{'s' if more == 1 else ''} in the report.",) if more > 0 else ()
     grid = Grid(headings, tuple(shown[:most]), (26, 18, 18, 14, 24), lit=1)
-    said = tuple(_said(f"{one.stake[0].upper()}{one.stake[1:]}: {one.words}") for one in rows[:most])
-    return Section("7  Residual risk, as proposed", points=(*said, *left), grid=grid, note=RULE)
+    told = tuple(said(f"{one.stake[0].upper()}{one.stake[1:]}: {one.words}") for one in rows[:most])
+    return Section("7  Residual risk, as proposed", points=(*told, *left), grid=grid, note=RULE)
 
 
 def _measures(findings: Findings) -> tuple[str, ...]:
@@ -305,15 +314,17 @@ def _measures(findings: Findings) -> tuple[str, ...]:
         measures.append("Train under encryption: this run was in the clear, for study.")
     if (limit := findings.predictions.limit) is not None and limit.sessions > 1:
         measures.append("Allow fewer sessions about the same records: each answers them anew (PLUMBLINE_MOST_FORMS).")
-    return (*map(_said, measures), f"Other: {_BLANK}", f"None; the residual risk is accepted because {_BLANK}")
+    return (*map(said, measures), f"Other: {BLANK}", f"None; the residual risk is accepted because {BLANK}")
 
 
-def _versions(facts: Mapping[str, Any]) -> str:
+def versions_words(facts: Mapping[str, Any]) -> str:
+    """Say what ran, and how its results are written again."""
     versions = facts.get("versions", {})
     told = ", ".join(f"{name} {version}" for name, version in versions.items()) or "unknown"
     again = "`plumbline report` writes results and report again from the run's folder. SHA-256 of its files:"
-    return f"{_said(told)}. {again}"
+    return f"{said(told)}. {again}"
 
 
-def _hashes(hashes: Mapping[str, str]) -> Grid:
+def hashes_grid(hashes: Mapping[str, str]) -> Grid:
+    """List the files of a run."""
     return Grid(("File", "SHA-256"), tuple(Row((name, value)) for name, value in hashes.items()), (18, 82))

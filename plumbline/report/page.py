@@ -318,6 +318,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "findings": findings,
         "summary": summary,
         "answer": findings.answer,
+        "glance": findings.glance,
         "facts": facts,
         "insecure": [text for text in summary.warnings if text.startswith("INSECURE")],
         "others": [text for text in summary.warnings if not text.startswith("INSECURE")],

@@ -36,8 +36,7 @@ class TrainingPlan(_message.Message):
     CIPHER_FIELD_NUMBER: _builtins.int
     CIPHER_OPTIONS_FIELD_NUMBER: _builtins.int
     BATCHES_FIELD_NUMBER: _builtins.int
-    SERVING_FIELD_NUMBER: _builtins.int
-    OPENING_BITS_FIELD_NUMBER: _builtins.int
+    PROTOCOL_OPTIONS_FIELD_NUMBER: _builtins.int
     epochs: _builtins.int
     batch_size: _builtins.int
     """As proposed, 0 leaves it to the coordinator, which fixes it by the table's size; an agreement has the fixed one."""
@@ -59,10 +58,10 @@ class TrainingPlan(_message.Message):
     cipher_options: _builtins.str
     batches: _builtins.str
     """Whether each epoch has batches of its own (reshuffled) or all have the same (fixed)."""
-    serving: _builtins.str
-    """Where the protocol is shared, what becomes of weights after training: opened to their owners, or shared still."""
-    opening_bits: _builtins.int
-    """Bits of every weight that its owner is opened: shared."""
+    protocol_options: _builtins.str
+    """By name, as the learner's. Options of shared are serving, what becomes of weights after training: opened to their
+    owners, or shared still; and opening_bits, of every weight that its owner is opened.
+    """
     def __init__(
         self,
         *,
@@ -78,12 +77,11 @@ class TrainingPlan(_message.Message):
         cipher: _builtins.str = ...,
         cipher_options: _builtins.str = ...,
         batches: _builtins.str = ...,
-        serving: _builtins.str = ...,
-        opening_bits: _builtins.int = ...,
+        protocol_options: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batches", b"batches", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "learner", b"learner", "learner_options", b"learner_options", "opening_bits", b"opening_bits", "patience", b"patience", "protocol", b"protocol", "seed", b"seed", "serving", b"serving", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "batches", b"batches", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "learner", b"learner", "learner_options", b"learner_options", "patience", b"patience", "protocol", b"protocol", "protocol_options", b"protocol_options", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

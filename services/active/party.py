@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from attacks import AuxiliaryRows
 from services.active.coalescing import Coalescing, OnEnd, stays
@@ -33,19 +34,18 @@ from services.party.context import PartyContext, TellsAttack, nobody_watches
 from services.party.form_count import FORMS, REMEDY, FormCount
 from services.party.lasting_batches import begin_batches
 from services.party.model_file import KeptModel
-from services.party.party_training import PartyTraining
 from services.party.served_models import ServedModels
 from services.party.session import PartySession, rejoined
 from services.party.training_log import kept_training
-from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening_ledger import begin_ledger
-from services.shared_weights.share_mailbox import ShareMailbox
 from vfl.arrays import FloatArray
 from vfl.data import Table, encode_labels
 from vfl.data.record_ids import bare_id
 from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
+
+E = TypeVar("E")
 
 # To tell every party that can be reached takes less (services.common.wire.END_SECONDS).
 _CANCEL_SECONDS = 5.0
@@ -424,19 +424,12 @@ class ActiveParty:
 
     # -- Protocol 1 and prediction ---------------------------------------------------------------------------------
 
-    def exchange_of(self, session_id: str) -> GradientExchange:
-        """Find the session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
-        return self._peers_training(session_id).exchange_as(GradientExchange)
-
-    def share_exchange_of(self, session_id: str) -> ShareMailbox:
-        """Find the same where weights are shared."""
-        return self._peers_training(session_id).exchange_as(ShareMailbox)
-
-    def _peers_training(self, session_id: str) -> PartyTraining:
+    def exchange_of(self, session_id: str, kind: type[E]) -> E:
+        """Find the session's exchange, for messages of peers; raises OutOfOrder when there is none of this kind."""
         session = self._session
         if session is None or session.agreement.session_id != session_id:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
-        return session.training
+        return session.training.exchange_as(kind)
 
     def id_forms(self, ids: Iterable[str]) -> list[str]:
         """Write ids in the form that this party's table has them in, as its settings ask for."""

@@ -39,7 +39,7 @@ from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
-from services.shared_weights.opening import fraction_bits
+from services.shared_weights.opening import bits_of, fraction_bits
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
@@ -516,8 +516,8 @@ def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> Shar
         outputs=agreement.residual_columns,
         batches=_batches(agreement),
         learner=plan.family,
-        opening_bits=plan.opening_bits,
-        opening_fraction_bits=fraction_bits(plan.opening_bits),
+        opening_bits=bits_of(agreement),
+        opening_fraction_bits=fraction_bits(bits_of(agreement)),
         feature_fraction_bits=plan.feature_fraction_bits,
         peers={peer.name: peer.feature_count for peer in agreement.peers_of(name)},
     )

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -17,6 +17,7 @@ from services.common.announced import AnnouncedDefence, check_announced, options
 from services.common.earlier_plans import plan_content
 from services.common.errors import InvalidMessage, one_line
 from services.common.learner_calls import LearnerCalls, LearnerFailed, made
+from services.common.opening_options import OpeningOptions
 from services.common.roster import Roster
 from vfl.arrays import IntArray
 from vfl.crypto import ciphers
@@ -31,13 +32,14 @@ from vfl.plugin_options import from_to as _from_to
 
 _log = logging.getLogger(__name__)
 
-OPENED, SHARED = SERVING = ("opened", "shared")
 RESHUFFLED, FIXED = BATCHES = ("reshuffled", "fixed")
 Training: TypeAlias = protocols.TrainingProtocol["TrainingPlan", "Agreement"]
 # What a plan names, with options of its own.
-_PLUGINS = ("cipher", "learner")
+_PLUGINS = ("cipher", "learner", "protocol")
 # Options of ciphers that are terms of their own, as they are settings.
 _OF_CIPHERS = Paillier.__dataclass_fields__
+# Options of protocols that are settings, whichever protocol is named.
+_OF_SHARING = OpeningOptions.__dataclass_fields__
 
 
 def _of_ciphers(name: str) -> Any:
@@ -63,6 +65,7 @@ class TrainingPlan:
 
     Attributes:
         cipher_options: those of the cipher that aren't terms of their own; empty for ours.
+        protocol_options: all of the protocol's.
         learner_options: all of the learner's.
     """
 
@@ -100,22 +103,14 @@ class TrainingPlan:
         "hu",
         "hu: who decrypts sends back. shared: who decrypts keeps it, as a share of weights that are opened at the end.",
     )
-    serving: str = _term(
-        OPENED,
-        "With protocol=shared, after training. opened: each party is sent its weights. shared: they stay shared, and "
-        "scores are computed on shares.",
-        lambda value: value in SERVING,
-        f"one of {', '.join(SERVING)}",
-    )
-    opening_bits: int = _term(
-        24,
-        "protocol=shared: bits of every weight that its owner is opened, 8 of them whole and the sign's.",
-        *_from_to(18, 24),
-    )
+    protocol_options: Mapping[str, Any] = _options()
     learner: str = _term("linear", "What is trained.")
     learner_options: Mapping[str, Any] = _options()
 
     def __post_init__(self) -> None:
+        with suppress(ValueError, TypeError):  # ``check`` says why
+            protocol = protocols.made(self.protocol, self.protocol_options)
+            object.__setattr__(self, "protocol_options", _all_options(protocol))
         with suppress(ValueError, TypeError, LearnerFailed):  # ``check`` says why
             object.__setattr__(self, "learner_options", _all_options(self.family))
             further = {name: value for name, value in _all_options(self.encryption).items() if name not in _OF_CIPHERS}
@@ -146,7 +141,7 @@ class TrainingPlan:
     @cached_property
     def training(self) -> Training:
         """The protocol that the plan names, as it trains the plan's learner; raises ValueError as ``family``."""
-        return protocols.load(self.protocol, self.family)
+        return protocols.load(self.protocol, self.family, self.protocol_options)
 
     @property
     def is_encrypted(self) -> bool:
@@ -154,23 +149,27 @@ class TrainingPlan:
         return self.encryption.spec.is_encrypted
 
     def encrypted(self) -> "TrainingPlan":
-        """Take this plan, or the same under the default cipher where it is in the clear."""
-        return self if self.is_encrypted else self.changed(cipher=ciphers.ENCRYPTED)
+        """Take this plan, or the same under the default cipher where it could have one and is in the clear."""
+        return self if self.is_encrypted or self.training.only_clear else self.changed(cipher=ciphers.ENCRYPTED)
 
     @property
     def terms(self) -> dict[str, Any]:
-        """Every term by its name, the learner's options among them."""
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "learner_options"}
-        return {**own, **self.learner_options}
+        """Every term by its name, the protocol's and the learner's options among them."""
+        apart = ("protocol_options", "learner_options")
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart}
+        return {**own, **self.protocol_options, **self.learner_options}
 
     def changed(self, **changes: Any) -> "TrainingPlan":
-        """Change terms of the plan; an option of its learner, or of the one that is named, goes by its own name."""
+        """Change terms of the plan; an option of its learner or protocol, or of those named, goes by its own name."""
         own = {name: value for name, value in changes.items() if name in TrainingPlan.__dataclass_fields__}
-        options = {name: value for name, value in changes.items() if name not in own}
+        of_protocol = {*protocols.option_names(own.get("protocol", self.protocol)), *_OF_SHARING} - own.keys()
+        kept = {f"{plugin}_options": getattr(self, f"{plugin}_options") for plugin in _PLUGINS}
         renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
-        kept = {"learner_options": self.learner_options, **{f"{plugin}_options": {} for plugin in renamed}}
-        changed = replace(self, **{**kept, "learner_options": {**kept["learner_options"], **options}, **own})
-        return changed.following_its_learner(own)
+        kept |= {f"{plugin}_options": {} for plugin in renamed}
+        for name in changes.keys() - own.keys():
+            options = "protocol_options" if name in of_protocol else "learner_options"
+            kept[options] = {**kept[options], name: changes[name]}
+        return replace(self, **{**kept, **own}).following_its_learner(own)
 
     def following_its_learner(self, given: Container[str] = ()) -> "TrainingPlan":
         """Take over the terms that the learner's options ask for; those that are given stay as they are."""
@@ -179,7 +178,11 @@ class TrainingPlan:
         except (ValueError, TypeError, LearnerFailed):
             return self  # ``check`` says why
         others = {name: asked[name] for name in asked if name not in given and getattr(self, name) != asked[name]}
-        return replace(self, **others) if others else self
+        if not others:
+            return self
+        taken = protocols.option_names(others.get("protocol", self.protocol))
+        options = {name: self.protocol_options[name] for name in taken if name in self.protocol_options}
+        return replace(self, **others, protocol_options=options)
 
     def schedule(self, train_rows: IntArray) -> BatchSchedule:
         """Make the public batches of the training rows."""
@@ -227,7 +230,7 @@ class TrainingPlan:
         """Raise InvalidMessage with a sentence about the first field that cannot work."""
         try:
             _, training, needed = self.encryption, self.training, LearnerCalls(self.family).terms()
-            json.dumps([self.cipher_options, self.learner_options])
+            json.dumps([self.cipher_options, self.protocol_options, self.learner_options])
         except (ValueError, TypeError) as error:
             raise InvalidMessage(one_line(str(error))) from error
         for name, value in needed.items():
@@ -259,7 +262,7 @@ class TrainingPlan:
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
         values = {name: getattr(message, name) for name in cls.__dataclass_fields__.keys() - _OF_CIPHERS}
-        for term in (*_PLUGINS, "batches", "protocol", "serving", "opening_bits"):
+        for term in (*_PLUGINS, "batches"):
             if not values[term]:
                 raise InvalidMessage(
                     f"The plan names no {term}: whoever proposes it runs an older version of Plumbline."
@@ -273,19 +276,21 @@ class TrainingPlan:
             further = {name: value for name, value in values["cipher_options"].items() if name not in own}
             values |= {**own, "cipher_options": further}
         plan = cls(**values)
-        plan._check_learner()
+        plan._check_others(plan.learner, learners, lambda: plan.family)
+        plan._check_others(plan.protocol, protocols, lambda: protocols.made(plan.protocol, plan.protocol_options))
         plan.check()
         return plan
 
-    def _check_learner(self) -> None:
-        """Check another party's plan: what another package's learner says of it here stays in this party's log."""
+    @staticmethod
+    def _check_others(name: str, known: Any, make: Callable[[], object]) -> None:
+        """Check another party's plan: what another package's plugin says of it here stays in this party's log."""
         try:
-            _ = self.family
+            make()
         except (ValueError, TypeError) as error:
-            if self.learner in learners.names() and not learners.is_built_in(self.learner):
+            if name in known.names() and not known.is_built_in(name):
                 _log.error("%s", error)
                 raise InvalidMessage(
-                    f"{self.learner} can't be used with these options here: the log of who refuses says why."
+                    f"{name} can't be used with these options here: the log of who refuses says why."
                 ) from error
 
 
@@ -471,7 +476,7 @@ class Agreement:
     @cached_property
     def serving(self) -> protocols.Serving:
         """What becomes of weights after training."""
-        return self.plan.training.serving(self)
+        return self.plan.training.served(self)
 
     @property
     def total_features(self) -> int:

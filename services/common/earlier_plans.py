@@ -7,12 +7,16 @@ from typing import Any
 def plan_content(content: Any, terms: Container[str]) -> Any:
     """Write a plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
 
-    Before plans named their batches, every epoch had its own. Before they named a learner, ``installed_model`` said
+    Before plans named their batches, every epoch had its own. Before protocols had options, those of shared weights
+    were terms. Before they named a learner, ``installed_model`` said
     that nothing is trained.
     """
     if not isinstance(content, dict):
         return content
     content = {"batches": "reshuffled", **content}
+    if "protocol_options" not in content:
+        options = {name: content.pop(name) for name in ("serving", "opening_bits") if name in content}
+        content["protocol_options"] = options if content.get("protocol") == "shared" else {}
     if "learner_options" in content:
         return content
     own = {key: content[key] for key in content if key in terms}

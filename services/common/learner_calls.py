@@ -2,9 +2,7 @@
 
 import logging
 import math
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
 from copy import copy
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -14,19 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.errors import OutOfOrder
+from services.common.plugin_calls import done_within
 from services.common.scores import SLACK
 from vfl.arrays import FloatArray
 from vfl.learning import (
-    Ask,
     EquationLeakage,
     FewSteps,
-    Forward,
     Half,
     Learner,
     LearnerError,
     OwnData,
     Part,
-    Send,
     TableSize,
     registry,
 )
@@ -193,7 +189,7 @@ class LearnerCalls:
                 return None
 
         request = self(asked)
-        if request is not None and not isinstance(request, Forward | Send | Ask):
+        if request is not None and not isinstance(request, Request):
             raise self.refused("yields something else than Forward, Send or Ask")
         return request
 
@@ -321,16 +317,6 @@ class _Hangs(LearnerFailed):
 
 
 def _within(seconds: float, name: str, work: Callable[[], T]) -> T:
-    """Do a learner's work on a thread that is left alone when it takes longer; raises _Hangs, or what it raises."""
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="learner", daemon=True).start()
-    if not wait([done], seconds).done:
-        raise _Hangs(f"learner {name} takes longer than the {seconds:g} s of a step's timeout.")
-    return done.result()
+    """Do a learner's work in time; raises _Hangs, or what it raises."""
+    hangs = _Hangs(f"learner {name} takes longer than the {seconds:g} s of a step's timeout.")
+    return done_within(seconds, work, hangs)

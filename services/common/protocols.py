@@ -4,9 +4,8 @@ A plan names a protocol; what it is with the plan's learner is an object, and wh
 that object. Implementations are imported when a plan names them.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +13,14 @@ from numpy.typing import NDArray
 from defences.base import Stage
 from services.common import limits
 from services.common.costs import Cost
-from services.common.errors import FederationError, InvalidMessage
 from services.common.exposure import Exposure, Forms, Guarded, GuardedParty
+from services.common.protocol_calls import ProtocolCalls, Watched
 from services.common.scores import Products
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Half, Learner, Part, RowSplit
 from vfl.learning.forms import forms_per_model
+from vfl.plugin_options import options_of
 from vfl.plugin_registry import PluginRegistry
-
-_log = logging.getLogger(__name__)
 
 # A plan, and an agreement: they are built on this contract.
 P = TypeVar("P", contravariant=True)
@@ -32,6 +30,9 @@ A = TypeVar("A", contravariant=True)
 class UnknownProtocol(ValueError):
     """No protocol has this name; the message lists those there are."""
 
+
+# Of a weight that a party knows.
+_WEIGHT_BYTES = 8
 
 _BUILT_IN = {
     "hu": "services.protocols.hu.protocol1:Protocol1",
@@ -127,6 +128,7 @@ class TrainingProtocol(Protocol[P, A]):
         summary: what it does with what is decrypted, in a sentence.
         remedy: what else to train by where it tells too much, in a sentence; empty for nothing.
         only_encrypted: why it takes ciphertexts, in a sentence; empty where it has messages in the clear too.
+        only_clear: whether it has no ciphertexts, whatever the cipher.
         unsimulated: why no session of it is simulated in one place, in words; empty where one is.
         sends_sums: whether who decrypts sends sums back, to be listened to.
         opens: whether a training may end with an opening, which each party's ledger counts over sessions.
@@ -138,6 +140,7 @@ class TrainingProtocol(Protocol[P, A]):
     summary: ClassVar[str]
     remedy: ClassVar[str] = ""
     only_encrypted: ClassVar[str] = ""
+    only_clear: ClassVar[bool] = False
     unsimulated: ClassVar[str] = ""
     sends_sums: ClassVar[bool] = False
     opens: ClassVar[bool] = False
@@ -168,6 +171,7 @@ class TrainingProtocol(Protocol[P, A]):
 
     def conduct_refusal(self, attack: str, conduct: str) -> str:
         """Say why an attack of this conduct has nothing to replace here, a sentence; empty where it has."""
+        return "" if conduct == "listens" else f"{attack} replaces what protocol={self.name} doesn't send."
 
     def cipher_of_trials(self, plan: P) -> str:
         """Name the cipher by which a trial shows what this training tells; empty where that hangs on attacks."""
@@ -179,6 +183,7 @@ class TrainingProtocol(Protocol[P, A]):
 
     def validated_epochs(self, agreement: A, allowed: int) -> int:
         """Count the epochs that are validated, of as many as all parties allow."""
+        return allowed
 
     def no_slope(self, agreement: A) -> str:
         """Say why no slope of calibrated scores is fitted, a sentence; empty where the protocol lets one."""
@@ -186,9 +191,11 @@ class TrainingProtocol(Protocol[P, A]):
 
     def resumes(self, agreement: A) -> bool:
         """Tell whether a training can go on after an interruption."""
+        return False
 
     def kept_bytes(self, agreement: A, features: int) -> int:
         """Count the bytes of what a party of so many features keeps of an epoch's weights, for each column of them."""
+        return features * _WEIGHT_BYTES
 
     def forms(self, plan: P, classes: int) -> Forms:
         """Count the linear forms of a record that the label party is told: a model's, unless steps forward some."""
@@ -208,7 +215,7 @@ class TrainingProtocol(Protocol[P, A]):
         """List the rows of the common order about which training itself tells the label party forms."""
         return np.zeros(0, dtype=np.int64)
 
-    def serving(self, agreement: A) -> Serving:
+    def served(self, agreement: A) -> Serving:
         """Say what becomes of weights. It follows from the agreement alone, so that all know it before they train."""
 
     def side(self, setting: Any, first_step: int = 0) -> Any:
@@ -236,45 +243,102 @@ class TrainingProtocol(Protocol[P, A]):
         """Count what training shows each party, as every party can."""
 
 
+_OF_SERVING = tuple(name for name in vars(Serving) if not name.startswith("_"))
 _METHODS = tuple(name for name, one in vars(TrainingProtocol).items() if callable(one) and not name.startswith("_"))
 
 
-def load(name: str, learner: Learner) -> TrainingProtocol[Any, Any]:
-    """Find the protocol of this name, as it trains a learner.
+def option_names(name: str) -> tuple[str, ...]:
+    """Name the options of a protocol; none of one that there isn't, or that can't be used."""
+    try:
+        return tuple(one.name for one in options_of(REGISTRY.class_of(name)))
+    except ValueError:
+        return ()
+
+
+def made(name: str, options: Mapping[str, Any]) -> Any:
+    """Make a protocol with its options, as no learner's yet.
 
     Raises:
         UnknownProtocol: for a name that no protocol has.
-        ValueError: where another package's lacks a method.
+        ValueError: for options that it doesn't take, and where another package's lacks a method.
     """
-    protocol = REGISTRY.load(name)
-    if lacking := [method for method in _METHODS if not callable(getattr(protocol, method, None))]:
-        raise ValueError(f"{name} lacks {', '.join(lacking)}: let its class be a services.common TrainingProtocol.")
-    watched: Any = protocol if name in _BUILT_IN else _Watched(name, protocol)
+    protocol = REGISTRY.load(name, **options)
+    _check_methods(name, protocol)
+    return protocol
+
+
+def load(name: str, learner: Learner, options: Mapping[str, Any]) -> TrainingProtocol[Any, Any]:
+    """Make a protocol as it trains a learner; raises as ``made`` does."""
+    protocol = made(name, options)
+    watched: Any = protocol if is_built_in(name) else _Watched(name, protocol)
     found: TrainingProtocol[Any, Any] = watched.of(learner)
     return found
 
 
+def is_built_in(name: str) -> bool:
+    """Tell whether a protocol is Plumbline's own, which nobody watches."""
+    return name in _BUILT_IN
+
+
+def _check_methods(name: str, protocol: Any) -> None:
+    if lacking := [method for method in _METHODS if not callable(getattr(protocol, method, None))]:
+        raise ValueError(f"{name} lacks {', '.join(lacking)}: let its class be a services.common TrainingProtocol.")
+
+
 class _Watched:
-    """Another package's protocol. What it raises by mistake is told by its name alone: it may hold a party's values."""
+    """Another package's protocol: what it raises by mistake, or gives of another kind, is told by its name alone."""
 
     def __init__(self, name: str, protocol: Any) -> None:
-        self._name, self._protocol = name, protocol
+        self._calls, self._protocol = ProtocolCalls(name), protocol
+
+    def served(self, agreement: Any) -> Any:
+        found = self._calls(lambda: self._protocol.served(agreement))
+        if lacking := [name for name in _OF_SERVING if not hasattr(found, name)]:
+            raise self._calls.refused(f"gives a {type(found).__name__} as what is served, which lacks {lacking[0]}")
+        ours = type(found).__module__.startswith("services.")
+        return found if ours else Watched(self._calls, found, makes={"ask"})
 
     def of(self, learner: Learner) -> "_Watched":
-        return _Watched(self._name, self._called(self._protocol.of)(learner))
+        protocol = self._calls(lambda: self._protocol.of(learner))
+        _check_methods(self._calls.name, protocol)
+        return _Watched(self._calls.name, protocol)
 
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(self._protocol, attribute)
-        return self._called(found) if callable(found) else found
+        found, calls = getattr(self._protocol, attribute), self._calls
+        if not callable(found):
+            return found
 
-    def _called(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            try:
-                return method(*arguments, **named)
-            except FederationError:
-                raise  # a refusal in its own words
-            except (Exception, SystemExit) as error:
-                _log.exception("Protocol %s failed.", self._name)
-                raise InvalidMessage(f"protocol {self._name} failed with {type(error).__name__}.") from error
+            result = calls(lambda: found(*arguments, **named))
+            if attribute in _RESULTS and not _fits(result, _RESULTS[attribute]):
+                raise calls.refused(f"gives a {type(result).__name__} that no {attribute} may be")
+            return self._each(result) if isinstance(result, Iterator) else result
 
         return call
+
+    def _each(self, results: Iterator[Any]) -> Iterator[Any]:
+        """Give what a method lists, in time."""
+        end = object()
+        while (result := self._calls(lambda: next(results, end))) is not end:
+            yield result
+
+
+def _fits(result: Any, hint: Any) -> bool:
+    """Tell whether a method's result is what its annotation says, and so are the fields of what we count by."""
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if hint is not Any and not isinstance(result, kind):
+        return False
+    if kind in (list, tuple):
+        return all(_fits(one, inner[0]) for one in result)
+    if kind in (Exposure, Forms):
+        return all(_fits(getattr(result, name), one) for name, one in get_type_hints(kind).items())
+    return True
+
+
+# What a method gives, where a class says it.
+_RESULTS = {
+    name: hint
+    for name in _METHODS
+    if isinstance(kind := get_origin(hint := get_type_hints(getattr(TrainingProtocol, name))["return"]) or hint, type)
+    and not getattr(kind, "_is_protocol", False)
+}

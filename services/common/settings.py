@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -17,8 +17,9 @@ from pydantic_settings import (
 
 from services.common import protocols
 from services.common.agreement import TrainingPlan
-from services.common.errors import FederationError
+from services.common.errors import FederationError, InvalidMessage
 from services.common.identity import Role, role_of
+from services.common.opening_options import SHARED, OpeningOptions
 from services.common.setting_texts import (
     as_text,
     attacks_labelled,
@@ -48,8 +49,9 @@ _ELSEWHERE = frozenset({"PLUMBLINE_PAGES_PORT", "PLUMBLINE_PORT", "PLUMBLINE_TES
 
 
 # What the plan asks of settings by the same name; the learner's options have several.
-_TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if not name.startswith("learner"))
+_TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if not name.startswith(("learner", "protocol_")))
 _LINEAR = {one.name: one for one in options_of(LinearRegression)}
+_OPENING = {one.name: one for one in options_of(OpeningOptions)}
 _NETWORK = {one.name: one for one in options_of(Network)}
 # Options of learners that are settings of their own, by what stands for the learners that have them.
 OF_LEARNERS = {**dict.fromkeys(_LINEAR, LinearRegression.name), "backward": Network.name}
@@ -167,13 +169,16 @@ class Settings(BaseSettings):
     batch_size: int = _term("batch_size")
     batches: str = _term("batches")
     protocol: str = _term("protocol")
-    serving: str = _term("serving")
+    serving: Literal["opened", "shared"] = _option("serving", _OPENING)
     opening: Literal["guarded", "always"] = Field(
         "guarded",
         description="With protocol=shared. guarded: weights stay shared after training where, opened, they could carry "
         "more than 5 % of the labels or of a record. always: this party lets them be opened all the same.",
     )
-    opening_bits: int = _term("opening_bits")
+    opening_bits: int = _option("opening_bits", _OPENING)
+    protocol_options: Annotated[dict[str, Any], NoDecode] = Field(
+        default_factory=dict, description="Options of another package's protocol as JSON; those of ours are settings."
+    )
     learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
     learner_options: Annotated[dict[str, Any], NoDecode] = Field(
         default_factory=dict,
@@ -420,7 +425,9 @@ class Settings(BaseSettings):
                 raise ValueError(f"column {column!r} can become one of {known}; got {encoding!r}.{meant}")
         return value
 
-    @field_validator("attack_options", "defence_options", "cipher_options", "learner_options", mode="before")
+    @field_validator(
+        "attack_options", "defence_options", "cipher_options", "protocol_options", "learner_options", mode="before"
+    )
     @classmethod
     def _parse_options(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -509,8 +516,16 @@ class Settings(BaseSettings):
         terms = {name: getattr(self, name) for name in _TERMS}
         plan = TrainingPlan(**terms, learner=self._learner, learner_options=self._learner_options)
         plan = plan.following_its_learner(self.model_fields_set)
+        plan = replace(plan, protocol_options=self._options_of(plan.protocol))
         plan.check()
         return plan
+
+    def _options_of(self, protocol: str) -> dict[str, Any]:
+        """Take those that are settings where the protocol has them, and its own."""
+        taken, own = protocols.option_names(protocol), vars(OpeningOptions(self.serving, self.opening_bits))
+        if self.serving == SHARED and "serving" not in taken:
+            raise InvalidMessage("serving=shared goes on from protocol=shared: set that too, or serving=opened.")
+        return {name: own[name] for name in taken if name in own} | self.protocol_options
 
     @property
     def _learner(self) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2
+from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, messages_pb2, passive_pb2, shared_weights_pb2
 
 # Calls of one caller in a pool. As many as a connection has streams: who calls over one connection, as every honest
 # party does, waits at its own end for a free stream and is never refused.
@@ -77,6 +77,8 @@ _FEW = {
         "SendResiduals": 4,
         "Decrypt": 4,
     },
+    # As above, of several kinds.
+    messages_pb2.DESCRIPTOR.services_by_name["Messages"]: {"Send": 8},
     shared_weights_pb2.DESCRIPTOR.services_by_name["SharedWeights"]: {
         "SendPublicKey": 8,
         # As above. A step's two may meet those of the step before.

@@ -12,6 +12,7 @@ from services.common.ledger_marks import LedgerMark
 from services.common.scores import PartialScores, Products
 from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
+from services.exchange.message_kinds import MessagePeer
 from services.party.anchor import Anchor
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
@@ -123,6 +124,7 @@ class PartyContext:
         cores: processes of this party's own, for what holds the interpreter's lock. Its arithmetic has cores as well:
             these, or as many threads.
         share_peers: the ways to the other parties where weights are shared, by name.
+        message_peers: the ways to the other parties' mailboxes under a protocol of another package, by name.
         engine: computes what is shared; Protocol 1's arithmetic is the adversary's to make.
         tally: counts what this party answers.
     """
@@ -140,6 +142,7 @@ class PartyContext:
     state: State = field(default_factory=StateInMemory)
     cores: Cores = field(default_factory=OneCore)
     share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
+    message_peers: Mapping[str, MessagePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
     tally: Tally = field(default_factory=Tally)
 

@@ -32,7 +32,7 @@ from services.common.errors import Diverged, OutOfOrder
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
-from services.party.label_sums import WHOLE, sums_of_session
+from services.party.label_sums import WHOLE, remedy_of, sums_of_session
 from services.party.party_model import PartyModel, rows_of_plan
 from services.party.share_count import ToldShares
 from services.party.share_guard import SingleShares
@@ -325,9 +325,8 @@ class FormCount:
                 f"{self._name}'s labels to a record, in all sessions: 1 to a record tells every label"
             )
             remedy = (
-                f"{self._name}'s owner allows {self._share:g} (PLUMBLINE_MOST_SUMS). To prevent it, train in the "
-                "batches of before (the same records and batch_size, batches=fixed), which tell no further sum, or "
-                "choose protocol=shared."
+                f"{self._name}'s owner allows {self._share:g} (PLUMBLINE_MOST_SUMS). To prevent it, "
+                f"{remedy_of(agreement)}."
             )
             if beyond and not is_noisy and (was.any() or self._refuses_first):
                 raise OutOfOrder(f"{sentence}. {remedy}")

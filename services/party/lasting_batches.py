@@ -28,6 +28,7 @@ from services.party.coin_toss import TOSSED_BYTES
 from services.party.context import PartyContext
 from services.party.table_hash import keys_of_records
 from vfl.arrays import BROKEN_ARRAYS, IntArray, write_arrays
+from vfl.data.faults import counted
 from vfl.learning import BatchSchedule, BlockSchedule, RowSplit
 from vfl.learning.append_only import BatchChanged, BatchHistory, Names, Placement, in_sizes
 
@@ -92,6 +93,39 @@ class Remembered:
             len(placement.waiting),
             int(held.sum()),
             self.history.least,
+        )
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Who of a table's records would be in no role in a federation's next session.
+
+    Attributes:
+        parties: names of those of the federation.
+        newcomers: records that were in no batch before.
+        waiting: records in no role: newcomers while they are fewer than ``least``, and others of dissolved groups.
+        least: so many newcomers fill a batch of their own.
+    """
+
+    parties: tuple[str, ...]
+    newcomers: int
+    waiting: int
+    least: int
+
+    @property
+    def words(self) -> str:
+        """Say who waits and for how many more, in a sentence or two."""
+        new, lacking = counted(self.newcomers, "newcomer"), max(0, self.least - self.newcomers)
+        if not self.newcomers:
+            first, others = "no newcomer waits.", self.waiting
+        elif lacking:
+            first, others = f"{new} would wait: {lacking:,} more fill a batch.", self.waiting - self.newcomers
+        else:
+            first, others = f"{new} would fill batches of their own.", self.waiting
+        rest = f" {counted(others, 'more row')} would wait, of groups that have lost a member." if others else ""
+        return (
+            f"In the batches of {', '.join(self.parties)} (PLUMBLINE_STATE_DIR), of this table's rows, as far as all "
+            f"parties have them, {first}{rest}"
         )
 
 
@@ -294,6 +328,21 @@ def batches_in(content: bytes) -> list[dict[str, Any]]:
         }
         for parties, one in _unpacked(content)[0].items()
     ]
+
+
+def waiting_in(content: bytes, ids: Iterable[str]) -> list[Waiting]:
+    """Say who of these records would wait in each federation's next session, if all parties had them.
+
+    Raises:
+        StateError: for anything else than a kept file.
+        InvalidMessage: where two ids have one name.
+    """
+    found, own = [], list(ids)
+    for parties, one in _unpacked(content)[0].items():
+        names = _names_of(own, one.key)
+        waiting, newcomers = _placed(one.history, names, TrainingPlan()).waiting, one.history.newcomers(names)
+        found.append(Waiting(tuple(json.loads(parties)), len(newcomers), len(waiting), one.history.least))
+    return found
 
 
 def _read(state: State) -> tuple[dict[str, Remembered], LedgerMark]:

@@ -21,6 +21,7 @@ from services.party.side import Side, SideSetting, run_step
 from services.party.trained_models import TrainedModels
 from services.party.training_means import TrainingMeans, check_kept_weights
 from services.party.training_terms import training_terms
+from services.party.watched_side import unwatched, watched
 from vfl.arrays import IntArray
 from vfl.data import GriddedFeatures
 from vfl.learning import BatchSchedule, BlockSchedule, Half, OwnData, Part, TrainingColumns
@@ -103,7 +104,7 @@ class PartyTraining:
         self.setting = SideSetting(
             agreement, name, gridded, self.rows.train, own, means, terms, calls, self.back.anchor
         )
-        self.side: Side = plan.training.side(self.setting)
+        self.side: Side = watched(self.setting, plan.training.side(self.setting))
         try:
             _rehearse(self, self.setting)
         except BaseException as error:
@@ -230,7 +231,8 @@ class PartyTraining:
                 return
             self.back.check_often(by)
             self.back.anchor()
-            side = self.agreement.plan.training.resumed(self.setting, self.side, resumption)
+            resumed = self.agreement.plan.training.resumed(self.setting, unwatched(self.side), resumption)
+            side = watched(self.setting, resumed)
             if side.counts_redone:
                 count_again(self._log.redone_from(resumption.step))
             self.setting.means.tally.interrupted(by, self.agreement.session_id)

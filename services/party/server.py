@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import grpc
 
-from protos.v1 import exchange_pb2_grpc, shared_weights_pb2_grpc
+from protos.v1 import exchange_pb2_grpc, messages_pb2_grpc, shared_weights_pb2_grpc
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
+from services.exchange import servicer as messages_servicer
+from services.exchange.mailbox import Mailbox
+from services.exchange.message_link import MessageLink
 from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.network.health import Held
 from services.network.health_link import HealthLink
@@ -22,10 +26,12 @@ from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.arithmetic import EngineArithmetic, arithmetic_of
+from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer_link import PeerLink
 from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.opening_ledger import measures_of
 from services.shared_weights.share_link import ShareLink
+from services.shared_weights.share_mailbox import ShareMailbox
 from services.watching.audit_log import log_of
 from vfl.crypto import Engine
 
@@ -68,6 +74,7 @@ def prepare(
         state=state,
         cores=cores,
         share_peers={peer: ShareLink(peer, channels[peer], timeout) for peer in others},
+        message_peers={peer: MessageLink(peer, channels[peer], timeout) for peer in others},
         engine=arithmetic.engine if isinstance(arithmetic, EngineArithmetic) else Engine(),
         tally=transport.tally,
     )
@@ -84,18 +91,21 @@ def serve(
 ) -> None:
     """Serve a party until it is stopped; ``own_service`` is the module of its servicer, and what adds that."""
     servicer, register = own_service
-    exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
-    shared = shared_servicer.SharedWeightsServicer(party.share_exchange_of)
+    served = (exchange_servicer, shared_servicer, messages_servicer, servicer)
+    exchange = exchange_servicer.GradientExchangeServicer(partial(party.exchange_of, kind=GradientExchange))
+    shared = shared_servicer.SharedWeightsServicer(partial(party.exchange_of, kind=ShareMailbox))
+    messages = messages_servicer.MessagesServicer(partial(party.exchange_of, kind=Mailbox))
     serve_until_stopped(
         transport,
         context.settings,
         [
             lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(exchange, server),
             lambda server: shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(shared, server),
+            lambda server: messages_pb2_grpc.add_MessagesServicer_to_server(messages, server),
             register,
         ],
-        {**exchange_servicer.PERMISSIONS, **shared_servicer.PERMISSIONS, **servicer.PERMISSIONS},
-        [exchange_servicer.SERVICE_NAME, shared_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
+        {name: roles for one in served for name, roles in one.PERMISSIONS.items()},
+        [one.SERVICE_NAME for one in served],
         on_started=on_started,
         held=held,
     )

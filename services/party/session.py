@@ -3,9 +3,10 @@
 import gc
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from vfl.data.id_array import IdArray
 from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 def _nothing() -> None:
@@ -267,7 +270,8 @@ def _training_of(
         cipher=context.adversary.cipher if ids is None else partial(context.adversary.cipher, ids=ids),
         observer=context.adversary,
         defences=context.defences,
-        share_peers={peer.name: context.share_peers[peer.name] for peer in peers if peer.name in context.share_peers},
+        share_peers=_of(peers, context.share_peers),
+        message_peers=_of(peers, context.message_peers),
         engine=context.engine,
         ledger=ledger,
         others=context.adversary.other_features,
@@ -279,6 +283,10 @@ def _training_of(
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed, trained_labels)
+
+
+def _of(peers: Iterable[PartyDescription], ways: Mapping[str, T]) -> dict[str, T]:
+    return {peer.name: ways[peer.name] for peer in peers if peer.name in ways}
 
 
 def _kept_seed(context: PartyContext, joined: Joined) -> int:

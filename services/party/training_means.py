@@ -12,6 +12,7 @@ from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.ledger_marks import LedgerMark
+from services.exchange.message_kinds import MessagePeer
 from services.party.party_defences import PartyDefences
 from services.party.training_log import TrainingLog
 from services.protocol1.cipher import Cipher, make_cipher
@@ -57,6 +58,7 @@ class TrainingMeans:
         observer: is told this party's own shares; None where nobody looks.
         defences: what the party applies to residuals and parameters.
         share_peers: the other ends of training on shared weights, by name.
+        message_peers: the other ends of a mailbox, by name.
         engine: computes what is shared.
         ledger: counts what others are opened about the party's records, over all sessions, and keeps it.
         others: what an adversary encrypts in place of its features where weights are shared; an honest party nothing.
@@ -75,6 +77,7 @@ class TrainingMeans:
     observer: TrainingObserver | None = None
     defences: PartyDefences = field(default_factory=PartyDefences)
     share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
+    message_peers: Mapping[str, MessagePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
     ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
     others: Callable[[Agreement, str, FloatArray], OtherFeatures | None] = lambda *_: None

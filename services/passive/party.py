@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -48,9 +49,7 @@ from services.passive.common_order import CommonOrder
 from services.passive.held_session import HeldSession
 from services.passive.quota import AlignmentQuota, check_declared
 from services.passive.submissions import SeenSubmissions
-from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening_ledger import begin_ledger
-from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.shared_serving import AskedOnce
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.frozen_weights import Residues
@@ -61,6 +60,8 @@ from vfl.learning import Part
 from vfl.learning.calibration import Calibration
 
 _log = logging.getLogger(__name__)
+
+E = TypeVar("E")
 
 # Stands for the digest of a model whose training has ended.
 _FINISHED = "finished"
@@ -396,19 +397,12 @@ class PassiveParty:
         ids = None if adversary.is_idle else IdArray.of(self._data.ids).take(rows)
         adversary.attack(training, records=rows, ids=ids)
 
-    def exchange_of(self, session_id: str) -> GradientExchange:
-        """Find the session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
-        return self._peers_training(session_id).exchange_as(GradientExchange)
-
-    def share_exchange_of(self, session_id: str) -> ShareMailbox:
-        """Find the same where weights are shared."""
-        return self._peers_training(session_id).exchange_as(ShareMailbox)
-
-    def _peers_training(self, session_id: str) -> PartyTraining:
+    def exchange_of(self, session_id: str, kind: type[E]) -> E:
+        """Find the session's exchange, for messages of peers; raises OutOfOrder when there is none of this kind."""
         session = self._session
         if session is None or session.session_id != session_id or session.joined is None:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
-        return session.joined.training
+        return session.joined.training.exchange_as(kind)
 
     # -- prediction ------------------------------------------------------------------------------------------------
 

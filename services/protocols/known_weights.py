@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from services.common.agreement import OPENED
 from services.common.errors import InvalidMessage
+from services.common.opening_options import OPENED
 from services.common.protocols import DrawsOnce
 from services.common.scores import Products, are_residues
 from services.party.party_defences import Message, PartyDefences
@@ -59,7 +59,11 @@ class KnownWeights:
         once: DrawsOnce,
     ) -> tuple[bytes, FloatArray]:
         """Answer with the part's shares."""
-        return b"", model.partial_scores(rows)
+        return b"", self.products(model, rows, defences)
+
+    def products(self, model: PartyModel, rows: Sequence[int], defences: PartyDefences) -> FloatArray:
+        """Compute what this party's columns add to rows, (rows, columns)."""
+        return model.partial_scores(rows)
 
     def check(self, products: Products) -> None:
         """Raise InvalidMessage for residues."""
@@ -75,19 +79,10 @@ class KnownWeights:
 class KnownLayers(KnownWeights):
     """The same of a layer that is forwarded: what is answered is forwarded as in training, and defended as there."""
 
-    def answer(
-        self,
-        model: PartyModel,
-        rows: Sequence[int],
-        masked: bytes,
-        defences: PartyDefences,
-        engine: Any,
-        once: DrawsOnce,
-    ) -> tuple[bytes, FloatArray]:
-        """Answer with the part's shares as the party's defences leave them."""
-        _, products = super().answer(model, rows, masked, defences, engine, once)
+    def products(self, model: PartyModel, rows: Sequence[int], defences: PartyDefences) -> FloatArray:
+        """Compute them as the party's defences leave them."""
         message = Message("answer", model.agreement.session_id, model.epochs, np.asarray(rows))
-        return b"", defences.protect_hidden(products, message)
+        return defences.protect_hidden(super().products(model, rows, defences), message)
 
 
 @dataclass(frozen=True, eq=False)

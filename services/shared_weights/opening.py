@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from services.common.agreement import SHARED, Agreement, PartyDescription
+from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import OutOfOrder
 from services.common.exposure import BitsBefore
 from services.common.learner_calls import LearnerCalls
+from services.common.opening_options import SHARED, opening_options
 from services.common.state_folder import State
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
@@ -51,9 +52,14 @@ def opened(word: Integers, share: Shares, bits: int) -> FloatArray:
     return weights
 
 
+def bits_of(agreement: Agreement) -> int:
+    """Count the bits of every weight that its owner is opened."""
+    return opening_options(agreement.plan.protocol_options).opening_bits
+
+
 def opened_bits(agreement: Agreement, owner: str) -> int:
     """Count the bits that an owner is opened in a session."""
-    return agreement.party(owner).feature_count * agreement.residual_columns * agreement.plan.opening_bits
+    return agreement.party(owner).feature_count * agreement.residual_columns * bits_of(agreement)
 
 
 def opened_to(agreement: Agreement, name: str) -> dict[str, int]:
@@ -123,9 +129,12 @@ def stays_shared(agreement: Agreement) -> bool:
     Of a learner that forwards they always do. It follows from the agreement alone. So all know it before they train,
     and it tells of nobody's data.
     """
+    return _stays_by_plan(agreement) or any(_refusals(agreement))
+
+
+def _stays_by_plan(agreement: Agreement) -> bool:
     plan = agreement.plan
-    always = plan.serving == SHARED or plan.family.spec.forwards
-    return always or any(_refusals(agreement))
+    return opening_options(plan.protocol_options).serving == SHARED or plan.family.spec.forwards
 
 
 def validates_on_shares(agreement: Agreement) -> bool:
@@ -168,7 +177,6 @@ def guard_opening(agreement: Agreement, name: str, labels: IntArray | None, mode
         OutOfOrder: in any mode where this opening and earlier ones are together what the owner refuses;
             where the mode is refuse, the first warning without what follows from labels, as peers are told it.
     """
-    plan = agreement.plan
     if stays_shared(agreement):
         warnings = [] if labels is not None or mode == "off" else list(_about_validations(agreement, name, ledger))
         if warnings and mode == "refuse":
@@ -177,7 +185,7 @@ def guard_opening(agreement: Agreement, name: str, labels: IntArray | None, mode
             f"Weights stay shared after training, and scores are computed on shares. Were weights opened, "
             f"{threat.sentence}. To have them opened all the same, set PLUMBLINE_OPENING=always at {threat.about}"
             f"{threat.remedy}."
-            for threat in (() if plan.serving == SHARED or plan.family.spec.forwards else _refusals(agreement))
+            for threat in (() if _stays_by_plan(agreement) else _refusals(agreement))
         ]
     bits = {owner: of + ledger.before(owner) for owner, of in _told(agreement, name).items()}
     for threat in _refused_by(agreement, agreement.party(name), bits):

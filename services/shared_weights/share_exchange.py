@@ -31,7 +31,15 @@ import numpy as np
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.protocol1.shown_keys import shown_key
 from services.protocol1.vectors import PublicKeyShown
-from services.shared_weights.opening import kept_epoch_bits, kept_words, opened, opened_to, validates_on_shares, word_of
+from services.shared_weights.opening import (
+    bits_of,
+    kept_epoch_bits,
+    kept_words,
+    opened,
+    opened_to,
+    validates_on_shares,
+    word_of,
+)
 from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_mailbox import VALIDATION, Outgoing, Received, ShareMailbox
@@ -82,7 +90,7 @@ class ShareExchange(ShareMailbox):
         self._own_key = private_key.public_key
         self.public_key = shown_key(terms.agreement, name, private_key)
         self._validation = Validation(terms, validation_key, holder.engine)
-        self._opening_bits = terms.agreement.plan.opening_bits
+        self._opening_bits = bits_of(terms.agreement)
         self._ledger = ledger
 
     def _key_taken(self, peer: str, key: PublicKey) -> None:

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from services.common import limits
 from services.common.errors import InvalidMessage
-from services.shared_weights.opening import stays_shared, validates_on_shares
+from services.shared_weights.opening import bits_of, stays_shared, validates_on_shares
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 
@@ -121,7 +121,7 @@ class MessageSizes:
             case Kind.HANDED:
                 return -(-formats.gradient_ring // 8)
             case Kind.OPENED:
-                return -(-self.terms.agreement.plan.opening_bits // 8)
+                return -(-bits_of(self.terms.agreement) // 8)
             case Kind.DIFFERENCES:
                 return -(-self.terms.squares.ring // 8)
             case Kind.WORD:

@@ -14,7 +14,7 @@ import numpy as np
 from services.common.agreement import RESHUFFLED, Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
-from services.shared_weights.opening import fraction_bits, validates_on_shares
+from services.shared_weights.opening import bits_of, fraction_bits, validates_on_shares
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.frozen_weights import ScoreFormats
 from vfl.crypto.sharing.share_formats import ShareFormats
@@ -82,7 +82,7 @@ class SharedTerms:
             key_bits=plan.key_bits,
             columns=self.formats.columns,
             parties=len(agreement.parties),
-            weight_fraction_bits=fraction_bits(plan.opening_bits),
+            weight_fraction_bits=fraction_bits(bits_of(self.agreement)),
             feature_fraction_bits=self.formats.feature_fraction_bits,
             feature_integer_bits=self.formats.feature_integer_bits,
             features_signed=self.formats.features_signed,

@@ -72,6 +72,15 @@ def test_python_paillier_changes_no_weight(capsys: pytest.CaptureFixture[str], m
 def test_what_a_hospital_is_handed_is_judged(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(EXAMPLES / "received.py"), str(tmp_path)], check=True)
     asked = "--own hospital.csv --received scores.csv --secret laboratory.csv --id patient --known 60"
+    planned = subprocess.run(
+        [sys.executable, "-m", "plumbline", "judge", *asked.split(), "--model", "model.json", "--dry-run"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "'risk' is this model's score, in all of 427 rows." in planned.stdout, planned.stdout + planned.stderr
     columns = "mean_radius,mean_texture,risk,secret:worst_radius,secret:worst_texture"
     done = subprocess.run(
         [sys.executable, "-m", "plumbline", "judge", *asked.split(), "--columns", columns, "--fail-above", "0"],

@@ -12,11 +12,11 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatch, end: str = "") -> None:
     """Write the page's Python block of ``module`` into ``folder``, with its entry point of the TOML blocks.
 
     The entry point names the class or function, and that its block. A page that shows the whole of a pyproject.toml
-    says there what the package is called, and that it has the module.
+    says there what the package is called, and that it has the module. ``end`` is put behind the block.
     """
     ((project, group, name, attribute),) = [
         (project, group, name, value.removeprefix(f"{module}:"))
@@ -32,7 +32,7 @@ def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatc
         metadata = f"Metadata-Version: 2.1\nName: {of_project['name']}\nVersion: {of_project['version']}\n".encode()
     pattern = rf"^(?:class|def) {attribute}\b"
     (code,) = [block for block in _blocks(page, "python") if re.search(pattern, block, re.MULTILINE)]
-    lay_out(folder, module, code, {group: f"{name} = {module}:{attribute}"}, metadata)
+    lay_out(folder, module, f"{code}{end}\n" if end else code, {group: f"{name} = {module}:{attribute}"}, metadata)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, module, raising=False)
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.meters import StageTimer
+from services.exchange.mailbox import Mailbox
+from services.exchange.message_kinds import Message
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
@@ -94,6 +96,18 @@ def names_of(parties: int) -> list[str]:
     return ["active", "passive"] if parties == 2 else ["active", *(f"passive-{i}" for i in range(1, parties))]
 
 
+class DirectMessagePeer:
+    """A peer's mailbox in the same process."""
+
+    def __init__(self, sender: str, mailbox_of: Callable[[str], Mailbox]) -> None:
+        self._sender, self._mailbox_of = sender, mailbox_of
+
+    def send(self, session_id: str, message: Message) -> None:
+        mailbox = self._mailbox_of(session_id)
+        mailbox.expects(self._sender, message.header)
+        mailbox.receive(self._sender, message)
+
+
 class DirectPeer:
     """The other end of Protocol 1 in the same process."""
 
@@ -135,6 +149,9 @@ def wired(
     def peer(sender: str, receiver: str) -> Peer:
         return through(sender, DirectPeer(sender, lambda _: trainings[receiver].exchange_as(GradientExchange)))
 
+    def message_peer(sender: str, receiver: str) -> DirectMessagePeer:
+        return DirectMessagePeer(sender, lambda _: trainings[receiver].exchange_as(Mailbox))
+
     with ExitStack() as stack:
         for number, name in enumerate(problem.blocks):
             trainings[name] = PartyTraining(
@@ -148,6 +165,7 @@ def wired(
                     timeout=timeout,
                     executor=stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name)),
                     defences=(defences or {}).get(name, PartyDefences()),
+                    message_peers={other: message_peer(name, other) for other in problem.blocks if other != name},
                 ),
             )
         yield trainings

@@ -130,7 +130,7 @@ class Peer:
 
     # -- what the victim sends, on its own threads -----------------------------------------------------------------
 
-    def exchange_of(self, session_id: str) -> "Peer":
+    def exchange_of(self, session_id: str, kind: type[object] = GradientExchange) -> "Peer":
         """The peer's end of Protocol 1."""
         return self
 
@@ -203,7 +203,7 @@ class Peer:
 
     @property
     def _exchange(self) -> GradientExchange:
-        return cast(GradientExchange, self.town.find(self.victim).exchange_of(self.session_id))
+        return cast(GradientExchange, self.town.find(self.victim).exchange_of(self.session_id, GradientExchange))
 
     def send_residuals(self, step: int) -> None:
         """Send residuals of some value: the first time any, then in the same try the same."""

@@ -314,7 +314,7 @@ def house(
 
         def exchange_of(receiver: str, session_id: str) -> GradientExchange:
             party = active_party if receiver == "active" else passive_parties[receiver]
-            return party.exchange_of(session_id)
+            return party.exchange_of(session_id, GradientExchange)
 
         def peers_of(name: str) -> dict[str, DirectPeer]:
             return {
@@ -325,7 +325,7 @@ def house(
 
         def share_exchange_of(receiver: str, session_id: str) -> ShareMailbox:
             party = active_party if receiver == "active" else passive_parties[receiver]
-            return party.share_exchange_of(session_id)
+            return party.exchange_of(session_id, ShareMailbox)
 
         def share_peers_of(name: str) -> dict[str, DirectSharePeer]:
             return {other: DirectSharePeer(name, partial(share_exchange_of, other)) for other in names if other != name}

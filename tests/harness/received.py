@@ -26,5 +26,5 @@ def written(folder: Path, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
 
 def prepared(folder: Path, tables: Mapping[str, pd.DataFrame], **more: Any) -> tuple[JudgeFacts, ReceivedRecords]:
     """Read tables whose ids are in ``client``, as options of the command say."""
-    request = JudgeRequest.of(**written(folder, tables), id_column="client", **{"verbosity": "quiet", **more})
+    request = JudgeRequest.of(**{**written(folder, tables), "id_column": "client", "verbosity": "quiet", **more})
     return prepare(request, Console(file=io.StringIO()))

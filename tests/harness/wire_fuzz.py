@@ -23,6 +23,7 @@ SERVED_BY = {
     "plumbline.v1.Active": ("active",),
     "plumbline.v1.Passive": ("passive",),
     "plumbline.v1.GradientExchange": ("active", "passive"),
+    "plumbline.v1.Messages": ("active", "passive"),
     "plumbline.v1.SharedWeights": ("active", "passive"),
 }
 # What a peer would like to see in another's log.

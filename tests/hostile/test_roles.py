@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "GradientExchange/SendResiduals": {"active", "passive"},
     "GradientExchange/SendHidden": {"active", "passive"},
     "GradientExchange/Decrypt": {"active", "passive"},
+    "Messages/Send": {"active", "passive"},
     "SharedWeights/SendPublicKey": {"active", "passive"},
     "SharedWeights/SendRows": {"active", "passive"},
     "SharedWeights/SendBlocks": {"active", "passive"},

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from plumbline.audit.past_runs import past_runs
 from plumbline.audit.request import AuditRequest
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.notebook import NotebookFindings
+from plumbline.report.annex import annex_of
 from services.common.run_folder import RunFolder
 from tests.harness.annexes import docx_text, needs_annex, pdf_text
 
@@ -84,7 +86,7 @@ def test_what_a_list_says_of_it_is_written_beside_its_results(audited: Audited) 
 
 @needs_annex
 def test_no_cell_of_any_table_stands_in_the_annex(audited: Audited, tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    pdf, document = audit_run.write_annex(AuditFolder(audited.run), audited.findings)
+    pdf, document = audit_run.write_annex(AuditFolder(audited.run), partial(annex_of, audited.findings))
     cells = {str(cell) for table in tables for row in table.to_numpy() for cell in row}
     assert len(cells) > 4 * 60
     digest = sha256((audited.run / "results.json").read_bytes()).hexdigest()

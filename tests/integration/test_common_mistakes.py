@@ -78,7 +78,7 @@ def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     [
         (("audti",), "No such command 'audti'. Did you mean 'audit'?"),
         (("audit", "--data", "wine", "--partys", "3"), "No such option: --partys"),
-        (("audit", "--data", "wine", "--parties", "many"), "Invalid value for '--parties'"),
+        (("audit", "--data", "wine", "--parties", "many"), "--parties: expected a whole number, got 'many'"),
         (("audit", "--data", "whine"), "There is no data set 'whine'; the known ones are"),
         (("audit", "--data", "whine"), "Did you mean 'wine'?"),
         (("audit", "--data", "wine", "--attacks", "halfstar"), "Did you mean 'half_star'?"),

@@ -61,3 +61,12 @@ def test_a_defence_is_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     results, report = followed("adding-a-defence.md", ["score_power"], words, tmp_path, monkeypatch)
     assert results["defences"]["coordinator"] == ["score_power"]
     assert "score_power" in report
+
+
+def test_a_protocol_and_what_it_tells_are_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (words,) = audits("adding-a-protocol.md")
+    results, report = followed("adding-a-protocol.md", ["pairwise_sums"], words, tmp_path, monkeypatch)
+    assert results["agreement"]["plan"]["protocol"] == "pairwise_sums"
+    # Its exposure, in the ledger.
+    assert "residuals of each record of a step, in the clear" in report
+    assert "INSECURE: protocol=pairwise_sums tells every party the residuals of each record" in report

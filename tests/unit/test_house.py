@@ -36,6 +36,7 @@ GRPC = {
     "gate",
     "health",
     "health_link",
+    "message_link",
     "passive_link",
     "peer_link",
     "revocation",

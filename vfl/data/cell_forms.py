@@ -39,6 +39,7 @@ class Form:
     bare: Callable[[str], str]
 
 
+_BOOLEANS = {"true": "1", "false": "0"}
 _ZEROS = Form("leading zeros", lambda text: _LEADING_ZEROS.sub("", text))
 _CASE = Form("capital letters", str.casefold)
 _UNICODE = Form("how letters are composed", lambda text: unicodedata.normalize("NFKC", text))
@@ -56,6 +57,7 @@ LABEL_FORMS: Mapping[str, Form] = {
     "case": _CASE,
     "unicode": _UNICODE,
     "marks": Form("marks at the end", lambda text: text.rstrip(" .,;:!*") or text),
+    "booleans": Form("True and False for 1 and 0", lambda text: _BOOLEANS.get(text.casefold(), text)),
 }
 
 

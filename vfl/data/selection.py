@@ -17,6 +17,8 @@ from vfl.suggestions import did_you_mean
 _NAMELESS_COLUMN = re.compile(r"Unnamed: \d+")
 # Part of a header's names that are numbers when it is none.
 _NUMBERS_OF_A_ROW = 0.2
+# What names a column, of an audit and of a service.
+_OPTIONS = {role: f"--{role} (of a service, PLUMBLINE_{role.upper()}_COLUMN)" for role in ("id", "label")}
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Selection:
             problems.add(f"Column {quoted(self.id_column)} cannot be both the id and the label: name two columns.")
         for name, role in zip(self.exact, ("id", "label"), strict=False):
             if name not in present:
-                problems.add(f"There is no {role} column {quoted(name)}{_what_there_is(name, present)}")
+                problems.add(f"There is no {role} column {quoted(name)}{_what_there_is(name, present, _OPTIONS[role])}")
 
     def _check_encode(self, features: Sequence[str], present: Sequence[str], problems: Problems) -> None:
         for name, encoding in self.encode.items():
@@ -172,6 +174,8 @@ def _fractions(names: Sequence[str]) -> int:
     return sum(reads_as_number(name) and not name.strip().isdigit() for name in names)
 
 
-def _what_there_is(name: str, present: Sequence[str]) -> str:
-    """End a sentence on a name that isn't there."""
-    return f"; the columns are {name_list(present)}.{did_you_mean(name, present) or ' Name one of these.'}"
+def _what_there_is(name: str, present: Sequence[str], option: str = "") -> str:
+    """End a sentence on a name that isn't there; ``option`` is what names one."""
+    meant = did_you_mean(name, present)
+    one = f" Name one of these with {option}." if option else " Name one of these."
+    return f"; the columns are {name_list(present)}.{meant}{one if option or not meant else ''}"

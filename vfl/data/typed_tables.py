@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vfl.data.cells import cells_in_parts
 from vfl.data.coarsening import coarser_plan
 from vfl.data.columns import ColumnPlan, ColumnRole
-from vfl.data.faults import Problems, name_list, quoted
+from vfl.data.faults import Problems, name_list, quoted, row_list
 from vfl.data.labels import Labels, label_array, label_notes
 from vfl.data.reading_rules import ReadingRules
 from vfl.data.record_ids import record_ids
@@ -178,6 +178,11 @@ def _read(
     labels = None
     with problems.noted():
         ids = record_ids(_exact(raw.frame, selection.id_column), selection.id_column, rules.ignore_in_ids)
+    if not len(ids) and (copies := [row for row, copy in enumerate(raw.frame.duplicated(), start=1) if copy]):
+        problems.add(
+            f"Copies of an earlier row in all columns that are used: {row_list(copies)} ({len(copies):,} in all). "
+            "Remove them."
+        )
     with problems.noted():
         if selection.label_column is not None and selection.label_column in raw.frame:
             labels = label_array(

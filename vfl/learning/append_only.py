@@ -72,6 +72,10 @@ class BatchHistory:
         """Begin with the batches of a first session."""
         return cls(least, placement.train, placement.validation, placement.test)
 
+    def newcomers(self, present: Names) -> Names:
+        """Find the records that were in no batch before, and aren't tested, in the order of their names."""
+        return np.setdiff1d(present, np.concatenate([*self.train, *self.validation, self.dissolved, self.test]))
+
     def place(self, present: Names, *, validation_fraction: float, test_fraction: float) -> Placement:
         """Place the records of another session: those of before as they were, newcomers in batches of their own.
 
@@ -88,7 +92,7 @@ class BatchHistory:
         train, validation = self._whole(self.train, present), self._whole(self.validation, present)
         test = self.test[np.isin(self.test, present)]
         before = np.concatenate([*self.train, *self.validation, self.dissolved])
-        fresh = np.setdiff1d(present, np.concatenate([before, self.test]))
+        fresh = self.newcomers(present)
         returning = np.setdiff1d(np.intersect1d(present, before), _joined([*train, *validation]))
         kept = len(train), len(validation)
         counts = np.array([sum(map(len, train)), sum(map(len, validation)), len(test)], dtype=float)

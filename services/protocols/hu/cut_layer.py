@@ -41,7 +41,7 @@ class CutLayer(DecryptedSums):
         """List those that are trained on."""
         return rows.train
 
-    def serving(self, agreement: Agreement) -> KnownLayers:
+    def served(self, agreement: Agreement) -> KnownLayers:
         """Let each party answer by its own layer."""
         return KnownLayers()
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from services.common.agreement import SHARED, Agreement, TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.costs import Cost
-from services.common.errors import InvalidMessage
 from services.common.protocols import TrainingProtocol
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
@@ -15,8 +14,6 @@ from services.protocols.hu.gradient_side import GradientSide
 from services.protocols.known_weights import KnownWeights
 from services.protocols.planned_batches import planned_batches
 from vfl.arrays import IntArray
-
-_WEIGHT_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -30,9 +27,7 @@ class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
     sizes_tell: ClassVar[bool] = True
 
     def check(self, plan: TrainingPlan) -> None:
-        """Refuse a plan whose weights are to stay shared."""
-        if plan.serving == SHARED:
-            raise InvalidMessage("serving=shared goes on from protocol=shared: set that too, or serving=opened.")
+        """Refuse nothing: any learner's step can be answered."""
 
     def warnings(self, agreement: Agreement) -> list[str]:
         """Warn of answers that leave room, and of epochs that are judged by defended scores."""
@@ -58,17 +53,9 @@ class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
             "replaces_shares": f"{attack} adds to shares of weights: only backward=shared has them.",
         }.get(conduct, "")
 
-    def validated_epochs(self, agreement: Agreement, allowed: int) -> int:
-        """Validate as many as are allowed: scores between epochs are asked for as any others."""
-        return allowed
-
     def resumes(self, agreement: Agreement) -> bool:
         """Go on after an interruption where the learner can."""
         return agreement.plan.family.spec.resumes
-
-    def kept_bytes(self, agreement: Agreement, features: int) -> int:
-        """Count a party's own weights."""
-        return features * _WEIGHT_BYTES
 
     def batches(self, agreement: Agreement) -> Iterator[IntArray]:
         """List the plan's batches."""
@@ -78,7 +65,7 @@ class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
         """Count encryptions, products and answers of each step."""
         return cost_of_sums(agreement)
 
-    def serving(self, agreement: Agreement) -> KnownWeights:
+    def served(self, agreement: Agreement) -> KnownWeights:
         """Let each party answer by its own weights."""
         return KnownWeights()
 

@@ -16,6 +16,7 @@ from defences import DefenceError
 from services.common.errors import Diverged
 from services.common.meters import StageTimer
 from services.network.deadlines import carrying_the_deadline
+from services.party.known_side import KnownSide
 from services.party.party_defences import Message
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
@@ -24,26 +25,18 @@ from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
 from services.protocols.hu.forwarding import Forwarding, step_roles
-from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import Ask, BatchSchedule, Forward, Half, Part, Send
+from vfl.learning import Ask, Forward, Half, Send
 from vfl.learning.learner import Request
 
 
-class GradientSide:
+class GradientSide(KnownSide):
     """One party's side of a session.
 
     Attributes:
-        half: the party's half of the learner.
-        exchange: the party's messages.
         forwarding: what answers ``Forward``, where the learner forwards.
-        features: (aligned rows, d) on the grids of their columns.
         skipped: steps that nobody does.
     """
-
-    goes_back_anew = counts_redone = left_range = has_ended = False
-    validated_loss: float | None = None
-    turn = Turn()
 
     def __init__(
         self,
@@ -61,12 +54,10 @@ class GradientSide:
             asked: this party's questions of its next step, which have been answered.
         """
         agreement, means = setting.agreement, setting.means
-        self.setting, self.peers = setting, means.peers
-        self._log, self._calls = means.log, setting.calls
-        self.features = setting.gridded.values
         if half is None:
             check_vector_sizes(agreement)
-        self.half = setting.calls.begin(setting.own) if half is None else half
+        super().__init__(setting, half)
+        self.peers, self._log, self._calls = means.peers, means.log, setting.calls
         forwards = agreement.plan.family.spec.forwards
         # Its masks are of one try of a step: another has other keys.
         self.forwarding = Forwarding(agreement, setting.name, means.peers, means.executor) if forwards else None
@@ -74,14 +65,13 @@ class GradientSide:
         # Forwarded products aren't encrypted.
         self.sent_step = agreement.plan.encryption.residual_step if setting.name in agreement.senders else None
         self.skipped = resumption.skipped if resumption else frozenset[int]()
-        self._schedule = schedule = agreement.plan.schedule(setting.train_rows)
         if half is None and agreement.plan.family.spec.trains and not self._log.has_begun:
             self.project()
         self.exchange = GradientExchange(
             means.cipher(agreement, setting.name),
             means.peers,
-            steps=schedule.steps_per_epoch * agreement.plan.epochs,
-            rows_of_step=schedule.rows_of_step,
+            steps=self.steps,
+            rows_of_step=self.schedule.rows_of_step,
             timeout=means.timeout,
             roles=step_roles(agreement, setting.name),
             beginning=Beginning(
@@ -93,25 +83,6 @@ class GradientSide:
                 anchoring=setting.anchor,
             ),
         )
-
-    @property
-    def schedule(self) -> BatchSchedule:
-        """The public batches."""
-        return self._schedule
-
-    @property
-    def weights(self) -> FloatArray:
-        """(d, columns), as they stand."""
-        return self._calls.weights(self.half, self.features.shape[1]).copy()
-
-    @property
-    def part(self) -> Part:
-        """The part as it stands."""
-        return self._calls.part(self.half.part)
-
-    def tell(self, peer: str, kind: str, count: int) -> None:
-        """Count what a peer is told."""
-        self.setting.means.tally.answered(peer, kind, count, self.setting.agreement.session_id)
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
@@ -134,20 +105,6 @@ class GradientSide:
     def step(self, step: int, batch: IntArray) -> Iterator["GradientStep"]:
         """Begin a step. What is on its way when it fails is settled where the parties agree on a place."""
         yield GradientStep(self, step, batch)
-
-    def complete_step(self, step: int) -> None:
-        """Let peers go on behind a step."""
-        self.exchange.complete_step(step)
-
-    def end_epoch(self, epoch: int) -> None:
-        """Validate nothing: scores of validation rows are asked for as any others."""
-
-    def must_end(self, step: int) -> bool:
-        """Never: a party's weights are its own at any time."""
-        return False
-
-    def keep(self, epoch: int) -> None:
-        """End nothing: the half has its weights."""
 
     def asked(self) -> frozenset[str]:
         """Name the peers of whom this party still has its own question, when nothing that it forwards is on its way."""

@@ -47,7 +47,7 @@ class FirstLayer(KeptShares):
         """List the plan's batches."""
         return planned_batches(agreement)
 
-    def serving(self, agreement: Agreement) -> WeightsOnShares:
+    def served(self, agreement: Agreement) -> WeightsOnShares:
         """Let weights stay shared: those of a first layer would tell of the labels."""
         return WeightsOnShares(agreement)
 

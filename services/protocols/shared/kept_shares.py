@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from defences.base import Stage
-from services.common.agreement import SHARED, Agreement, TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
+from services.common.opening_options import SHARED, OpeningOptions
 from services.common.protocols import TrainingProtocol
 from services.party.resumption import Resumption
 from services.party.side import Side, SideSetting
@@ -18,7 +19,7 @@ _SHARE_BYTES = 64
 
 
 @dataclass(frozen=True)
-class KeptShares(TrainingProtocol[TrainingPlan, Agreement]):
+class KeptShares(OpeningOptions, TrainingProtocol[TrainingPlan, Agreement]):
     """Training on weights of which each party has shares."""
 
     name: ClassVar[str] = "shared"
@@ -38,9 +39,9 @@ class KeptShares(TrainingProtocol[TrainingPlan, Agreement]):
 
     def refusal(self, plan: TrainingPlan, settings: Any) -> str:
         """Refuse where the party's owner has weights stay shared, and the plan has not; and a kernel without shares."""
-        if settings.serving == SHARED != plan.serving:
+        if settings.serving == SHARED != self.serving:
             return (
-                f"The session is serving={plan.serving}, this party runs serving={SHARED}: set "
+                f"The session is serving={self.serving}, this party runs serving={SHARED}: set "
                 f"PLUMBLINE_SERVING={SHARED} at the active party."
             )
         if settings.kernel == "phe":
@@ -63,7 +64,7 @@ class KeptShares(TrainingProtocol[TrainingPlan, Agreement]):
 
     def no_slope(self, agreement: Agreement) -> str:
         """Say what is in a slope's way."""
-        if not self.serving(agreement).tells_owners:
+        if not self.served(agreement).tells_owners:
             return "Weights stay shared, so no party could scale its own: no slope is fitted."
         if validates_on_shares(agreement):
             return "Epochs are validated on shares, and no score is told before weights are opened: set patience to 0."

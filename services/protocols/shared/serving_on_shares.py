@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from services.common.agreement import SHARED, Agreement
+from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
+from services.common.opening_options import SHARED
 from services.common.protocols import DrawsOnce
 from services.common.scores import Products, are_residues
 from services.party.party_model import PartyModel, checked_rows

@@ -29,7 +29,7 @@ class SharedWeights(KeptShares):
 
     def of(self, learner: Learner) -> KeptShares:
         """Share the first layer of a learner that forwards one, all weights of others."""
-        return FirstLayer() if learner.spec.forwards else self
+        return FirstLayer(self.serving, self.opening_bits) if learner.spec.forwards else self
 
     def check(self, plan: TrainingPlan) -> None:
         """Refuse, besides, learners that don't train on shares, or have no loss to stop by."""
@@ -70,7 +70,7 @@ class SharedWeights(KeptShares):
         numbers = (batch for epoch in range(agreement.plan.epochs) for batch in schedule.epoch(epoch))
         return (schedule.rows_of(batch) for batch in numbers)
 
-    def serving(self, agreement: Agreement) -> KnownWeights | WeightsOnShares:
+    def served(self, agreement: Agreement) -> KnownWeights | WeightsOnShares:
         """Open weights, unless the plan or a party lets none be opened."""
         return WeightsOnShares(agreement) if stays_shared(agreement) else KnownWeights()
 

@@ -50,6 +50,26 @@ def test_a_mistake_ends_with_2_and_help_without_a_command_too(
     assert "plumbline: " not in shown.err
 
 
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (("audit", "--epochs", "ten"), "--epochs: expected a whole number, got 'ten'."),
+        (("audit", "--fail-above", "50"), "--fail-above: expected 1.0 or less, got '50'. It is a part: 0.5 is 50 %."),
+        (("audit", "--auxiliary=-4"), "--auxiliary: expected 0 or more, got '-4'."),
+        (("audit", "bank.csv"), "extra argument(s) (bank.csv). Tables are given as --active TABLE --passive TABLE."),
+        (("serve", "cordinator"), "ROLE: 'cordinator' is not one of 'coordinator', 'active', 'passive'."),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_is_taken_in_its_place(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...], words: str
+) -> None:
+    assert ended(*typed, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.endswith(f" See `plumbline {typed[0]} --help`.\n")
+    assert len(said.splitlines()) == 1
+
+
 def test_what_nobody_expected_ends_with_1_and_says_where_the_details_are(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:

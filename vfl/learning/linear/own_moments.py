@@ -42,7 +42,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+import scipy
 
 from vfl.arrays import FloatArray, IntArray
 
@@ -77,7 +77,7 @@ class OwnMoments:
         # it by isn't theirs, and its inverse would be some 10^30.
         moments, rounded = np.diag(block), curvature * (len(trained) * _ROUNDED * self._means) ** 2
         self._damping = np.diag(np.where(moments > rounded, DAMPING * moments, 1.0))
-        self._root: FloatArray = cholesky(block + self._damping, lower=True)
+        self._root: FloatArray = scipy.linalg.cholesky(block + self._damping, lower=True)
 
     def is_whole(self, batch: IntArray) -> bool:
         """Tell whether a batch is all training records."""
@@ -86,21 +86,21 @@ class OwnMoments:
     def times(self, gradient: FloatArray, batch: IntArray) -> FloatArray:
         """Multiply the gradient of a batch's loss by the inverse; (d, columns) in and out."""
         if self.is_whole(batch):
-            whole: FloatArray = cho_solve((self._root, True), gradient)
+            whole: FloatArray = scipy.linalg.cho_solve((self._root, True), gradient)
             return whole
         # With P = L L^T and the batch's block B, of A = L^-1 B L^-T all eigenvalues above 1 count; the others are 1.
         block = self._block(batch) + self._damping
-        half = solve_triangular(self._root, block, lower=True)
-        sizes, directions = eigh(solve_triangular(self._root, half.T, lower=True))
-        along = directions.T @ solve_triangular(self._root, gradient, lower=True)
+        half = scipy.linalg.solve_triangular(self._root, block, lower=True)
+        sizes, directions = scipy.linalg.eigh(scipy.linalg.solve_triangular(self._root, half.T, lower=True))
+        along = directions.T @ scipy.linalg.solve_triangular(self._root, gradient, lower=True)
         raised = directions @ (along / np.maximum(sizes, 1.0)[:, None])
-        solved: FloatArray = solve_triangular(self._root, raised, lower=True, trans="T")
+        solved: FloatArray = scipy.linalg.solve_triangular(self._root, raised, lower=True, trans="T")
         return solved
 
     @property
     def turn(self) -> FloatArray:
         """The (d, d) R, upper triangular, whose R R^T is the inverse of the damped block of centred columns."""
-        turn: FloatArray = solve_triangular(self._root, np.eye(len(self._root)), lower=True, trans="T")
+        turn: FloatArray = scipy.linalg.solve_triangular(self._root, np.eye(len(self._root)), lower=True, trans="T")
         return turn
 
     def sent(self, share: FloatArray) -> FloatArray:
@@ -128,8 +128,8 @@ def turn_of(records: FloatArray, curvature: float) -> FloatArray:
     """
     block = curvature / len(records) * (records.T @ records)
     moments = np.diag(block)
-    root = cholesky(block + np.diag(np.where(moments > 0, DAMPING * moments, 1.0)), lower=True)
-    turn: FloatArray = solve_triangular(root, np.eye(len(root)), lower=True, trans="T")
+    root = scipy.linalg.cholesky(block + np.diag(np.where(moments > 0, DAMPING * moments, 1.0)), lower=True)
+    turn: FloatArray = scipy.linalg.solve_triangular(root, np.eye(len(root)), lower=True, trans="T")
     return turn
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer import Context
 from typer.main import get_command
 
 from plumbline.audit.configuration import (
@@ -99,7 +100,8 @@ def test_one_table_split_by_columns_is_asked_for_in_a_file_too(tmp_path: Path) -
 
 def test_every_option_of_the_command_can_stand_in_a_file() -> None:
     command: Any = get_command(app)
-    options = {max(one.opts, key=len).removeprefix("--") for one in command.commands["audit"].params}
+    asked = command.get_command(Context(command), "audit")
+    options = {max(one.opts, key=len).removeprefix("--") for one in asked.params}
     assert options - {"config", "help", "set"} == set(KEYS) - {"settings", "attack-options", "defence-options"}
 
 

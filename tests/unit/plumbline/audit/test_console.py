@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from plumbline.audit.console import print_findings, print_prediction_findings, print_training_findings, session_words
+from plumbline.audit.console import (
+    print_findings,
+    print_prediction_findings,
+    print_training_findings,
+    print_verdict,
+    session_words,
+)
 from plumbline.audit.request import AuditRequest, Verbosity
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.predictions import AttackFinding
@@ -41,8 +47,27 @@ def shown(findings: Findings, verbosity: Verbosity, width: int = 80) -> list[str
     return text.getvalue().splitlines()
 
 
-def test_a_terminal_of_80_columns_shows_whole_numbers_and_whole_names(findings: Findings) -> None:
+def whole(findings: Findings) -> list[str]:
+    """Show the verdict as it is where everything is asked for, on a terminal of 80 columns."""
+    text = io.StringIO()
+    print_verdict(Console(file=text, width=80), findings)
+    return text.getvalue().splitlines()
+
+
+def test_the_answer_is_a_sentence_a_matrix_and_what_fits_a_screen(findings: Findings) -> None:
     lines = shown(findings, "normal")
+    assert lines[0] == findings.glance.sentence == "2 of 2 columns leak much; labels leak much."
+    assert lines[1].split() == ["keeps", "its", "parameters", "discloses", "them"]
+    assert lines[3].split() == ["columns", "RED", "2", "of", "2", "not", "measured"]
+    assert lines[4].startswith("labels ")
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].endswith("with --verbose.")
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_terminal_of_80_columns_shows_whole_numbers_and_whole_names(findings: Findings) -> None:
+    lines = whole(findings)
     assert max(map(len, lines)) <= 80
     age = next(line for line in lines if line.startswith("age "))
     assert age.split()[1:5] == ["±", "25.6", "±", "0"]
@@ -63,13 +88,13 @@ def test_a_terminal_of_80_columns_shows_whole_numbers_and_whole_names(findings: 
 
 
 def test_lights_have_words_for_who_sees_no_colour(findings: Findings) -> None:
-    lines = shown(findings, "normal")
+    lines = whole(findings)
     assert any(line.startswith(" RED    bank: fintech can tell 95 % of the labels") for line in lines)
     assert any(line.startswith(" RED    fintech: 2 of its 2 columns") for line in lines)
 
 
 def test_what_cannot_apply_is_one_line_by_reason(findings: Findings) -> None:
-    text = " ".join(shown(findings, "normal"))
+    text = " ".join(whole(findings))
     assert text.count("Not applicable") == 1
     assert "Not applicable: ls, cls: needs the disclosed parameters" in text
 

@@ -335,7 +335,7 @@ def test_every_plan_shows_the_classes_with_their_records(files: Files) -> None:
         ({"unlabelled": "keep"}, "--unlabelled is refuse or predict, got 'keep'"),
         (
             {"ignore_in_labels": ("cases",)},
-            "--ignore-in-labels is zeros, case, unicode or marks, got 'cases'. Did you mean 'case'",
+            "--ignore-in-labels is zeros, case, unicode, marks or booleans, got 'cases'. Did you mean 'case'",
         ),
     ],
 )

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from plumbline.cli import app
+from tests.harness.restarts import IDS, town
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data import fit_encoder
 from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds
@@ -69,6 +70,39 @@ def test_the_limit_of_all_sessions_is_told_beforehand(tmp_path: Path, monkeypatc
     status, output = run(path, "--classes", "3", "--id", "client")
     assert status == 0
     assert "With PLUMBLINE_MOST_FORMS=0.9 at most 4 of a record are answered per active party: 2 sessions." in output
+
+
+def test_who_waits_for_a_batch_is_told_where_batches_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with town(tmp_path / "town", epochs=1, batch_size=55, validation_fraction=0.0, test_fraction=0.0) as home:
+        home.train()
+    path, _ = table(tmp_path)
+    monkeypatch.setenv("PLUMBLINE_STATE_DIR", str(tmp_path))
+    assert facts(path, "--classes", "2", "--id", "client")["waiting"] == []
+    monkeypatch.setenv("PLUMBLINE_STATE_DIR", str(tmp_path / "town" / "state" / "passive"))
+    least = 0
+    for ids, newcomers, others in (
+        (IDS, 0, 0),
+        ([*IDS, "a", "b", "c"], 3, 0),
+        # Of one batch that lacks a member, all others wait.
+        ([*IDS[1:], "a"], 1, len(IDS) - 1),
+        ([*IDS, *map(str, range(1_000))], 1_000, 0),
+    ):
+        pd.DataFrame({"client": ids, "c": np.arange(len(ids)), "d": np.arange(len(ids)) % 7}).to_csv(path, index=False)
+        (found,) = cast("list[dict[str, Any]]", facts(path, "--classes", "2", "--id", "client")["waiting"])
+        least = found["least"]
+        fills = newcomers >= least
+        assert (found["newcomers"], found["waiting"]) == (newcomers, others + (0 if fills else newcomers))
+        told = (
+            "no newcomer waits."
+            if not newcomers
+            else f"{newcomers:,} newcomers would fill batches of their own."
+            if fills
+            else f"would wait: {least - newcomers} more fill a batch."
+        )
+        assert told in run(path, "--classes", "2", "--id", "client")[1]
+    assert 3 < least <= 1_000
 
 
 def test_what_training_tells_of_labels_is_told_beforehand(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer import Context
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from plumbline.cli import app
-from plumbline.cli.verbs import GROUP
+from plumbline.cli.verbs import GROUP, OURS
 from tests.harness.documented_plugin import install, lay_out
 
 RUNNER = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
@@ -40,6 +43,13 @@ def bring(folder: Path, module: str, code: str, place: str = "greet", *, verb: s
 def run(*arguments: str) -> tuple[int, str]:
     done = RUNNER.invoke(app, arguments)
     return done.exit_code, " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_list_of_all_says_of_a_verb_what_the_verb_says_first(name: str) -> None:
+    command: Any = get_command(app)
+    verb = command.get_command(Context(command), name)
+    assert " ".join(verb.help.split("\n\n")[0].split()) == OURS[name][1]
 
 
 def test_a_function_becomes_a_verb_with_its_options_and_examples(folder: Path) -> None:

@@ -118,8 +118,6 @@ def test_runs_list_it_and_a_report_is_written_again(ran: tuple[AuditFolder, int,
     assert done.exit_code == 0, done.output
     assert ran[0].report.exists()
     assert ran[0].results.read_text() == before
-    refused = CliRunner().invoke(app, ["report", str(ran[0].path), "--annex"])
-    assert refused.exit_code == MENDABLE
 
 
 def test_a_control_that_tells_something_leaves_grey_whatever_else(ran: tuple[AuditFolder, int, str]) -> None:

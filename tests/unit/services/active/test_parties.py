@@ -130,9 +130,9 @@ def test_training_twice_takes_the_place_of_the_first_session(tmp_path: Path) -> 
         assert home.active.session_id != first
         np.testing.assert_array_equal(home.active.predict_one("id-10"), scores)
         with pytest.raises(OutOfOrder, match="another has taken its place"):
-            home.active.exchange_of(first)
+            home.active.exchange_of(first, GradientExchange)
         with pytest.raises(OutOfOrder, match="another has taken its place"):
-            home.passive["passive"].exchange_of(first)
+            home.passive["passive"].exchange_of(first, GradientExchange)
 
 
 def test_a_party_writes_its_own_weights_with_the_names_of_its_own_features_only(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_passive_party_refuses_terms_weaker_than_its_own_settings(
             home.active.train(weak.plan(), watcher)
         assert watcher.stages == ["aligning"], "refused before minutes of alignment"
         with pytest.raises(OutOfOrder, match="No such session"):
-            home.passive["passive"].exchange_of(home.active.session_id)
+            home.passive["passive"].exchange_of(home.active.session_id, GradientExchange)
 
 
 def test_a_learning_rate_that_diverges_ends_the_job_with_a_sentence_that_names_the_remedy(tmp_path: Path) -> None:
@@ -413,7 +413,10 @@ def test_no_log_and_no_file_of_a_run_holds_a_private_key_or_a_record_id(
         with pytest.raises(UnknownRecord):
             home.active.predict_one("id-0")
         session = home.active.session_id
-        exchanges = [home.active.exchange_of(session), *(party.exchange_of(session) for party in home.passive.values())]
+        exchanges = [
+            home.active.exchange_of(session, GradientExchange),
+            *(party.exchange_of(session, GradientExchange) for party in home.passive.values()),
+        ]
     files = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
     assert len(list(tmp_path.iterdir())) == 5
     everything = files + caplog.text.encode()
@@ -428,7 +431,7 @@ def test_no_log_and_no_file_of_a_run_holds_a_private_key_or_a_record_id(
 def test_no_representation_shows_a_private_key_or_a_mask(tmp_path: Path) -> None:
     with house(tmp_path) as home:
         home.train()
-        exchange = home.active.exchange_of(home.active.session_id)
+        exchange = home.active.exchange_of(home.active.session_id, GradientExchange)
         cipher = exchange._cipher
         key = cipher._messages.private_key  # type: ignore[attr-defined]
         shown = " ".join(

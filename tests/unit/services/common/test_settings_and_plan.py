@@ -165,28 +165,16 @@ def test_a_plan_from_before_protocols_were_named_is_refused() -> None:
 
 
 def test_a_plan_from_before_batches_were_named_reshuffled_them() -> None:
-    for term in ("batches", "serving"):
-        message = TrainingPlan().to_message()
-        message.ClearField(term)
-        with pytest.raises(InvalidMessage, match=f"names no {term}: whoever proposes it runs an older version"):
-            TrainingPlan.from_message(message)
+    message = TrainingPlan().to_message()
+    message.ClearField("batches")
+    with pytest.raises(InvalidMessage, match="names no batches: whoever proposes it runs an older version"):
+        TrainingPlan.from_message(message)
     stored = asdict(TrainingPlan())
     assert stored.pop("batches") == "fixed"
     assert plan_content(stored, TrainingPlan.__dataclass_fields__)["batches"] == "reshuffled"
     with pytest.raises(SettingsError, match="one of reshuffled, fixed"):
         load_settings(batches="shuffled")
     assert load_settings(batches="reshuffled").plan().batches == "reshuffled"
-
-
-def test_a_plan_says_how_many_bits_are_opened() -> None:
-    message = TrainingPlan().to_message()
-    message.ClearField("opening_bits")
-    with pytest.raises(InvalidMessage, match="names no opening_bits: whoever proposes it runs an older version"):
-        TrainingPlan.from_message(message)
-    with pytest.raises(SettingsError, match="from 18 to 24"):
-        load_settings(opening_bits=25)
-    plan = load_settings(opening_bits=18).plan()
-    assert TrainingPlan.from_message(plan.to_message()) == plan
 
 
 def test_an_unknown_learner_is_refused_with_the_known_ones() -> None:

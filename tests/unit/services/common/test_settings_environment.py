@@ -120,7 +120,11 @@ def test_what_was_not_given_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in TrainingPlan.__dataclass_fields__ if not name.startswith("learner") and name != "cipher_options"],
+    [
+        name
+        for name in TrainingPlan.__dataclass_fields__
+        if not name.startswith(("learner", "protocol_")) and name != "cipher_options"
+    ],
 )
 def test_a_setting_of_the_plan_has_the_plans_default_and_meaning(name: str) -> None:
     setting, term = Settings.model_fields[name], TrainingPlan.__dataclass_fields__[name]

@@ -67,7 +67,9 @@ def test_openings_are_counted_with_their_bits(tmp_path: Path) -> None:
     agreement = found.active_training.agreement
     columns = [party.feature_count for party in agreement.parties]
     for measures, peer, count in ((active, "passive", columns[1]), (passive, "active", columns[0])):
-        assert measures["answered_items"][peer, "opened bits"] == count * agreement.plan.opening_bits
+        assert (
+            measures["answered_items"][peer, "opened bits"] == count * agreement.plan.protocol_options["opening_bits"]
+        )
         assert "decryption" not in kinds(measures)
 
 

@@ -59,6 +59,19 @@ def test_a_further_session_beyond_the_limit_is_refused_and_the_same_batches_are_
         home.train()
 
 
+def test_every_step_of_a_network_tells_further_sums(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    terms = {**COUNTED, "learner": "network", "backward": "paillier", "learner_options": {"hidden": 2}}
+    with town(tmp_path, epochs=1, batch_size=22, most_sums=0.5, **terms) as home:
+        home.train()
+        # Three columns, two units and two steps.
+        assert told(home) == SingleShares(-(-1000 * 3 * 2 * 2 // 44), 3 * 2 * 2)
+        with pytest.raises(
+            OutOfOrder, match=r"0\.55 sums of active's labels.*backward=shared: a network tells further"
+        ):
+            home.train()
+
+
 @pytest.mark.parametrize("guard", ["warn", "refuse"])
 def test_a_first_session_beyond_the_limit_is_told_and_refused_by_a_guard_that_refuses(
     guard: str, tmp_path: Path

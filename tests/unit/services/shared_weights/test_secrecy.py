@@ -38,7 +38,7 @@ from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.run_folder import RunFolder
 from services.common.state_folder import State, StateInMemory
 from services.protocol1.vectors import WireVector
-from services.shared_weights.opening import opened, word_of
+from services.shared_weights.opening import bits_of, opened, word_of
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind
@@ -99,7 +99,7 @@ class Listening:
 
     def own_part(self) -> FloatArray:
         """The own part of the score, by the words that this party is opened."""
-        terms, halves, bits = self.session.terms, self.session.halves, TELLING.opening_bits
+        terms, halves, bits = self.session.terms, self.session.halves, bits_of(self.session.terms.agreement)
         shares: Any = {name: half.weights for name, half in halves.items()}
         word = word_of(shares["active"][terms.places("active")[PASSIVE]], bits)
         weights = opened(word, shares[PASSIVE][terms.places(PASSIVE)[PASSIVE]], bits)

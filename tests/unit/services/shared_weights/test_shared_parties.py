@@ -14,8 +14,10 @@ from services.common.identity import Role
 from services.common.settings import SettingsError
 from services.party.consent import check_plan
 from services.party.party_defences import PartyDefences
+from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening import guard_opening, stays_shared
 from services.shared_weights.opening_ledger import OpeningLedger
+from services.shared_weights.share_mailbox import ShareMailbox
 from tests.harness.agreements import letting_all_open
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SharedProblem
@@ -155,15 +157,15 @@ def test_weights_stay_shared_where_their_opening_could_tell_too_much(rows: int, 
         assert all(any(f"always at {one}" in sentence for sentence in sentences) for one in refusing)
     letting = tuple(replace(one, opens_always=one.name in refusing) for one in agreement.parties)
     assert not stays_shared(replace(agreement, parties=letting))
-    chosen = problem.agreement(TrainingPlan(protocol="shared", serving="shared"))
+    chosen = problem.agreement(TrainingPlan(protocol="shared", protocol_options={"serving": "shared"}))
     assert stays_shared(letting_all_open(chosen))
     assert guard_opening(chosen, "active", np.arange(rows) % 2, "warn", OpeningLedger.in_memory()) == []
     assert problem.agreement(TrainingPlan()).serving.tells_owners
 
 
 def test_shared_serving_is_a_term_of_its_protocol_and_a_partys_last_word() -> None:
-    with pytest.raises(InvalidMessage, match="serving=shared goes on from protocol=shared"):
-        TrainingPlan(serving="shared").check()
+    with pytest.raises(SettingsError, match="serving=shared goes on from protocol=shared"):
+        small_settings(serving="shared")
     opened, shared = small_settings(protocol="shared"), small_settings(protocol="shared", serving="shared")
     check_plan(shared.plan(), opened)
     with pytest.raises(OutOfOrder, match="PLUMBLINE_SERVING=shared at the active party"):
@@ -175,5 +177,5 @@ def test_messages_of_the_other_protocol_are_refused(tmp_path: Path) -> None:
         one.train()
         session_id = one.active_training.agreement.session_id
         with pytest.raises(OutOfOrder, match="protocol=shared, which has no such message"):
-            one.active.exchange_of(session_id)
-        assert one.active.share_exchange_of(session_id) is one.active_training.exchange
+            one.active.exchange_of(session_id, GradientExchange)
+        assert one.active.exchange_of(session_id, ShareMailbox) is one.active_training.exchange

@@ -91,6 +91,14 @@ def test_a_number_beside_its_text_is_one_class_without_a_word() -> None:
 def test_leading_zeros_are_classes_of_their_own_until_somebody_says_otherwise() -> None:
     assert classes(["01", "1", "2"]) == ["01", "1", "2"]
     assert "leading zeros" in next(label_notes(label_array(["01", "1", "2"], "y"), "y"))
+
+
+def test_truth_as_a_word_beside_truth_as_a_number_is_told_and_merged_when_asked() -> None:
+    cells = ["True", "1", "FALSE", "0", "1"]
+    (words,) = label_notes(label_array(cells, "y"), "y")
+    assert "4 classes, and would have 2 if True and False for 1 and 0 didn't count" in words
+    assert list(label_array(cells, "y", ignored=("booleans",))) == [1, 1, 0, 0, 1]
+    assert list(label_notes(label_array(["True", "False"], "y"), "y")) == []
     assert classes(["01", "1", "2"], ignored=["zeros"]) == [1, 1, 2]
 
 

@@ -235,6 +235,17 @@ def test_everything_wrong_with_a_table_is_told_at_once(tmp_path: Path) -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_rows_that_are_exact_copies_are_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("id,age\na,31\nb,45\na,31\nb,46\n")
+    with pytest.raises(TableError) as caught:
+        read(str(path))
+    assert caught.value.problems == (
+        "There are 2 rows with the id of an earlier row (rows 3, 4): keep one row per id.",
+        "Copies of an earlier row in all columns that are used: row 3 (1 in all). Remove them.",
+    )
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

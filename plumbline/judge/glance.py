@@ -1,0 +1,186 @@
+"""The answer at a glance: one sentence, and a matrix of lights with numbers.
+
+Rows are what can leak: columns, labels, persons. Columns are what passive parties do with their parameters, and after
+how many sessions. A cell has the worst light of what it counts; where a run measured nothing of it, it is grey and says
+so. More sessions never tell less than fewer: where one told something and more weren't measured, it is *or more*.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plumbline.judge.answer import ColumnAnswer, percent
+from plumbline.judge.evidence import SourceVerdict
+from plumbline.judge.federation_part import at
+from plumbline.judge.lights import RED_PART, Light, are_too_few, light_of, light_of_column, light_of_training, worst
+from plumbline.judge.persons import PersonFindings
+from plumbline.judge.predictions import PredictionFindings
+from plumbline.judge.record_risks import PersonRisk
+from plumbline.judge.session_sentences import sessions_behind
+from plumbline.judge.training import TrainingFinding
+
+KEEPS, DISCLOSES = "keeps its parameters", "discloses them"
+# From this risk on half of what was unknown of a person is told.
+_HALF = 0.5
+_SMALL = 0.1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What leaks in one case.
+
+    Attributes:
+        light: the worst of what is counted.
+        words: how much: ``6 of 15``, ``76 % told``, ``not measured``.
+    """
+
+    light: Light
+    words: str
+
+
+NOT_MEASURED = Cell("grey", "not measured")
+
+
+@dataclass(frozen=True)
+class Glance:
+    """The answer in one sentence and a matrix.
+
+    Attributes:
+        sentence: at most twenty words.
+        parameters: what passive parties do with theirs, from left to right.
+        sessions: after how many, within each of these.
+        rows: by what can leak, a cell for each of ``parameters`` x ``sessions``.
+    """
+
+    sentence: str
+    parameters: tuple[str, ...]
+    sessions: tuple[int, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def glance_at(
+    predictions: PredictionFindings,
+    training: Sequence[TrainingFinding],
+    columns: Sequence[ColumnAnswer],
+    persons: PersonFindings,
+    *,
+    labels_are_all: bool = False,
+) -> Glance:
+    """Sum up a run.
+
+    Args:
+        predictions: what was found of them.
+        training: what attacks on training found.
+        columns: the answer on each column of the passive tables.
+        persons: what is told of persons.
+        labels_are_all: whether further sessions tell no more of labels than the one that was measured.
+    """
+    behind = sessions_behind(predictions.limit, columns)
+    allowed = behind if predictions.limit is None or predictions.limit.reason else predictions.limit.sessions
+    sessions = (1, allowed) if allowed > 1 else (1,)
+    # Where parameters were kept, a run has no verdict for who keeps them apart.
+    unknown = (NOT_MEASURED,) * len(sessions)
+    kept, disclosed = _columns(predictions.sources, sessions), unknown
+    if predictions.kept:
+        disclosed = kept
+        # No attack without parameters puts sessions together.
+        first = _counted(predictions.kept, [light_of_column(one) for one in predictions.kept])
+        kept = (first, _more(first))[: len(sessions)]
+    labels = _labels(training, sessions, labels_are_all)
+    risk = tuple(_persons(persons.risks) if one == behind else NOT_MEASURED for one in sessions)
+    rows = (
+        ("columns", (*kept, *disclosed)),
+        ("labels", (*labels, *labels)),
+        ("persons", (*unknown, *risk) if predictions.kept else (*risk, *unknown)),
+    )
+    return Glance(_sentence(columns, behind, labels[0]), (KEEPS, DISCLOSES), sessions, rows)
+
+
+def _columns(columns: Sequence[SourceVerdict], sessions: Sequence[int]) -> tuple[Cell, ...]:
+    """Count columns that are told after one session and after the most that are allowed."""
+    alone = [light_of(one.one_session, one.headline) if one.one_session else light_of_column(one) for one in columns]
+    first = _counted(columns, alone)
+    if len(sessions) == 1:
+        return (first,)
+    if any(one.one_session for one in columns):
+        return (first, _counted(columns, [light_of_column(one) for one in columns]))
+    return (first, _more(first))
+
+
+def _counted(columns: Sequence[SourceVerdict], lights: Sequence[Light]) -> Cell:
+    told = sum(light in ("red", "amber") for light in lights)
+    light = worst(lights)
+    if light != "grey":
+        return Cell(light, f"{told} of {len(lights)}")
+    judged = any(at(one.levels, one.headline).attack and not are_too_few(one.levels) for one in columns)
+    open_ones = sum(one == "grey" for one in lights)
+    return Cell("grey", f"not shown of {open_ones} of {len(lights)}") if judged else NOT_MEASURED
+
+
+def _more(first: Cell) -> Cell:
+    """Say what more sessions tell where one was measured: no less."""
+    return Cell(first.light, f"{first.words} or more") if first.light in ("red", "amber") else NOT_MEASURED
+
+
+def _labels(training: Sequence[TrainingFinding], sessions: Sequence[int], are_all: bool) -> tuple[Cell, ...]:
+    judged = [one for one in training if one.levels]
+    if not judged:
+        return (NOT_MEASURED,) * len(sessions)
+    light = worst([light_of_training(one) for one in judged])
+    # Of those that the light is of.
+    parts = [at(one.levels).part for one in judged if light_of_training(one) == light]
+    most = max((part.mean for part in parts if part is not None), default=None)
+    words = "not shown" if light == "grey" or most is None else f"{percent(max(0.0, most))} told"
+    first = Cell(light, words)
+    return (first, first if are_all else _more(first))[: len(sessions)]
+
+
+def _persons(risks: Sequence[PersonRisk]) -> Cell:
+    """Count persons of whom half of what was unknown is told, beside a control that nobody attacked.
+
+    Beyond the control, by both intervals, it is red of half of them or more, else amber; where the interval's upper end
+    is under a tenth, green.
+    """
+    shares = [one for risk in risks for one in risk.shares if one.bound == _HALF]
+    if not shares:
+        return NOT_MEASURED
+    lights = list[Light]()
+    for one in shares:
+        beyond = one.control is not None and one.share.low > one.control.high
+        lights.append(
+            ("red" if one.share.mean >= RED_PART else "amber")
+            if beyond
+            else "green"
+            if one.share.high < _SMALL
+            else "grey"
+        )
+    light = worst(lights)
+    most = max(one.share.mean for one, its in zip(shares, lights, strict=True) if its == light)
+    return Cell(light, "not shown" if light == "grey" else f"{percent(most)} of them")
+
+
+_LABELS: dict[Light, str] = {
+    "red": "labels leak much",
+    "amber": "labels leak something",
+    "green": "labels leak little",
+    "grey": "labels are not shown either way",
+}
+
+
+def _sentence(columns: Sequence[ColumnAnswer], sessions: int, labels: Cell) -> str:
+    """Say in at most twenty words what leaks."""
+    of_labels = "labels were not measured" if labels == NOT_MEASURED else _LABELS[labels.light]
+    lights = [one.light for one in columns]
+    told, much = sum(light in ("red", "amber") for light in lights), lights.count("red")
+    if told:
+        leak = "leaks" if told == 1 else "leak"
+        of_them = "" if not much else " much" if much == told else f", {much} of them much"
+        words = f"{told} of {len(columns)} columns {leak}{of_them}"
+    elif not any(at(one.levels, one.headline).attack for one in columns):
+        return f"What columns give away was not measured; {of_labels}."
+    elif all(light == "green" for light in lights):
+        words = f"all {len(columns)} columns leak little" if len(columns) > 1 else "the one column leaks little"
+    else:
+        none = f"none of {len(columns)} columns is" if len(columns) > 1 else "the one column isn't"
+        words = f"{none} shown to leak"
+    text = f"After {sessions} sessions, {words}" if sessions > 1 else words[0].upper() + words[1:]
+    return f"{text}; {of_labels}."

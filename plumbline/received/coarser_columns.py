@@ -1,0 +1,82 @@
+"""Coarser versions of what is to be sent, and how much of it each leaves: bins, steps, cut ends, noise."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plumbline.received.kinds import ReceivedColumn
+from vfl.arrays import FloatArray
+from vfl.data.coarsening import coarsened
+from vfl.data.columns import COARSENINGS, ColumnPlan, EncodedColumn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Ways to be coarser, each in words. Of a leaf or another category neighbouring numbers become one.
+WAYS = {
+    "bins10": "in 10 bins",
+    "bins4": "in 4 bins",
+    "bins2": "in 2 bins",
+    "round10": "rounded to tenths of its range",
+    "round4": "rounded to quarters of its range",
+    "ends10": "its ends cut, a tenth at either",
+    "noise50": "noise of half its deviation",
+    "noise100": "noise of its deviation",
+}
+
+
+def coarser(values: FloatArray, column: ReceivedColumn, way: str, draw: np.random.Generator) -> FloatArray:
+    """Make (n,) values coarser; gaps stay.
+
+    Args:
+        values: of one received column, categories as numbers in their order.
+        column: what it is. Noise gives a category, by half or always, another record's; a category has no ends.
+        way: of ``WAYS``.
+        draw: draws noise.
+    """
+    there = np.isfinite(values)
+    some = values[there]
+    if way in COARSENINGS and len(some):
+        plan = ColumnPlan("sent", "", "number", "", coarsening=next(one for one in COARSENINGS if one == way))
+        some = coarsened(some[:, None], np.arange(len(some)), [EncodedColumn("sent", "sent", "number")], [plan])[:, 0]
+    elif way == "ends10" and column.kind != "category" and len(some):
+        some = np.clip(some, *np.quantile(some, [0.1, 0.9]))
+    elif way.startswith("noise") and len(some):
+        share = int(way.removeprefix("noise")) / 100
+        if column.kind == "category":
+            some = np.where(draw.random(len(some)) < share, draw.permutation(some), some)
+        else:
+            some = some + share * some.std() * draw.standard_normal(len(some))
+            some = np.clip(some, 0.0, 1.0) if column.kind == "probability" else some
+    made = values.copy()
+    made[there] = some
+    return made
+
+
+def kept(before: FloatArray, after: FloatArray, column: ReceivedColumn) -> float:
+    """Say how much of (n,) values their coarser version has, 0 to 1.
+
+    Of numbers the squared correlation, of categories the mutual information as a share of the entropy.
+    """
+    there = np.isfinite(before)
+    old, new = before[there], after[there]
+    if column.kind != "category":
+        return 0.0 if not (np.ptp(old) and np.ptp(new)) else float(np.corrcoef(old, new)[0, 1] ** 2)
+    whole = _entropy(old[:, None])
+    return (whole + _entropy(new[:, None]) - _entropy(np.column_stack([old, new]))) / whole if whole else 0.0
+
+
+def _entropy(values: FloatArray) -> float:
+    shares = np.unique(values, axis=0, return_counts=True)[1] / max(1, len(values))
+    return -float((shares * np.log(shares)).sum())
+
+
+def sent_numbers(frame: "pd.DataFrame", columns: Sequence[ReceivedColumn]) -> dict[str, FloatArray]:
+    """Read columns as numbers, (n,) each: categories of text by their codes, NaN for gaps."""
+    read = dict[str, FloatArray]()
+    for one in columns:
+        cells = frame[one.name]
+        codes = cells.cat.codes.to_numpy() if cells.dtype == "category" else None
+        read[one.name] = cells.to_numpy(np.float64) if codes is None else np.where(codes < 0, np.nan, codes * 1.0)
+    return read

@@ -1,0 +1,111 @@
+"""The annex of a judge's run: what columns that were received, or will be, tell of the sender's, for an assessment.
+
+It holds names, counts and statistics, and no cell of any table.
+"""
+
+from collections.abc import Iterator
+
+from plumbline.judge.answer import listed, short
+from plumbline.judge.residual_risk import row_of_columns
+from plumbline.received.kinds import grouped
+from plumbline.received.received_findings import ReceivedFindings
+from plumbline.report.annex import (
+    BLANK,
+    NEVER_MEASURED,
+    SIGNATURES,
+    Annex,
+    Grid,
+    Row,
+    RunPapers,
+    Section,
+    columns_grid,
+    hashes_grid,
+    risk_section,
+    said,
+    some_sentences,
+    versions_words,
+)
+from plumbline.report.page import LIGHT_WORDS
+from vfl.data.faults import counted
+
+
+def annex_of_received(findings: ReceivedFindings, papers: RunPapers, most: int) -> Annex:
+    """Say what a judge's run found.
+
+    Args:
+        findings: of the run.
+        papers: what else is known of it.
+        most: entries that any list or table may have; of longer ones the last says how many more there are.
+    """
+    facts, answer = findings.facts, findings.answer
+    began = f" Judged on {papers.when[:10]}" if papers.when else " Judged"
+    version = papers.facts.get("versions", {}).get("plumbline", "of an unknown release")
+    found = (" ".join(some_sentences((*answer.sentences, *filter(None, [findings.control_words])), most)),)
+    return Annex(
+        title=f"What “{short(facts.received)}” tells of “{short(facts.secret)}”",
+        subtitle=f"Annex to a data protection impact assessment (GDPR Art. 35).{began} by Plumbline {short(version)}.",
+        light=answer.light,
+        verdict=LIGHT_WORDS[answer.light],
+        pages=(
+            (
+                Section("1  Purpose", (_purpose(findings),)),
+                Section("2  What is received", grid=_received(findings, most)),
+                Section("3  Who receives it", (_receiver(findings),)),
+                Section("4  Adversaries that were tried", (_adversaries(findings),)),
+                Section("5  Findings", found, grid=columns_grid(answer.columns, most, "Secret", "what is received")),
+            ),
+            (
+                Section(
+                    "6  What was not measured",
+                    points=(*some_sentences((*facts.notes, *answer.not_measured), most), *NEVER_MEASURED),
+                ),
+                risk_section([row_of_columns(answer, one) for one in answer.parties], most),
+                Section("8  Measures to choose", choices=tuple(map(said, _measures(findings)))),
+                Section("9  Versions and hashes", (versions_words(papers.facts),), grid=hashes_grid(papers.hashes)),
+            ),
+        ),
+        signatures=SIGNATURES,
+    )
+
+
+def _purpose(findings: ReceivedFindings) -> str:
+    columns, records = counted(len(findings.answer.columns), "column"), counted(findings.predictions.records, "record")
+    return (
+        f"A receiver gets columns that were made of {columns} of the sender, which it doesn't get; {records} were "
+        f"judged. Purpose and legal basis of the processing, to be completed by the controller: {BLANK}"
+    )
+
+
+def _received(findings: ReceivedFindings, most: int) -> Grid:
+    kinds = grouped(findings.facts.columns)
+    rows = [Row((f"{len(names)}: {listed(names)}", short(kind), short(why))) for names, kind, why in kinds[:most]]
+    if more := kinds[most:]:
+        rows.append(Row((f"and {len(more)} more kinds", "", "in the report")))
+    return Grid(("Columns", "Taken for", "Who says so"), tuple(rows), (50, 25, 25))
+
+
+def _receiver(findings: ReceivedFindings) -> str:
+    known = findings.facts.known
+    has = f"{counted(known, 'record')} in full, which weren't judged" if known else "no record in full"
+    return f"It has a table of its own of the same records, and {has}."
+
+
+def _adversaries(findings: ReceivedFindings) -> str:
+    names = list(dict.fromkeys(one.attack for one in findings.predictions.attacks if one.sees_scores))
+    return (
+        f"{listed(names)}, beside the same models without what is received, and with a shuffled copy of it."
+        if names
+        else "None: without known records nobody can learn how columns depend."
+    )
+
+
+def _measures(findings: ReceivedFindings) -> Iterator[str]:
+    """Say what can be done about what was found, with lines for a person's own choice."""
+    columns = findings.answer.columns
+    for light, how in (("red", "far better"), ("amber", "somewhat better")):
+        if told := [one.column for one in columns if one.light == light]:
+            yield f"Send less, or coarser, so that these aren't told {how} than by guessing: {listed(told)}."
+    yield "Measure what fewer and coarser columns would tell, before any is sent (plumbline judge --before)."
+    yield "Agree that the receiver matches what it gets with no records of other sources."
+    yield f"Other: {BLANK}"
+    yield f"None; the residual risk is accepted because {BLANK}"

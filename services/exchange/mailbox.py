@@ -1,0 +1,191 @@
+"""What one party takes from its peers in a session, in order, and waits for. Knows no protocol and no network.
+
+A message that comes again changes nothing. A different one in its place is refused, and so is a second one of this
+party's own. A peer is at most one step ahead or behind.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from numpy.typing import NDArray
+
+from services.common.agreement import Agreement
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
+from services.common.protocol_calls import ProtocolCalls, ProtocolFailed
+from services.exchange.message_kinds import Message, MessageHeader, MessageKind, MessagePeer
+
+
+class Mailbox:
+    """One party's messages of a session, for its own loop and for its peers' threads at once."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        name: str,
+        peers: Mapping[str, MessagePeer],
+        kinds: Iterable[MessageKind],
+        *,
+        steps: int,
+        timeout: float,
+        tell: Callable[[str, str, int], object] = lambda *_: None,
+    ) -> None:
+        """Begin a session of the party ``name``, of so many steps.
+
+        Args:
+            agreement: the session's public terms.
+            name: the party's.
+            peers: the other ends, by name.
+            kinds: the protocol's messages.
+            steps: how many the session has.
+            timeout: seconds to wait for a message.
+            tell: counts what a peer is told, before it is sent: the peer, in a word what it is, how many numbers.
+
+        Raises:
+            ProtocolFailed: for kinds with a name in common.
+        """
+        listed = list(kinds)
+        self._agreement, self._name, self._peers = agreement, name, peers
+        self._kinds = {kind.name: kind for kind in listed}
+        if len(self._kinds) < len(listed):
+            raise self._refused("declares two kinds of messages of one name")
+        self._steps, self._timeout, self._tell = steps, timeout, tell
+        self._step = 0
+        self._sent: dict[tuple[str, int], Message] = {}
+        self._received: dict[tuple[str, str, int], tuple[bytes, NDArray[Any]]] = {}
+        self._condition = threading.Condition()
+        self._ended: FederationError | None = None
+
+    # -- what peers send -------------------------------------------------------------------------------------------
+
+    def expects(self, peer: str, header: MessageHeader) -> None:
+        """Refuse a peer's message by its header, before any number of it is read.
+
+        Raises:
+            InvalidMessage: for another header than the declared one, or a step that no session has.
+            NotAllowed: from a peer that sends no such message.
+            OutOfOrder: for another step than is due, and once the session has ended.
+        """
+        with self._condition:
+            self._refuse_if_ended()
+            kind = self._kinds.get(header.kind)
+            if kind is None or peer not in kind.senders - {self._name} or self._name not in kind.receivers:
+                raise NotAllowed(f"{peer} has no such message to send to {self._name}.")
+            if (kind.name, peer, header.step) not in self._received:
+                self._check_step(kind, header.step)
+        kind.check(header)
+
+    def receive(self, peer: str, message: Message) -> None:
+        """Take a peer's message. What is refused changes nothing.
+
+        Raises:
+            InvalidMessage: as ``expects``, and for other numbers than are declared.
+            NotAllowed: as ``expects``.
+            OutOfOrder: as ``expects``, and for another message than before.
+        """
+        header = message.header
+        self.expects(peer, header)
+        values, digest = self._kinds[header.kind].unpacked(message), sha256(message.data).digest()
+        with self._condition:
+            # It may have ended while they were read.
+            self._refuse_if_ended()
+            known, _ = self._received.setdefault((header.kind, peer, header.step), (digest, values))
+            if known != digest:
+                raise OutOfOrder(f"Another {header.kind} of step {header.step} was received already: it is taken once.")
+            self._condition.notify_all()
+
+    # -- what this party's own loop does ---------------------------------------------------------------------------
+
+    def send(self, kind: str, values: NDArray[Any], step: int = 0) -> None:
+        """Send numbers to every receiver of their kind.
+
+        Raises:
+            ProtocolFailed: for what isn't declared: a kind, this party as its sender, the numbers. And for others than
+                were sent in this step before: both would be under one mask.
+            FederationError: what a receiver refuses it with, or as the session has ended.
+        """
+        declared = self._declared(kind)
+        if self._name not in declared.senders:
+            raise self._refused(f"has {self._name} send {kind}, which it doesn't")
+        try:
+            message = declared.packed(step, values)
+        except InvalidMessage as error:
+            raise self._refused(f"sends what it hasn't declared. {error}") from error
+        with self._condition:
+            self._refuse_if_ended()
+            is_new = (kind, step) not in self._sent
+            if self._sent.setdefault((kind, step), message) != message:
+                raise self._refused(f"sends another {kind} of step {step} than before")
+        for receiver in sorted(declared.receivers - {self._name}):
+            if declared.tells and is_new:
+                self._tell(receiver, declared.tells, message.header.count)
+            self._peers[receiver].send(self._agreement.session_id, message)
+
+    def take(self, kind: str, step: int = 0) -> dict[str, NDArray[Any]]:
+        """Wait for a step's messages of a kind; gives their numbers by sender.
+
+        Raises:
+            ProtocolFailed: for a kind that isn't declared.
+            PeerVanished: without one of them.
+            OutOfOrder: when the session has ended.
+        """
+        senders = sorted(self._declared(kind).senders - {self._name})
+        with self._condition:
+            for sender in senders:
+                key = kind, sender, step
+                self._wait(lambda key=key: key in self._received, f"{sender}'s {kind} of step {step}")  # type: ignore[misc]
+            return {sender: self._received[kind, sender, step][1] for sender in senders}
+
+    def complete_step(self, step: int) -> None:
+        """Let peers go on behind a step, and forget what none can send again."""
+        with self._condition:
+            self._step = step + 1
+            once = {name for name, kind in self._kinds.items() if kind.once}
+            self._sent = {key: one for key, one in self._sent.items() if key[0] in once or key[-1] >= step}
+            self._received = {key: one for key, one in self._received.items() if key[0] in once or key[-1] >= step}
+
+    def end(self, reason: str) -> None:
+        """End it: whoever waits or sends is told why."""
+        self._end(OutOfOrder(f"The session has ended: {reason}"))
+
+    def suspend(self, reason: str) -> None:
+        """End it, and tell whoever waits or sends that another one will go on with the training."""
+        self._end(Suspended(reason))
+
+    # -- inner -----------------------------------------------------------------------------------------------------
+
+    def _declared(self, kind: str) -> MessageKind:
+        if kind not in self._kinds:
+            raise self._refused(f"declares no message {kind}")
+        return self._kinds[kind]
+
+    def _refused(self, why: str) -> ProtocolFailed:
+        return ProtocolCalls(self._agreement.plan.protocol).refused(why)
+
+    def _check_step(self, kind: MessageKind, step: int) -> None:
+        if kind.once:
+            if step != 0:
+                raise InvalidMessage(f"Expected step 0 of {kind.name}, which is sent once, got {step}.")
+        elif not 0 <= step < self._steps:
+            raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
+        elif not self._step <= step <= self._step + 1:
+            raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
+
+    def _wait(self, is_there: Callable[[], bool], what: str) -> None:
+        self._condition.wait_for(lambda: self._ended is not None or is_there(), self._timeout)
+        self._refuse_if_ended()
+        if not is_there():
+            protocol = self._agreement.plan.protocol
+            raise PeerVanished(f"Waited {self._timeout:g} s for {what} (protocol {protocol}); the session ends.")
+
+    def _refuse_if_ended(self) -> None:
+        if self._ended is not None:
+            # Each thread its own: one that is raised twice keeps both callers' frames.
+            raise type(self._ended)(*self._ended.args)
+
+    def _end(self, error: FederationError) -> None:
+        with self._condition:
+            self._ended = self._ended or error
+            self._received.clear()
+            self._condition.notify_all()

@@ -1,0 +1,125 @@
+"""The messages that a protocol declares: of which kind, from whom, to whom, and how large. Knows no network."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common import limits
+from services.common.errors import InvalidMessage, one_line
+
+Numbers: TypeAlias = Literal["float64", "uint64", "uint8"]
+
+
+@dataclass(frozen=True)
+class MessageHeader:
+    """What travels before a message's numbers.
+
+    Attributes:
+        kind: of it, by name.
+        step: from 0; 0 for what is sent once.
+        numbers: what they are.
+        count: how many there are.
+    """
+
+    kind: str
+    step: int
+    numbers: str
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of all numbers."""
+        return self.count * np.dtype(self.numbers).itemsize
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message as it travels.
+
+    Attributes:
+        header: what travels before its numbers.
+        data: the numbers, little-endian, one after the other.
+    """
+
+    header: MessageHeader
+    data: bytes
+
+
+class MessagePeer(Protocol):
+    """Takes this party's messages, wherever the peer is."""
+
+    def send(self, session_id: str, message: Message) -> None:
+        """Send one; raises what the peer refuses it with, and PeerVanished."""
+
+
+@dataclass(frozen=True)
+class MessageKind:
+    """One kind of message of a protocol.
+
+    Attributes:
+        name: of the kind, among those of its protocol.
+        senders: names of the parties that send it, each to every receiver but itself.
+        receivers: names of the parties that it is sent to.
+        shape: of its numbers, by step; public.
+        numbers: what they are: those of float64 are finite.
+        once: whether it is sent before the first step and never again.
+        tells: what a receiver reads in it, a word for this party's own count; empty for nothing.
+    """
+
+    name: str
+    senders: frozenset[str]
+    receivers: frozenset[str]
+    shape: Callable[[int], tuple[int, ...]]
+    numbers: Numbers = "float64"
+    once: bool = False
+    tells: str = ""
+
+    def __post_init__(self) -> None:
+        limits.check_name(self.name)
+        if self.numbers not in get_args(Numbers):
+            raise InvalidMessage(f"Expected numbers of {self.name} to be one of {', '.join(get_args(Numbers))}.")
+
+    def header(self, step: int) -> MessageHeader:
+        """Make what travels before a step's numbers; raises InvalidMessage for more than a party takes."""
+        header = MessageHeader(self.name, step, self.numbers, prod(self.shape(step)))
+        if header.size > limits.VECTOR_BYTES:
+            raise InvalidMessage(
+                f"{self.name} has {header.size >> 20} MiB in a step, at most {limits.VECTOR_BYTES >> 20} are taken: "
+                "choose a smaller batch_size."
+            )
+        return header
+
+    def check(self, header: MessageHeader) -> None:
+        """Raise InvalidMessage for another header than the declared one."""
+        expected = self.header(header.step)
+        for name, value in vars(expected).items():
+            if (found := getattr(header, name)) != value:
+                raise InvalidMessage(f"Wrong {name} of {self.name}: expected {value}, got {one_line(str(found))}.")
+
+    def packed(self, step: int, values: NDArray[Any]) -> Message:
+        """Write numbers as a message; raises InvalidMessage for others than are declared."""
+        if not isinstance(values, np.ndarray) or values.dtype != self.numbers or values.shape != self.shape(step):
+            raise InvalidMessage(f"Expected {self.name} to be {self.numbers} of shape {self.shape(step)}.")
+        self._check_finite(values)
+        return Message(self.header(step), values.astype(self._on_the_wire).tobytes())
+
+    def unpacked(self, message: Message) -> NDArray[Any]:
+        """Read a message whose header was checked; raises InvalidMessage for anything but the declared numbers."""
+        if len(message.data) != message.header.size:
+            raise InvalidMessage(f"Expected {message.header.size} bytes of {self.name}, got {len(message.data)}.")
+        read = np.frombuffer(message.data, dtype=self._on_the_wire)
+        values = read.astype(self.numbers).reshape(self.shape(message.header.step))
+        self._check_finite(values)
+        return values
+
+    def _check_finite(self, values: NDArray[Any]) -> None:
+        if not np.isfinite(values).all():
+            raise InvalidMessage(f"Expected finite numbers of {self.name}.")
+
+    @property
+    def _on_the_wire(self) -> np.dtype[Any]:
+        return np.dtype(self.numbers).newbyteorder("<")

@@ -1,0 +1,113 @@
+"""The answer at a glance: a sentence of twenty words at most, and cells that never say less of more sessions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plumbline.judge.findings import read_findings
+from plumbline.judge.glance import NOT_MEASURED, Cell, Glance, _persons, _sentence, glance_at
+from plumbline.judge.measures import Interval
+from plumbline.judge.persons import PersonFindings
+from plumbline.judge.predictions import PredictionFindings
+from plumbline.judge.record_risks import PersonRisk, RiskShare
+from services.common.run_folder import RunFolder
+from services.common.session_limit import AskedParty, SessionLimit
+from tests.harness.judged_runs import NAMES, Feature, add_attempts_on_ciphertexts, outcome, typed, write_run
+
+RNG = np.random.default_rng(5)
+PASSIVE = typed([Feature(RNG.random(100), name, scale=100) for name in ("age", "income")])
+TRUTH = PASSIVE.features
+MEAN = np.broadcast_to(TRUTH.mean(axis=0), TRUTH.shape)
+LIMIT = SessionLimit(share=0.5, parties=(AskedParty("passive", 14, 7, 7),), records=200)
+SEVERAL = "many_sessions(prior=mean)"
+ALL = replace(outcome(SEVERAL, level="marginals"), sessions=7)
+
+
+def glance(path: Path, removed: dict[str, float], outcomes: Sequence[object], limit: SessionLimit | None) -> Glance:
+    """Judge a run in which each attack removes so much of the first column's deviation, and nothing of the second's."""
+    estimates = {name: TRUTH + np.array([1 - share, 1.0]) * (MEAN - TRUTH) for name, share in removed.items()}
+    run: RunFolder = write_run(path, {"passive": PASSIVE}, outcomes, estimates=estimates)  # type: ignore[arg-type]
+    if limit is not None:
+        run.write_session_limit(limit)
+    found = read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES)
+    assert found.as_dict()["glance"]["sentence"] == found.glance.sentence
+    return found.glance
+
+
+def cells(seen: Glance, row: str) -> tuple[Cell, ...]:
+    return dict(seen.rows)[row]
+
+
+def test_one_session_of_a_party_that_keeps_its_parameters_is_one_cell_beside_one_that_was_not_measured(
+    tmp_path: Path,
+) -> None:
+    seen = glance(tmp_path, {"ls": 0.6}, [outcome("ls")], None)
+    assert seen.sessions == (1,)
+    assert cells(seen, "columns") == (Cell("red", "1 of 2"), NOT_MEASURED)
+    assert seen.sentence.startswith("1 of 2 columns leaks much; ")
+
+
+def test_what_further_sessions_tell_is_counted_beside_one(tmp_path: Path) -> None:
+    outcomes = [replace(outcome("ls"), sees_parameters=False), replace(ALL, sees_parameters=True)]
+    seen = glance(tmp_path, {"ls": 0.1, SEVERAL: 0.6}, outcomes, LIMIT)
+    assert (seen.parameters, seen.sessions) == (("keeps its parameters", "discloses them"), (1, 7))
+    kept, more_kept, disclosed, more = cells(seen, "columns")
+    assert (kept, disclosed, more) == (Cell("amber", "1 of 2"), Cell("amber", "1 of 2"), Cell("red", "1 of 2"))
+    assert more_kept == Cell("amber", "1 of 2 or more")
+    assert seen.sentence.startswith("After 7 sessions, 1 of 2 columns leaks much; ")
+
+
+def test_what_was_not_tried_after_more_sessions_is_not_called_safe(tmp_path: Path) -> None:
+    seen = glance(tmp_path, {"ls": 0.0}, [outcome("ls")], LIMIT)
+    one, more, *_ = cells(seen, "columns")
+    assert one.light in ("green", "grey")
+    assert more == NOT_MEASURED
+    assert cells(seen, "persons")[1] == NOT_MEASURED
+
+
+def test_nothing_that_ran_is_not_measured_everywhere() -> None:
+    seen = glance_at(PredictionFindings(records=0), (), (), PersonFindings())
+    assert {cell for _, row in seen.rows for cell in row} == {NOT_MEASURED}
+    assert seen.sentence == "What columns give away was not measured; labels were not measured."
+
+
+@pytest.mark.parametrize(
+    ("share", "control", "cell"),
+    [
+        ((0.6, 0.5, 0.7), (0.1, 0.0, 0.2), Cell("red", "60 % of them")),
+        ((0.3, 0.2, 0.4), (0.1, 0.0, 0.15), Cell("amber", "30 % of them")),
+        ((0.3, 0.2, 0.4), (0.2, 0.1, 0.3), Cell("grey", "not shown")),
+        ((0.3, 0.2, 0.4), None, Cell("grey", "not shown")),
+        ((0.0, 0.0, 0.03), (0.0, 0.0, 0.03), Cell("green", "0 % of them")),
+    ],
+)
+def test_persons_count_where_they_are_told_beyond_the_control(
+    share: tuple[float, ...], control: tuple[float, ...] | None, cell: Cell
+) -> None:
+    shares = RiskShare(0.5, Interval(*share), None if control is None else Interval(*control))
+    assert _persons([PersonRisk("passive", 100, 80, (shares,))]) == cell
+
+
+@given(
+    red=st.integers(0, 2000),
+    amber=st.integers(0, 2000),
+    others=st.integers(1, 2000),
+    light=st.sampled_from(["green", "grey"]),
+    labels=st.sampled_from(["red", "amber", "green", "grey"]),
+    sessions=st.integers(1, 10_000),
+)
+def test_the_sentence_has_twenty_words_at_most(
+    red: int, amber: int, others: int, light: str, labels: str, sessions: int
+) -> None:
+    judged = SimpleNamespace(level="marginals", attack="ls")
+    lights = [*["red"] * red, *["amber"] * amber, *[light] * others]
+    columns = [SimpleNamespace(light=one, levels=[judged], headline="marginals") for one in lights]
+    words = _sentence(columns, sessions, Cell(labels, "76 % told"))  # type: ignore[arg-type]
+    assert len(words.split()) <= 20
+    assert f"{red + amber} of {len(columns)} columns" in words or not red + amber

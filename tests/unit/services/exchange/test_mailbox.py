@@ -1,0 +1,174 @@
+"""A mailbox against peers that send what wasn't agreed on: it is refused, and changes nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services.common import limits
+from services.common.agreement import TrainingPlan
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
+from services.common.protocol_calls import ProtocolFailed
+from services.exchange.mailbox import Mailbox
+from services.exchange.message_kinds import Message, MessageHeader, MessageKind
+from tests.harness.agreements import agreed
+
+AGREEMENT = agreed(TrainingPlan(epochs=1, batch_size=8))
+A, P = (party.name for party in AGREEMENT.parties)
+KINDS = (
+    MessageKind("key", frozenset({P}), frozenset({A}), lambda _: (32,), "uint8", once=True),
+    MessageKind("shares", frozenset({P, A}), frozenset({A, P}), lambda step: (2 + step, 1), tells="shares"),
+)
+
+
+class Sent:
+    """A peer that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def send(self, session_id: str, message: Message) -> None:
+        assert session_id == AGREEMENT.session_id
+        self.messages.append(message)
+
+
+def mailbox(name: str = A, **peers: Any) -> Mailbox:
+    return Mailbox(AGREEMENT, name, peers, KINDS, steps=3, timeout=0.05)
+
+
+def shares(step: int = 0, value: float = 1.0) -> Message:
+    return KINDS[1].packed(step, np.full((2 + step, 1), value))
+
+
+KEY = KINDS[0].packed(0, np.arange(32, dtype=np.uint8))
+
+
+def test_a_message_is_taken_as_it_was_sent() -> None:
+    peer, told = Sent(), list[tuple[str, str, int]]()
+    sender = Mailbox(AGREEMENT, P, {A: peer}, KINDS, steps=3, timeout=1, tell=lambda *one: told.append(one))
+    values = np.array([[0.1], [-2.5e300]])
+    for _ in range(2):
+        sender.send("shares", values, 0)
+    box = mailbox()
+    for message in peer.messages:
+        box.receive(P, message)
+    np.testing.assert_array_equal(box.take("shares", 0)[P], values)
+    assert told == [(A, "shares", 2)], "counted once, however often it is sent"
+
+
+@pytest.mark.parametrize(
+    ("header", "error", "words"),
+    [
+        (MessageHeader("other", 0, "float64", 2), NotAllowed, "no such message"),
+        (MessageHeader("", 0, "float64", 2), NotAllowed, "no such message"),
+        (MessageHeader("shares", 0, "float64", 3), InvalidMessage, "Wrong count of shares: expected 2, got 3"),
+        (MessageHeader("shares", 0, "uint8", 2), InvalidMessage, "Wrong numbers of shares: expected float64"),
+        (MessageHeader("shares", 0, "x\n" * 999, 2), InvalidMessage, "Wrong numbers of shares"),
+        (MessageHeader("shares", 2, "float64", 4), OutOfOrder, "Step 2 is out of order: this party is at step 0"),
+        (MessageHeader("shares", 3, "float64", 5), InvalidMessage, "from 0 to 2, got 3"),
+        (MessageHeader("shares", 2**32 - 1, "float64", 5), InvalidMessage, "from 0 to 2"),
+        (MessageHeader("key", 1, "uint8", 32), InvalidMessage, "sent once, got 1"),
+        (MessageHeader("key", 0, "uint8", 2**32 - 1), InvalidMessage, "Wrong count of key"),
+    ],
+)
+def test_what_was_not_declared_is_refused_by_its_header(
+    header: MessageHeader, error: type[FederationError], words: str
+) -> None:
+    box = mailbox()
+    with pytest.raises(error, match=words) as refused:
+        box.expects(P, header)
+    assert str(refused.value).isprintable()
+    with pytest.raises(PeerVanished):
+        box.take(header.kind if header.kind in ("shares", "key") else "key", 0)
+
+
+@pytest.mark.parametrize("peer", [A, "passive-9", "coordinator", ""])
+def test_who_sends_no_such_message_is_refused(peer: str) -> None:
+    with pytest.raises(NotAllowed):
+        mailbox().receive(peer, KEY)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "Expected 16 bytes of shares, got 0"),
+        (b"\0" * 15, "got 15"),
+        (b"\0" * 17, "got 17"),
+        (np.array([np.nan, 0]).tobytes(), "finite"),
+        (np.array([0, np.inf]).tobytes(), "finite"),
+    ],
+)
+def test_other_numbers_are_refused_and_change_nothing(data: bytes, words: str) -> None:
+    box = mailbox()
+    with pytest.raises(InvalidMessage, match=words):
+        box.receive(P, replace(shares(), data=data))
+    box.receive(P, shares())
+    assert box.take("shares", 0)[P].tolist() == [[1.0], [1.0]]
+
+
+def test_the_same_again_changes_nothing_and_another_is_refused() -> None:
+    box = mailbox()
+    box.receive(P, shares())
+    box.receive(P, shares())
+    with pytest.raises(OutOfOrder, match="Another shares of step 0 was received already"):
+        box.receive(P, shares(value=2.0))
+    assert box.take("shares", 0)[P].tolist() == [[1.0], [1.0]]
+
+
+def test_a_peer_is_one_step_ahead_at_most_and_what_is_behind_is_forgotten() -> None:
+    box = mailbox()
+    box.receive(P, KEY)
+    for step in range(2):
+        box.receive(P, shares(step))
+    box.complete_step(0)
+    box.receive(P, shares(0))
+    box.receive(P, shares(2))
+    box.complete_step(1)
+    with pytest.raises(OutOfOrder, match="Step 0 is out of order: this party is at step 2"):
+        box.receive(P, shares(0))
+    box.receive(P, KEY)
+    assert box.take("key")[P].tolist() == list(range(32))
+
+
+def test_another_message_of_this_party_is_never_sent() -> None:
+    peer = Sent()
+    box = mailbox(P, **{A: peer})
+    box.send("shares", np.ones((2, 1)), 0)
+    with pytest.raises(ProtocolFailed, match="sends another shares of step 0 than before"):
+        box.send("shares", np.zeros((2, 1)), 0)
+    for wrong in (np.ones((2, 1)), np.ones((3, 1), dtype=np.float32), np.full((3, 1), np.nan), [[1.0]] * 3):
+        with pytest.raises(ProtocolFailed, match="sends what it hasn't declared"):
+            box.send("shares", wrong, 1)  # type: ignore[arg-type]
+    with pytest.raises(ProtocolFailed, match="has active send key, which it doesn't"):
+        mailbox().send("key", np.arange(32, dtype=np.uint8))
+    assert len(peer.messages) == 1
+
+
+@pytest.mark.parametrize(("ends", "error"), [("end", OutOfOrder), ("suspend", Suspended)])
+def test_who_waits_or_sends_is_told_why_it_ended(ends: str, error: type[FederationError]) -> None:
+    box = mailbox()
+    box.receive(P, shares())
+    getattr(box, ends)("enough")
+    for call in (
+        lambda: box.take("shares", 0),
+        lambda: box.receive(P, KEY),
+        lambda: box.send("shares", np.ones((2, 1))),
+    ):
+        with pytest.raises(error, match="enough"):
+            call()
+
+
+def test_who_is_silent_is_named_with_the_protocol() -> None:
+    with pytest.raises(PeerVanished, match=rf"Waited 0.05 s for {P}'s shares of step 0 \(protocol hu\)"):
+        mailbox().take("shares", 0)
+
+
+def test_kinds_are_checked_when_they_are_declared() -> None:
+    with pytest.raises(ProtocolFailed, match="two kinds of messages of one name"):
+        Mailbox(AGREEMENT, A, {}, (*KINDS, KINDS[0]), steps=1, timeout=1)
+    with pytest.raises(InvalidMessage, match="one of float64, uint64, uint8"):
+        MessageKind("odd", frozenset(), frozenset(), lambda _: (1,), "object")  # type: ignore[arg-type]
+    large = MessageKind("large", frozenset({P}), frozenset({A}), lambda _: (limits.VECTOR_BYTES + 1,), "uint8")
+    with pytest.raises(InvalidMessage, match="large has 256 MiB in a step, at most 256 are taken"):
+        large.header(0)
