@@ -187,8 +187,10 @@ def _weighed(
         named = source.category is not None
         losses, hits, place = (wrong, wrong, places[id(source.category)]) if named else (errors, missed, source.value)
         guess = losses[headline.baseline][:, place]
-        left = losses[headline.attack][:, place] if headline.is_exposed else guess
-        told = verdict.is_exposed() and (hits[known.attack][:, place] == 0) & (hits[known.baseline][:, place] > 0)
+        # Who finds nothing in a shuffled copy guesses.
+        left = losses[headline.attack][:, place] if headline.is_exposed and headline.attack in losses else guess
+        is_told = verdict.is_exposed() and known.attack in hits
+        told = is_told and (hits[known.attack][:, place] == 0) & (hits[known.baseline][:, place] > 0)
         sums[verdict.party] += [guess / headline.e0, left / headline.e0, told + np.zeros(count)]
     return {
         party: (

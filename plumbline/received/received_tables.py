@@ -114,6 +114,8 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         request.tables.secret_label,
         of_kind(received, columns, "category", rows[RECEIVED]),
         np.nan_to_num(of_kind(received, columns, "gradient", rows[RECEIVED]), posinf=0.0, neginf=0.0),
+        # Who is handed scores and their model knows both; whose scores are computed here keeps its model.
+        is_model_told=bool(request.tables.model and request.tables.passive[0]),
         notes=(
             *told,
             *doubts(received, columns),

@@ -87,6 +87,7 @@ def test_scores_that_were_handed_in_are_the_models_or_refused_by_their_rows(tmp_
     facts, records = prepared(tmp_path, tables, model=model)
     assert f"'risk' is this model's score, in all of {ROWS} rows." in facts.notes
     assert len(records.columns) == 1
+    assert records.is_model_told
     tables["received"].iloc[[4, 9], 1] += 1e-3
     with pytest.raises(TableError, match=rf"'risk' isn't this model's score: 2 rows of {ROWS} .* \(rows 5, 10\)"):
         prepared(tmp_path, tables, model=model)
