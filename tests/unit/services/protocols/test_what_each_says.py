@@ -87,3 +87,6 @@ def test_what_training_shows_each_party(name: str, opens: bool, told: list[tuple
     agreement = session(name, opens=opens)
     exposures = sorted(agreement.plan.training.exposures(agreement), key=lambda one: one.party)
     assert [(one.equations, one.unknowns, one.possible, one.bits) for one in exposures] == told
+    # To the label party alone, with their bits.
+    losses = [one.received.startswith("80 bits of validation losses") for one in exposures]
+    assert losses == [name == "shared, validated", False]
