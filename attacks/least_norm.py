@@ -30,6 +30,10 @@ _LEAST_LEFT = 0.1
 _LEAST_TOLD = 1e-3
 _TINY = 1e-300
 WHY_NOTHING = "Not possible: the sums of all steps say nothing of single records: they are too few, or all alike."
+# Of a sum for some 300 records on residuals say something of each.
+_ENOUGH = 3e-3
+# In an attack's details: sums say nothing of single records as there are too few for that, whatever they are.
+TOO_FEW_SUMS = "too_few_sums"
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +184,11 @@ def labels_of_residuals(
     left = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
     share = 1 - float(left) / np.log(view.classes)
     probabilities = np.full((n, view.classes), np.nan)
+    few = float(told.mean()) < _ENOUGH
     reason = "" if share >= _LEAST_TOLD else WHY_NOTHING
     if not reason:
         probabilities[rows] = likely
     details: dict[str, Json] = {"sessions": sessions, "sums_a_record": round(float(told.mean()), 4)}
+    if reason and few:
+        details[TOO_FEW_SUMS] = True
     return EstimatedLabels(probabilities, rows, last_epoch(view), share, details, reason)

@@ -77,9 +77,11 @@ class OwnPart:
         places, labels = known_among(view, np.arange(view.n))
         if not reason and len(np.unique(labels)) > 1:
             return _completed(view, scores, places, labels)
+        if reason:
+            return _untold(view, seen, reason)
         scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
-        return EstimatedLabels(confidence_scores(columns), seen, last_epoch(view), float("nan"), {}, reason)
+        return EstimatedLabels(confidence_scores(columns), seen, last_epoch(view), float("nan"), {})
 
 
 def _of_layer(view: TrainingView) -> EstimatedLabels:
@@ -97,6 +99,8 @@ def _of_layer(view: TrainingView) -> EstimatedLabels:
     if view.classes > 2:
         return _untold(view, seen, UNNAMED)
     moved = view.features @ (later - first)
+    if not np.ptp(moved[seen], axis=0).any():
+        return _untold(view, seen, "Not possible: training moved the own part of all records alike.")
     left, _, _ = np.linalg.svd(moved - moved.mean(axis=0), full_matrices=False)
     tail = np.sqrt(view.n) * left[:, 0] * np.sign((left[:, 0] ** 3).mean())
     believed = confidence_scores(_LOGISTIC * tail[:, None])

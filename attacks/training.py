@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from attacks.base import Attack, Json
 from attacks.training_views import KnownRecords, TrainingView
+from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PrivateKey
 from vfl.crypto.messages import MessageFormats, Messages
@@ -206,6 +207,17 @@ TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack | EncodingAttack |
 def listens(attack: TrainingAttack) -> TypeGuard[ListeningAttack]:
     """Say whether the party follows the protocol."""
     return attack.spec.conduct == "listens"
+
+
+def listen(attack: ListeningAttack, view: TrainingView) -> TrainingResult:
+    """Mount an attack on a view, as a party's service does.
+
+    Raises:
+        ViewError: where it can't be on the view, and where sums that it needs say nothing, whatever is made of them.
+    """
+    if "equations" in attack.spec.needs and view.equations and (why := view.why_unreadable):
+        raise ViewError(f"{attack.name} can't read the sums of this session: {why}.")
+    return attack.attack(view)
 
 
 def replaces_messages(attack: TrainingAttack) -> TypeGuard[ReplacingAttack]:

@@ -24,6 +24,8 @@ ORACLE = "oracle"
 
 _ROUNDING = 2.0**-52
 _MOST_GRID_BITS = 32
+# Any fixed point's numbers are below the first; a sum no larger than the second is 0 but for rounding.
+_MOST_SUMMED, _LEAST_SUM = 2.0**64, 1e-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +247,23 @@ class TrainingView:
         for equations in self.equations:
             grouped[equations.step][equations.peer] = equations
         return grouped
+
+    @property
+    def why_unreadable(self) -> str:
+        """Why its sums say nothing of single records, whatever is made of them; empty where they may."""
+        sizes = [float(np.abs(one.sums).max(initial=0.0)) for one in self.equations]
+        most = [_MOST_SUMMED * max(1.0, float(np.abs(one.matrix).sum())) for one in self.equations]
+        if max(sizes) <= _LEAST_SUM:
+            return "they are all zero"
+        if any(size > limit for size, limit in zip(sizes, most, strict=True)):
+            return "they are too large for any residuals"
+        first = self.equations[0].matrix[:1]
+        is_alike = all(
+            one.matrix.shape[1:] == first.shape[1:] and (one.matrix == first).all() for one in self.equations
+        )
+        if is_alike and max(len(one.rows) for one in self.equations) > 1:
+            return "its own columns are the same in all records"
+        return ""
 
     def _check_plan(self) -> None:
         if self.classes < 2 or self.batch_size < 1:

@@ -64,9 +64,10 @@ AUDITS: dict[str, tuple[str, ...]] = {
         *("--set", "opening=always", *_SMALL_KEYS),
     ),
 }
-# Of runs on shared weights, whose products are rounded by masks that no seed draws: numbers that differ by less than
-# this, as a part of the larger, are the same.
+# Of runs on shared weights, whose products are rounded by masks that no seed draws: what parties wrote may differ by so
+# much, and what is made of that by attacks isn't compared.
 _ROUNDED = {"shared": 2.0**-8}
+_OF_PARTIES = re.compile(r"parties/[^/]+: ")
 # Where an array of an older run stands now: the file and the array's name.
 MOVED = {
     "parties/active.json: test_rows": "parties/active-test-scores.npz: rows",
@@ -179,7 +180,11 @@ def audit(checkout: Path, folder: Path, name: str, options: Sequence[str]) -> No
 def compare(name: str, old: Path | None, new: Path | None) -> Comparison:
     """Compare the folders that two runs wrote; None is a run that isn't there."""
     before, after = ({} if run is None else numbers_of(run) for run in (old, new))
-    common, within = before.keys() & after.keys(), _ROUNDED.get(name.rpartition("-")[2], 0.0)
+    if within := _ROUNDED.get(name.rpartition("-")[2], 0.0):
+        before, after = (
+            {place: found[place] for place in found if _OF_PARTIES.match(place)} for found in (before, after)
+        )
+    common = before.keys() & after.keys()
     different = [
         f"{place}: {_shown(before[place])} became {_shown(after[place])}"
         for place in before

@@ -21,7 +21,7 @@ from typing import Literal
 
 from attacks import LEVELS, Level
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
-from plumbline.judge.federation_part import HEADLINE, LevelVerdict, at
+from plumbline.judge.federation_part import HEADLINE, LEAST_PART, LevelVerdict, at
 from plumbline.judge.training import TrainingFinding
 
 # What a light says; grey: not measured or not shown, so never a word of safety.
@@ -105,13 +105,16 @@ def is_of_few(finding: TrainingFinding) -> bool:
 def light_of_training(finding: TrainingFinding) -> Light:
     """Judge what an attack on training gave away: labels by the federation's part, else by the share it got right.
 
-    Labels of the rarest class are told by the order that an attack puts records into, too. Products are sums over a
+    Labels of the rarest class are told by the order that an attack puts records into, too; where chance may be what
+    finds a tenth of them or more, nothing is shown either way. Products are sums over a
     party's columns, so they are amber at most.
     """
     if finding.levels:
         light = light_of(finding.levels)
-        if finding.rarest is None or not finding.rarest.is_told or are_too_few(finding.levels):
+        if finding.rarest is None or finding.rarest.part < LEAST_PART or are_too_few(finding.levels):
             return light
+        if not finding.rarest.is_told:
+            return worst([light, "grey"])
         return worst([light, "red" if finding.rarest.part >= RED_PART else "amber"])
     if not finding.is_scored or is_of_few(finding):
         return "grey"

@@ -47,6 +47,7 @@ from plumbline.judge.session_sentences import (
 )
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
+from plumbline.judge.unread_sums import unread_sums
 from services.common.run_records import DONE, FAILED
 from vfl.data.faults import counted
 
@@ -384,7 +385,7 @@ def _labels_not_told(case: _Case) -> str:
     """Say what is known where no attack on labels told any."""
     if all(are_too_few(one.levels) for one in case.labels):
         return f"What can be told of labels was not measured: fewer than {LEAST_RECORDS} records judge it."
-    if all(light_of(one.levels) == "green" for one in case.labels):
+    if all(light_of_training(one) == "green" for one in case.labels):
         return "No label attack did a tenth better than guessing."
     return "Whether labels can be told a tenth better than by guessing is not shown either way."
 
@@ -505,7 +506,8 @@ def _untried_on_labels(case: _Case) -> list[str]:
     without = [f"What {together(silent)} can tell of them was not measured."] if silent else []
     failed = [one.attack for one in case.training if one.party in case.passive and one.status == FAILED]
     later = [case.untried_sessions] if case.untried_sessions else []
-    return [*without, *later, *_untried(case, [name for name in case.honest if name in case.passive], failed)]
+    unread = unread_sums(case.training, case.summary.agreement, {name: case.title(name) for name in sorted(judged)})
+    return [*without, *unread, *later, *_untried(case, [one for one in case.honest if one in case.passive], failed)]
 
 
 def _untried_on_columns(case: _Case) -> list[str]:

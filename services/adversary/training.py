@@ -23,6 +23,7 @@ from attacks.training import (
     SessionTerms,
     SharingTerms,
     TrainingAttack,
+    listen,
     listens,
     replaces_features,
     replaces_messages,
@@ -129,7 +130,7 @@ class TrainingAdversary:
             if reason := obstacle(one, attack, agreement.plan):
                 self._refused[one] = ValueError(reason)
             elif listens(attack):
-                self._conclude[one] = attack.attack
+                self._conclude[one] = partial(listen, attack)
 
     def kept_sums(self, step: int, share: Shares) -> None:
         """Keep what a step on shared weights left the party with, where any attack is mounted."""

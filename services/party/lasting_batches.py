@@ -115,9 +115,9 @@ class Waiting:
     @property
     def words(self) -> str:
         """Say who waits and for how many more, in a sentence or two."""
-        new, lacking = counted(self.newcomers, "newcomer"), max(0, self.least - self.newcomers)
+        new, lacking = counted(self.newcomers, "new row"), max(0, self.least - self.newcomers)
         if not self.newcomers:
-            first, others = "no newcomer waits.", self.waiting
+            first, others = "no new one waits.", self.waiting
         elif lacking:
             first, others = f"{new} would wait: {lacking:,} more fill a batch.", self.waiting - self.newcomers
         else:

@@ -138,3 +138,13 @@ def test_every_data_set_is_audited_in_every_way(tmp_path: Path, monkeypatch: pyt
     runs = runs_of(tmp_path, tmp_path / "runs", ["credit", "wine"])
     assert sorted(runs) == sorted(f"{data}-{way}" for data in ("credit", "wine") for way in AUDITS)
     assert ("wine-plain", "--data", "wine") in asked
+
+
+@pytest.mark.parametrize(("change", "same"), [(1e-3, True), (1e-2, False)])
+def test_runs_on_shared_weights_are_the_same_up_to_what_their_masks_round(
+    tmp_path: Path, change: float, same: bool
+) -> None:
+    old = write(tmp_path / "old")
+    new = write(tmp_path / "new", {**RESULTS, "auc": 0.5}, weights=ARRAYS["weights"] + change)
+    assert compare("wine-shared", old, new).same == same
+    assert not compare("plain", old, new).same

@@ -95,9 +95,9 @@ def test_who_waits_for_a_batch_is_told_where_batches_are_remembered(
         fills = newcomers >= least
         assert (found["newcomers"], found["waiting"]) == (newcomers, others + (0 if fills else newcomers))
         told = (
-            "no newcomer waits."
+            "no new one waits."
             if not newcomers
-            else f"{newcomers:,} newcomers would fill batches of their own."
+            else f"{newcomers:,} new rows would fill batches of their own."
             if fills
             else f"would wait: {least - newcomers} more fill a batch."
         )

@@ -210,7 +210,8 @@ def test_who_finds_the_rarest_class_is_not_green_where_names_are_no_better_than_
     rarest = RarestLabel(label=1, share=0.12, auc=0.9, top=12, precision=0.5, p_value=1e-4)
     assert light_of_training(replace(finding, rarest=rarest)) == "amber"
     assert light_of_training(replace(finding, rarest=replace(rarest, precision=0.7))) == "red"
-    assert light_of_training(replace(finding, rarest=replace(rarest, p_value=0.02))) == "green"
+    assert light_of_training(replace(finding, rarest=replace(rarest, p_value=0.02))) == "grey"
+    assert light_of_training(replace(finding, rarest=replace(rarest, p_value=0.02, precision=0.2))) == "green"
     found = read_findings(run, ("passive",), "run", titles=NAMES)
     words = answer_of(found.summary, found.predictions, [replace(finding, rarest=rarest)], NAMES)
     assert (

@@ -43,6 +43,9 @@ def test_a_label_party_is_always_warned_where_others_learn_their_gradients(backw
     agreement = with_plan(PLAN.changed(backward=backward), (5, 10_000))
     (found,) = guarded(agreement, "active").warnings
     assert words in found
+    assert found.startswith("passive can" if backward == "plain" else "passive could")
+    (of_several,) = guarded(with_plan(agreement.plan, (5, 12, 12)), "active").warnings
+    assert of_several.startswith("passive-1 and passive-2 c")
     with pytest.raises(OutOfOrder, match="labels of active's records"):
         guarded(agreement, "active", "refuse")
 

@@ -1,0 +1,92 @@
+"""What each protocol says of one session, as everybody outside reads it: 16 and 15 columns, 280 rows to train on."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from services.common.agreement import Agreement, TrainingPlan
+from services.common.exposure import Forms
+from services.party.party_model import rows_of_plan
+from tests.harness.agreements import agreed
+
+_CUT = {"learner": "network", "learner_options": {"backward": "paillier"}}
+_LAYER = {"learner": "network", "learner_options": {"backward": "shared"}}
+_SHARED = {"protocol": "shared"}
+SESSIONS: dict[str, dict[str, Any]] = {
+    "hu": {},
+    "cut layer": _CUT,
+    "shared": _SHARED,
+    "shared, validated": {**_SHARED, "patience": 2},
+    "first layer": _LAYER,
+    "first layer, validated": {**_LAYER, "patience": 2},
+}
+
+
+def session(name: str, *, opens: bool = False) -> Agreement:
+    agreement = agreed(TrainingPlan(batch_size=40, epochs=5).changed(**SESSIONS[name]))
+    return replace(agreement, parties=tuple(replace(party, opens_always=opens) for party in agreement.parties))
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        # sizes_tell, one_grid, sends_sums, opens, told rows, validated epochs of 4, goes on, bytes kept of 3 columns
+        ("hu", (True, False, True, False, 0, 4, True, 3 * 8)),
+        ("cut layer", (False, False, True, False, 280, 4, True, 3 * 8)),
+        ("shared", (False, True, False, True, 0, 1, True, 31 * 64)),
+        ("shared, validated", (False, True, False, True, 0, 4, False, 31 * 64)),
+        ("first layer", (False, True, False, True, 280, 1, True, 31 * 64)),
+        ("first layer, validated", (False, True, False, True, 320, 4, False, 31 * 64)),
+    ],
+)
+def test_facts_that_others_decide_by(name: str, facts: tuple[object, ...]) -> None:
+    agreement = session(name)
+    plan, one = agreement.plan, agreement.plan.training
+    found = (
+        *(one.sizes_tell, one.one_grid, one.sends_sums, one.opens),
+        len(one.told_rows(agreement, rows_of_plan(plan, 400))),
+        *(one.validated_epochs(agreement, 4), one.resumes(agreement), one.kept_bytes(agreement, 3)),
+    )
+    assert found == facts
+
+
+@pytest.mark.parametrize(
+    ("name", "forms", "serving", "trials"),
+    [
+        ("hu", Forms(1), "opened", ""),
+        ("cut layer", Forms(16, 16), "opened", "paillier"),
+        ("shared", Forms(1), "shared", "paillier"),
+        ("first layer", Forms(16, 16), "shared", "paillier"),
+    ],
+)
+def test_what_becomes_of_records_and_weights(name: str, forms: Forms, serving: str, trials: str) -> None:
+    agreement = session(name)
+    one = agreement.plan.training
+    assert one.forms(agreement.plan, 2) == forms
+    assert (agreement.serving.name, agreement.serving.tells_owners) == (serving, serving == "opened")
+    assert one.cipher_of_trials(agreement.plan) == trials
+    rows = [len(batch) for batch in one.batches(agreement)]
+    assert sum(rows[: len(rows) // 5]) == 280, "an epoch is all rows that are trained on"
+
+
+@pytest.mark.parametrize(
+    ("name", "opens", "told"),
+    [
+        # To the label party, then to the passive one: equations, unknowns, whether it is possible, bits.
+        ("hu", False, [(61, 40, True, 0), (61, 40, True, 0)]),
+        ("cut layer", False, [(80, 15, True, 0), (240, 40, True, 0)]),
+        ("shared", False, [(0, 15, False, 0), (0, 280, False, 0)]),
+        ("shared", True, [(16, 15, True, 16 * 24), (15, 280, True, 15 * 24)]),
+        ("shared, validated", False, [(0, 15, True, 80), (0, 280, False, 0)]),
+        ("shared, validated", True, [(16, 15, True, 16 * 24 + 80), (15, 280, True, 15 * 24)]),
+        ("first layer", True, [(80, 15, True, 0), (0, 40, False, 0)]),
+    ],
+)
+def test_what_training_shows_each_party(name: str, opens: bool, told: list[tuple[object, ...]]) -> None:
+    agreement = session(name, opens=opens)
+    exposures = sorted(agreement.plan.training.exposures(agreement), key=lambda one: one.party)
+    assert [(one.equations, one.unknowns, one.possible, one.bits) for one in exposures] == told
+    # To the label party alone, with their bits.
+    losses = [one.received.startswith("80 bits of validation losses") for one in exposures]
+    assert losses == [name == "shared, validated", False]
