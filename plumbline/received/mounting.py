@@ -77,7 +77,7 @@ def mounted(
         truth: of the judged records.
         records: of the three tables.
         copy: the batch, and whose part each record has.
-        model: weights that the receiver was given; None for none.
+        weights: of what was received, as they are for its first copy; by default they are sought.
     """
     batch, order = copy
     view, begun = truth.own_view(records.received[order]), time.perf_counter()
