@@ -53,21 +53,25 @@ class Tried:
 
 
 def posteriors(
-    view: PredictionView, groups: tuple[IntArray, ...], model: FloatArray | None, moments: PassiveMoments
+    view: PredictionView,
+    groups: tuple[IntArray, ...],
+    weights: FloatArray,
+    moments: PassiveMoments,
+    *,
+    is_told: bool,
 ) -> Iterator[Tried]:
     """Condition what is known beforehand on received columns that follow exactly from own and secret ones.
 
     Args:
         view: of the judged records and the known ones, with what was received of both.
         groups: which secret columns are the one-hot features of one category.
-        model: (1 + d_a + d, m) constants and weights of each received column, where the receiver was given the model,
-            NaN for columns that it doesn't make; None where only known records teach these.
+        weights: (1 + d_a + d, m) constants and weights of each received column, NaN for those that don't follow.
         moments: means and variances of the secret columns, for who knows them.
+        is_told: whether the receiver was given the weights; else its known records taught them.
     """
     known, received = view.auxiliary, np.asarray(view.received)
     if known is None or known.received is None:
         return
-    weights = linear_weights(known.features_active, known.features_passive, known.received) if model is None else model
     first = 1 + view.features_active.shape[1]
     told = _independent(weights[first:])
     if not len(told):
@@ -89,7 +93,7 @@ def posteriors(
         moments=replace(moments, groups=groups),
         auxiliary=replace(known, scores=scores(known.received), received=None),
     )
-    for prior in ("imputation",) if model is None else ("half", "mean", "imputation"):
+    for prior in ("half", "mean", "imputation") if is_told else ("imputation",):
         if prior == "imputation" and not len(known.features_passive):
             continue
         attack = load_prediction(ADAPTIVE, prior=prior, box=view.d <= _WIDE)

@@ -41,20 +41,24 @@ def mount(folder: RunFolder, records: ReceivedRecords, seed: int) -> None:
     """
     truth = Truth(folder, [SECRET], Estimates(records.judged, {}, records.known))
     rows = np.arange(len(records.received))
-    model = _told_model(truth, records)
+    weights = _weights(truth, records)
     outcomes = list[PredictionAttackOutcome]()
     for batch, order in (
         (RECEIVED_BATCH, rows),
         (SHUFFLED_BATCH, np.random.default_rng([seed, SHUFFLED_BATCH]).permutation(rows)),
     ):
-        outcomes += mounted(folder, truth, records, (batch, order), model)
+        outcomes += mounted(folder, truth, records, (batch, order), weights)
     folder.write_prediction_outcomes(outcomes)
 
 
-def _told_model(truth: Truth, records: ReceivedRecords) -> FloatArray | None:
-    """Find the weights of a model that the receiver was given, as scores of all records have them; None of no model."""
+def _weights(truth: Truth, records: ReceivedRecords) -> FloatArray:
+    """Find how received columns follow from all others: as all records have it of a model that the receiver was given.
+
+    Else as its known records teach. The control is read by the same weights.
+    """
     if not records.is_model_told:
-        return None
+        rows, secret = records.known, records.secret.features[records.known]
+        return linear_weights(truth.of_others(rows).own_view().features_active, secret, records.received[rows])
     whole = truth.of_others(np.arange(len(records.received)))
     return linear_weights(whole.own_view().features_active, whole.cells, records.received)
 
@@ -64,7 +68,7 @@ def mounted(
     truth: Truth,
     records: ReceivedRecords,
     copy: tuple[int, IntArray],
-    model: FloatArray | None = None,
+    weights: FloatArray | None = None,
 ) -> list[PredictionAttackOutcome]:
     """Estimate what a copy of what was received tells, and write it as a batch of the folder.
 
@@ -73,11 +77,12 @@ def mounted(
         truth: of the judged records.
         records: of the three tables.
         copy: the batch, and whose part each record has.
-        model: weights that the receiver was given; None for none.
+        weights: of what was received, as they are for its first copy; by default they are sought.
     """
     batch, order = copy
     view, begun = truth.own_view(records.received[order]), time.perf_counter()
-    tried = [*_regressions(truth, view), *_others(truth, view, records, order, model)]
+    taught = _weights(truth, records) if weights is None else weights
+    tried = [*_regressions(truth, view), *_others(truth, view, records, order, taught)]
     arrays = {one.attack: one.found.estimate for one in tried}
     arrays |= {DENSEST + one.attack: one.found.densest for one in tried if one.found.densest is not None}
     folder.write_estimates(batch, truth.estimates(arrays))
@@ -106,12 +111,12 @@ def _regressions(truth: Truth, view: PredictionView) -> Iterator[Tried]:
 
 
 def _others(
-    truth: Truth, view: PredictionView, records: ReceivedRecords, order: IntArray, model: FloatArray | None
+    truth: Truth, view: PredictionView, records: ReceivedRecords, order: IntArray, weights: FloatArray
 ) -> Iterator[Tried]:
     """Try what knows what was received is."""
     secret = records.secret.features
     moments = PassiveMoments(secret.mean(axis=0), secret.var(axis=0))
-    yield from posteriors(view, truth.groups, model, moments)
+    yield from posteriors(view, truth.groups, weights, moments, is_told=records.is_model_told)
     known, judged = order[records.known], order[records.judged]
     yield from leaf_neighbours(view, records.leaves[known], records.leaves[judged])
     label = next((one.category for one in truth.sources if one.name == records.label), None)

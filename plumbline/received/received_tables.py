@@ -25,6 +25,8 @@ from vfl.data.labels import NO_LABEL
 
 # So many records are judged at most; those of more are drawn.
 MOST_JUDGED = 20_000
+# Who keeps a model secret still meets who learns it: as many known records as columns teach linear weights.
+_HAS_MODEL = ("The receiver is taken to have the model: the scores of a linear one are equations to it.",)
 # Of distinct values, from which on a received column can be told to be the secret's own.
 _LEAST_VALUES = 3
 
@@ -102,6 +104,8 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
     received = tables[RECEIVED]
     columns = kinds_of(received, request.tables.kinds, names)
     left_out = {plan.name: plan.becomes for plan in received.plans if plan.encoding == "drop"}
+    # Who is handed scores and their model knows both; whose scores are computed here keeps its model.
+    is_told = bool(request.tables.model and request.tables.passive[0])
     return ReceivedRecords(
         own,
         secret,
@@ -114,10 +118,10 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         request.tables.secret_label,
         of_kind(received, columns, "category", rows[RECEIVED]),
         np.nan_to_num(of_kind(received, columns, "gradient", rows[RECEIVED]), posinf=0.0, neginf=0.0),
-        # Who is handed scores and their model knows both; whose scores are computed here keeps its model.
-        is_model_told=bool(request.tables.model and request.tables.passive[0]),
+        is_model_told=is_told,
         notes=(
             *told,
+            *_HAS_MODEL[:is_told],
             *doubts(received, columns),
             *_same(tables, rows, labels, request),
             *_few(len(known), len(judged)),

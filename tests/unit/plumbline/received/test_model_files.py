@@ -72,6 +72,16 @@ def test_what_a_model_will_send_is_judged_before_it_is_sent(tmp_path: Path) -> N
     assert "A linear model of 3 columns, link logit, not clipped or rounded." in words
 
 
+def test_who_has_a_linear_model_needs_no_known_record(tmp_path: Path) -> None:
+    plain = {"model": "linear", "link": "logit", "columns": {"income": {"weight": 2, "mean": 3000, "width": 500}}}
+    tables = {name: made()[name] for name in ("own", "secret")}
+    model = str(saved(tmp_path, plain))
+    status, words = command(tmp_path, tables, "--model", model, "--columns", "age,income,luck")
+    assert status == 0, words
+    assert "Whoever receives model can tell 1 of 2 columns (income) far better than it could guess." in words
+    assert "The receiver is taken to have the model" in words
+
+
 def with_scores(tables: Tables, folder: Path, rounded: int) -> Tables:
     """The same tables, with the model's own scores as what was received."""
     model = read_model(saved(folder, LINEAR))
@@ -121,7 +131,7 @@ def test_another_package_brings_a_reader(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(str(tmp_path))
     (model := tmp_path / "mine.ages").write_text("")
     facts, records = prepared(tmp_path, made(), received="", model=str(model))
-    assert facts.notes == ("Ages are sent.",)
+    assert facts.notes[0] == "Ages are sent."
     assert facts.received == "mine"
     assert records.received.shape == (ROWS, 1)
 

@@ -62,9 +62,9 @@ def test_a_linear_score_is_an_equation_whose_weights_known_records_teach(tmp_pat
     # What is told of both together is nine tenths of an even column's variance split as the weights are.
     assert parts(told)["income"][0] == "posterior(received, prior=imputation)"
     assert parts(told)["income"][1] == pytest.approx(0.8, abs=0.08)
-    # Rows of others follow from nothing.
+    # The control is read by the same weights.
     outcomes = AuditFolder(next((tmp_path / "runs").iterdir())).parties.prediction_outcomes()
-    assert {one.batch for one in outcomes if one.attack.startswith("posterior")} == {RECEIVED_BATCH}
+    assert [one.batch for one in outcomes if one.attack.startswith("posterior")] == [RECEIVED_BATCH, SHUFFLED_BATCH]
 
 
 def test_two_linear_columns_of_two_secret_ones_tell_both(tmp_path: Path) -> None:
