@@ -90,3 +90,20 @@ def test_what_training_shows_each_party(name: str, opens: bool, told: list[tuple
     # To the label party alone, with their bits.
     losses = [one.received.startswith("80 bits of validation losses") for one in exposures]
     assert losses == [name == "shared, validated", False]
+
+
+@pytest.mark.parametrize(
+    ("name", "conduct", "words"),
+    [
+        ("hu", "replaces_messages", ""),
+        ("hu", "replaces_features", "gia reads what protocol=shared opens: protocol=hu opens nothing."),
+        ("cut layer", "replaces_shares", "gia adds to shares of weights: only backward=shared has them."),
+        ("shared", "replaces_messages", "gia replaces messages of protocol=hu, and protocol=shared has none of them."),
+        ("shared", "replaces_features", ""),
+        ("shared", "replaces_shares", "gia adds to shares of weights: only backward=shared has them."),
+        ("first layer", "replaces_shares", ""),
+        *((name, "listens", "") for name in SESSIONS),
+    ],
+)
+def test_an_attack_is_told_what_it_has_nothing_to_replace_of(name: str, conduct: str, words: str) -> None:
+    assert session(name).plan.training.conduct_refusal("gia", conduct) == words
