@@ -74,11 +74,13 @@ def test_what_a_model_will_send_is_judged_before_it_is_sent(tmp_path: Path) -> N
 
 def test_who_has_a_linear_model_needs_no_known_record(tmp_path: Path) -> None:
     plain = {"model": "linear", "link": "logit", "columns": {"income": {"weight": 2, "mean": 3000, "width": 500}}}
-    tables = {name: made()[name] for name in ("own", "secret")}
-    model = str(saved(tmp_path, plain))
-    status, words = command(tmp_path, tables, "--model", model, "--columns", "age,income,luck")
+    model, tables = saved(tmp_path, plain), made()
+    cells = tables["secret"]
+    score = read_model(model).scores(cells)["score"]
+    tables["received"] = pd.DataFrame({"client": cells["client"], "risk": score})
+    status, words = command(tmp_path, tables, "--model", str(model), "--columns", "age,income,luck,risk")
     assert status == 0, words
-    assert "Whoever receives model can tell 1 of 2 columns (income) far better than it could guess." in words
+    assert "Whoever receives received can tell 1 of 2 columns (income) far better than it could guess." in words
     assert "The receiver is taken to have the model" in words
 
 
