@@ -37,7 +37,8 @@ OURS = {
     "audit": ("audits:audit", "Run a federation of local processes, attack it, and report what leaked."),
     "judge": (
         "judging_received:judge",
-        "Judge what was received: what its receiver, who also knows some records in full, learns of secret columns.",
+        "Judge what was received, or will be: what its receiver, who also knows some records, learns of secret "
+        "columns.",
     ),
     "train": (
         "operators:train",
