@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from plumbline.federation_status import FederationStatus
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
-from services.common.agreement import TrainingPlan
+from services.common.agreement import OF_SHARING, TrainingPlan
 from services.common.certificates import CertificateError, CertificateFiles
 from services.common.errors import PeerRefused
 from services.common.identity import Identity, Role, role_of
 from services.common.limits import PREDICTION_ROWS
 from services.common.meters import TrafficMeter
+from services.common.protocols import option_names
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.network.statuses import error_of
@@ -145,7 +146,7 @@ class Federation:
         from plumbline.own_frames import check_tables, named, write_frames
         from plumbline.recipe import Recipe, own_tables, party_names
 
-        _check_terms(terms, TrainingPlan().learner)
+        _check_terms(terms, TrainingPlan())
         given = {**(settings or {}), **{name: terms[name] for name in terms if name in Settings.model_fields}}
         if options := {name: terms[name] for name in terms if name not in Settings.model_fields}:
             given["learner_options"] = {**given.get("learner_options", {}), **options}
@@ -233,7 +234,7 @@ class Federation:
         request = active_pb2.TrainRequest()
         if changes:
             own = self.status(quick=True).own_plan
-            _check_terms(changes, own.learner)
+            _check_terms(changes, own)
             plan = own.changed(**changes)
             plan.check()
             request.plan.CopyFrom(plan.to_message())
@@ -402,9 +403,11 @@ def _check_address(address: str) -> None:
         raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
 
 
-def _check_terms(changes: Mapping[str, Any], learner: str) -> None:
-    """Raise ValueError for what is neither a field of a training plan nor an option of its learner."""
-    known = {**TrainingPlan(learner=changes.get("learner", learner)).terms, "learner_options": {}}
+def _check_terms(changes: Mapping[str, Any], own: TrainingPlan) -> None:
+    """Raise ValueError for what is neither a field of a training plan nor an option of its learner or protocol."""
+    learner, protocol = (changes.get(plugin, getattr(own, plugin)) for plugin in ("learner", "protocol"))
+    of_protocol = (*option_names(protocol), *OF_SHARING, "protocol_options")
+    known = {**TrainingPlan(learner=learner).terms, "learner_options": {}, **dict.fromkeys(of_protocol)}
     if unknown := [name for name in changes if name not in known]:
         meant = did_you_mean(unknown[0], known)
         raise ValueError(f"A training has no {unknown[0]!r}.{meant} Its terms: {', '.join(known)}.")

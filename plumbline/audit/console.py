@@ -126,8 +126,8 @@ def _print_in_short(console: Console, findings: Findings) -> None:
         _print_ranked(console, answer, _MOST_IN_SHORT)
     if findings.variants:
         _print_variants(console, findings.variants)
-    if findings.cost_words:
-        console.print(shown_text(findings.cost_words), highlight=False)
+    for sentence in filter(None, (findings.malicious_words, findings.cost_words)):
+        console.print(shown_text(sentence), highlight=False)
     left_out = len(answer.not_measured) + len(not_applicable(findings))
     untold = f"{counted(left_out, 'thing')} not measured, labels, persons" if left_out else "Labels, persons"
     console.print(f"{untold} and all columns: in the report, and here with --verbose.", highlight=False)

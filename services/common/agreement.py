@@ -39,7 +39,7 @@ _PLUGINS = ("cipher", "learner", "protocol")
 # Options of ciphers that are terms of their own, as they are settings.
 _OF_CIPHERS = Paillier.__dataclass_fields__
 # Options of protocols that are settings, whichever protocol is named.
-_OF_SHARING = OpeningOptions.__dataclass_fields__
+OF_SHARING = OpeningOptions.__dataclass_fields__
 
 
 def _of_ciphers(name: str) -> Any:
@@ -162,7 +162,7 @@ class TrainingPlan:
     def changed(self, **changes: Any) -> "TrainingPlan":
         """Change terms of the plan; an option of its learner or protocol, or of those named, goes by its own name."""
         own = {name: value for name, value in changes.items() if name in TrainingPlan.__dataclass_fields__}
-        of_protocol = {*protocols.option_names(own.get("protocol", self.protocol)), *_OF_SHARING} - own.keys()
+        of_protocol = {*protocols.option_names(own.get("protocol", self.protocol)), *OF_SHARING} - own.keys()
         kept = {f"{plugin}_options": getattr(self, f"{plugin}_options") for plugin in _PLUGINS}
         renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
         kept |= {f"{plugin}_options": {} for plugin in renamed}

@@ -17,6 +17,8 @@ from tests.harness.restarts import Killed, Town, town
 # Nobody waits so long: who waits for the dead is told. A busy machine may be slow.
 STEP_TIMEOUT = 20.0
 SECONDS = 60.0
+# By what a party asks another, what answers it there.
+_ANSWERS = {"decrypt": "answer_sums"}
 # Of a party's steps, one or the other.
 _FIRST_MESSAGES = ("send_residuals", "send_hidden", "send_values")
 
@@ -88,8 +90,8 @@ class _Cut:
 
         def call(*arguments: Any, **named: Any) -> Any:
             cut = PeerVanished(f"{self._name} does not answer: its process has ended.")
-            if name == self._life.dies_on:
-                # It dies on a call of its own of that name, and answers nobody's before.
+            if name == _ANSWERS.get(self._life.dies_on):
+                # It dies on a question of its own, and answers nobody's like it before.
                 self._life.is_dead.wait(STEP_TIMEOUT)
             if self._life.is_dead.is_set():
                 raise cut
