@@ -38,12 +38,15 @@ class PartyAnswer:
         light: the worst of what it risks; ``grey`` where nothing of it was measured.
         words: the same in a sentence.
         title: what a person calls it, such as its table's name; its name by default.
+        besides: the worst of what else counts than its columns' lights, or its labels': what training gave away, and
+            grey for what wasn't tried.
     """
 
     party: str
     light: Light
     words: str
     title: str = ""
+    besides: Light = "green"
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,8 @@ class Findings(Sequence[Finding]):
         agreement = self.summary.agreement
         defences = self.summary.defences.get(agreement.active.name, ())
         is_all = not labels_untried(self.predictions.limit, agreement, defences)
-        return glance_at(self.predictions, self.training, self.answer.columns, self.persons, labels_are_all=is_all)
+        columns, parties = self.answer.columns, self.answer.parties
+        return glance_at(self.predictions, self.training, columns, parties, self.persons, labels_are_all=is_all)
 
     @property
     def cost_words(self) -> str:

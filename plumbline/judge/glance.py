@@ -8,7 +8,7 @@ so. More sessions never tell less than fewer: where one told something and more 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plumbline.judge.answer import ColumnAnswer, percent
+from plumbline.judge.answer import ColumnAnswer, PartyAnswer, percent
 from plumbline.judge.evidence import SourceVerdict
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import RED_PART, Light, are_too_few, light_of, light_of_column, light_of_training, worst
@@ -61,6 +61,7 @@ def glance_at(
     predictions: PredictionFindings,
     training: Sequence[TrainingFinding],
     columns: Sequence[ColumnAnswer],
+    parties: Sequence[PartyAnswer],
     persons: PersonFindings,
     *,
     labels_are_all: bool = False,
@@ -71,6 +72,7 @@ def glance_at(
         predictions: what was found of them.
         training: what attacks on training found.
         columns: the answer on each column of the passive tables.
+        parties: what each risks, the active one first: no cell is greener than its parties are.
         persons: what is told of persons.
         labels_are_all: whether further sessions tell no more of labels than the one that was measured.
     """
@@ -85,14 +87,18 @@ def glance_at(
         # No attack without parameters puts sessions together.
         first = _counted(predictions.kept, [light_of_column(one) for one in predictions.kept])
         kept = (first, _more(first))[: len(sessions)]
-    labels = _labels(training, sessions, labels_are_all)
+    labels = tuple(_capped(one, parties[:1]) for one in _labels(training, sessions, labels_are_all))
+    kept, disclosed = (tuple(_capped(one, parties[1:]) for one in some) for some in (kept, disclosed))
     risk = tuple(_persons(persons.risks) if one == behind else NOT_MEASURED for one in sessions)
+    if _besides(parties[1:]) != "green":
+        # What training may tell is in nobody's risk.
+        risk = tuple(Cell("grey", "not shown") if one.light == "green" else one for one in risk)
     rows = (
         ("columns", (*kept, *disclosed)),
         ("labels", (*labels, *labels)),
         ("persons", (*unknown, *risk) if predictions.kept else (*risk, *unknown)),
     )
-    return Glance(_sentence(columns, behind, labels[0]), (KEEPS, DISCLOSES), sessions, rows)
+    return Glance(_sentence(columns, behind, labels[0], _besides(parties[1:])), (KEEPS, DISCLOSES), sessions, rows)
 
 
 def _columns(columns: Sequence[SourceVerdict], sessions: Sequence[int]) -> tuple[Cell, ...]:
@@ -114,6 +120,19 @@ def _counted(columns: Sequence[SourceVerdict], lights: Sequence[Light]) -> Cell:
     judged = any(at(one.levels, one.headline).attack and not are_too_few(one.levels) for one in columns)
     open_ones = sum(one == "grey" for one in lights)
     return Cell("grey", f"not shown of {open_ones} of {len(lights)}") if judged else NOT_MEASURED
+
+
+def _besides(parties: Sequence[PartyAnswer]) -> Light:
+    """Find the worst of what parties risk besides the columns, or labels, that are counted."""
+    return worst([*(one.besides for one in parties), "green"])
+
+
+def _capped(cell: Cell, parties: Sequence[PartyAnswer]) -> Cell:
+    """Make a cell no better than what its parties risk besides: what training told, and what wasn't tried."""
+    besides = _besides(parties)
+    if (cell == NOT_MEASURED and besides == "grey") or worst([cell.light, besides]) == cell.light:
+        return cell
+    return Cell(besides, "not shown" if besides == "grey" else "told in training")
 
 
 def _more(first: Cell) -> Cell:
@@ -166,7 +185,7 @@ _LABELS: dict[Light, str] = {
 }
 
 
-def _sentence(columns: Sequence[ColumnAnswer], sessions: int, labels: Cell) -> str:
+def _sentence(columns: Sequence[ColumnAnswer], sessions: int, labels: Cell, besides: Light = "green") -> str:
     """Say in at most twenty words what leaks."""
     of_labels = "labels were not measured" if labels == NOT_MEASURED else _LABELS[labels.light]
     lights = [one.light for one in columns]
@@ -175,9 +194,11 @@ def _sentence(columns: Sequence[ColumnAnswer], sessions: int, labels: Cell) -> s
         leak = "leaks" if told == 1 else "leak"
         of_them = "" if not much else " much" if much == told else f", {much} of them much"
         words = f"{told} of {len(columns)} columns {leak}{of_them}"
+    elif besides in ("red", "amber"):
+        words = f"columns leak {'much' if besides == 'red' else 'something'} in training"
     elif not any(at(one.levels, one.headline).attack for one in columns):
         return f"What columns give away was not measured; {of_labels}."
-    elif all(light == "green" for light in lights):
+    elif besides == "green" and all(light == "green" for light in lights):
         words = f"all {len(columns)} columns leak little" if len(columns) > 1 else "the one column leaks little"
     else:
         none = f"none of {len(columns)} columns is" if len(columns) > 1 else "the one column isn't"

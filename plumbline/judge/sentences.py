@@ -493,10 +493,12 @@ def _party_answer(
     """Judge the party: its light and words, with what training gave away of its columns, and why it isn't green."""
     leaks = [one for one in case.training if _is_leak(one) and party in one.peers]
     also = [f"{_at_start(case.title(one.party))} can {_leak_words(one)} this party, by {one.attack}." for one in leaks]
-    light = worst([*lights, *map(light_of_training, leaks)])
+    light, told = worst([*lights, *map(light_of_training, leaks)]), list[Light](map(light_of_training, leaks))
+    if untried or (case.unmeasured_sums and party in case.passive):
+        told.append("grey")
     if light == "green" and untried:
         light, also = "grey", [*also, *untried]
-    return PartyAnswer(party, light, " ".join([*words, *also]), case.title(party))
+    return PartyAnswer(party, light, " ".join([*words, *also]), case.title(party), worst([*told, "green"]))
 
 
 def _untried_on_labels(case: _Case) -> list[str]:

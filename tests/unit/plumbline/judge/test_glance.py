@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plumbline.judge.answer import PartyAnswer
 from plumbline.judge.findings import read_findings
-from plumbline.judge.glance import NOT_MEASURED, Cell, Glance, _persons, _sentence, glance_at
+from plumbline.judge.glance import NOT_MEASURED, Cell, Glance, _capped, _persons, _sentence, glance_at
+from plumbline.judge.lights import Light
 from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
@@ -72,9 +74,27 @@ def test_what_was_not_tried_after_more_sessions_is_not_called_safe(tmp_path: Pat
 
 
 def test_nothing_that_ran_is_not_measured_everywhere() -> None:
-    seen = glance_at(PredictionFindings(records=0), (), (), PersonFindings())
+    seen = glance_at(PredictionFindings(records=0), (), (), (), PersonFindings())
     assert {cell for _, row in seen.rows for cell in row} == {NOT_MEASURED}
     assert seen.sentence == "What columns give away was not measured; labels were not measured."
+
+
+@pytest.mark.parametrize(
+    ("cell", "besides", "capped"),
+    [
+        (Cell("green", "0 of 9"), "grey", Cell("grey", "not shown")),
+        (Cell("green", "0 of 9"), "red", Cell("red", "told in training")),
+        (Cell("green", "0 of 9"), "green", Cell("green", "0 of 9")),
+        (Cell("amber", "2 of 9"), "red", Cell("red", "told in training")),
+        (Cell("red", "9 of 9"), "amber", Cell("red", "9 of 9")),
+        (Cell("amber", "2 of 9"), "grey", Cell("amber", "2 of 9")),
+        (NOT_MEASURED, "grey", NOT_MEASURED),
+        (NOT_MEASURED, "red", Cell("red", "told in training")),
+    ],
+)
+def test_no_cell_is_greener_than_its_party(cell: Cell, besides: Light, capped: Cell) -> None:
+    """A network's columns are told in training, where predictions tell none."""
+    assert _capped(cell, [PartyAnswer("passive", "grey", "", besides=besides)]) == capped
 
 
 @pytest.mark.parametrize(
