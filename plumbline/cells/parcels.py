@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plumbline.simulation.linear_models import TrainedModel
 from plumbline.simulation.network_models import TrainedNetwork
 from plumbline.simulation.scaled_tables import ScaledTable
-from vfl.arrays import FloatArray, IntArray, write_arrays
+from vfl.arrays import FloatArray, IntArray, read_arrays, write_arrays
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 
 Content = NDArray[np.uint8]
@@ -49,8 +49,7 @@ def unpack(content: Content) -> dict[str, NDArray[Any]]:
         ValueError: for anything else.
     """
     try:
-        with np.load(io.BytesIO(content.tobytes()), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+        return read_arrays(io.BytesIO(content.tobytes()))
     except Exception as error:
         # A torn file raises whatever its torn place says.
         raise ValueError(f"These are no packed arrays: {error}") from error

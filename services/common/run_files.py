@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json, to_json
 
+import vfl.arrays
 from services.common.value_faults import fault_words
 from services.common.words import escaped
 
@@ -156,8 +157,7 @@ def read_arrays(path: Path, missing: str = AGAIN) -> dict[str, NDArray[Any]]:
         is_stored = all(one.compress_type == zipfile.ZIP_STORED for one in members)
         if not is_stored or sum(one.file_size for one in members) > path.stat().st_size:
             raise RunFolderError(f"{path} is broken: its arrays are compressed, and no run compresses them. {AGAIN}")
-        with np.load(path, allow_pickle=False) as content:
-            arrays = dict(content)
+        arrays = vfl.arrays.read_arrays(path)
     except RunFolderError:
         raise
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, SyntaxError, TypeError, KeyError) as error:

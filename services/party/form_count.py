@@ -13,8 +13,6 @@ What can't be written is not answered, and nothing of an older copy of the count
 """
 
 import hashlib
-import io
-import json
 import logging
 import re
 import threading
@@ -38,7 +36,7 @@ from services.party.share_count import ToldShares
 from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
 from services.watching.measures import Measure
-from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
+from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, pack_arrays, unpack_arrays
 from vfl.data.faults import counted
 from vfl.learning.forms import AnsweredForms, Basis, forms_of_weights, most_forms
 
@@ -47,7 +45,6 @@ _log = logging.getLogger(__name__)
 FORMS = "forms.npz"
 # What an owner may do where the newest copy of it is lost.
 REMEDY = f"delete {FORMS}, which forgets what every peer was answered"
-_HEADER = "header"
 _VERSION = 2
 # How version 1 named each form of which nothing is known, as a coordinate of its own.
 _OPAQUE_OF_1 = re.compile(r"(network [0-9a-f]{64}|forwarded \S+) \d+")
@@ -415,7 +412,7 @@ def _packed(accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares], 
             for peer, told in shares.items()
         ],
     }
-    arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+    arrays: dict[str, NDArray[Any]] = {}
     for number, account in enumerate(accounts.values()):
         forms = account.forms
         arrays |= {
@@ -425,40 +422,37 @@ def _packed(accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares], 
         }
     for number, told in enumerate(shares.values()):
         arrays |= {f"shares_{number}_records": told.records, f"shares_{number}_of_record": told.shares}
-    file = io.BytesIO()
-    write_arrays(file, arrays)
-    return file.getvalue()
+    return pack_arrays(header, arrays)
 
 
 def _unpacked(content: bytes) -> tuple[dict[str, _Account], dict[str, ToldShares], LedgerMark]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            header = json.loads(archive[_HEADER].tobytes())
-            if header["version"] not in (1, _VERSION):
-                raise ValueError(f"version {header['version']}")
-            read = _unpacked_forms if header["version"] == _VERSION else _unpacked_forms_of_1
-            accounts = {
-                str(one["active"]): _Account(
-                    AnsweredForms(
-                        *read(one, archive[f"{number}_forms"]),
-                        archive[f"{number}_records"],
-                        archive[f"{number}_of_record"].astype(np.int64),
-                    ),
-                    Spent(one["active"], one["records"], one["most"], one["row"], one["features"]),
-                )
-                for number, one in enumerate(header["accounts"])
-            }
-            # Version 1 had none.
-            shares = {
-                str(one["peer"]): ToldShares(
-                    archive[f"shares_{number}_records"],
-                    archive[f"shares_{number}_of_record"],
-                    int(one["in_answers"]),
-                    frozenset(map(str, one.get("occasions", ()))),
-                )
-                for number, one in enumerate(header.get("shares", ()))
-            }
-            return accounts, shares, LedgerMark.of_header(header)
+        header, archive = unpack_arrays(content)
+        if header["version"] not in (1, _VERSION):
+            raise ValueError(f"version {header['version']}")
+        read = _unpacked_forms if header["version"] == _VERSION else _unpacked_forms_of_1
+        accounts = {
+            str(one["active"]): _Account(
+                AnsweredForms(
+                    *read(one, archive[f"{number}_forms"]),
+                    archive[f"{number}_records"],
+                    archive[f"{number}_of_record"].astype(np.int64),
+                ),
+                Spent(one["active"], one["records"], one["most"], one["row"], one["features"]),
+            )
+            for number, one in enumerate(header["accounts"])
+        }
+        # Version 1 had none.
+        shares = {
+            str(one["peer"]): ToldShares(
+                archive[f"shares_{number}_records"],
+                archive[f"shares_{number}_of_record"],
+                int(one["in_answers"]),
+                frozenset(map(str, one.get("occasions", ()))),
+            )
+            for number, one in enumerate(header.get("shares", ()))
+        }
+        return accounts, shares, LedgerMark.of_header(header)
     except BROKEN_ARRAYS as error:
         # Not an empty count: who can break the file could ask without end.
         raise StateError(

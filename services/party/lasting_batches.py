@@ -8,7 +8,6 @@ Records are remembered by a keyed hash of their ids. All parties have its key (`
 """
 
 import hashlib
-import io
 import json
 import logging
 import secrets
@@ -27,7 +26,7 @@ from services.common.state_folder import State, StateError, StateInMemory
 from services.party.coin_toss import TOSSED_BYTES
 from services.party.context import PartyContext
 from services.party.table_hash import keys_of_records
-from vfl.arrays import BROKEN_ARRAYS, IntArray, write_arrays
+from vfl.arrays import BROKEN_ARRAYS, IntArray, pack_arrays, unpack_arrays
 from vfl.data.faults import counted
 from vfl.learning import BatchSchedule, BlockSchedule, RowSplit
 from vfl.learning.append_only import BatchChanged, BatchHistory, Names, Placement, in_sizes
@@ -40,7 +39,6 @@ REMEDY = (
     f"delete {BATCHES} at every party, which draws all batches anew: sums of both tell labels of the few records that "
     "came or went in between"
 )
-_HEADER = "header"
 _VERSION = 1
 
 
@@ -372,30 +370,26 @@ def _write(state: State, kept: Mapping[str, Remembered], mark: LedgerMark) -> Le
             }
         )
         arrays[f"{number}_names"] = np.concatenate(parts)
-    arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    file = io.BytesIO()
-    write_arrays(file, arrays)
-    state.write(BATCHES, file.getvalue())
+    state.write(BATCHES, pack_arrays(header, arrays))
     return mark
 
 
 def _unpacked(content: bytes) -> tuple[dict[str, Remembered], LedgerMark]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            header = json.loads(archive[_HEADER].tobytes())
-            if header["version"] != _VERSION:
-                raise ValueError(f"version {header['version']}")
-            kept = {}
-            for number, one in enumerate(header["federations"]):
-                parts = list(in_sizes(archive[f"{number}_names"], one["sizes"]))
-                count = int(one["batches"])
-                history = BatchHistory(
-                    int(one["least"]), tuple(parts[:count]), tuple(parts[count:-2]), parts[-2], parts[-1]
-                )
-                kept[str(one["parties"])] = Remembered(
-                    bytes.fromhex(one["key"]), history, int(one["waiting"]), str(one["drawn"])
-                )
-            return kept, LedgerMark.of_header(header)
+        header, archive = unpack_arrays(content)
+        if header["version"] != _VERSION:
+            raise ValueError(f"version {header['version']}")
+        kept = {}
+        for number, one in enumerate(header["federations"]):
+            parts = list(in_sizes(archive[f"{number}_names"], one["sizes"]))
+            count = int(one["batches"])
+            history = BatchHistory(
+                int(one["least"]), tuple(parts[:count]), tuple(parts[count:-2]), parts[-2], parts[-1]
+            )
+            kept[str(one["parties"])] = Remembered(
+                bytes.fromhex(one["key"]), history, int(one["waiting"]), str(one["drawn"])
+            )
+        return kept, LedgerMark.of_header(header)
     except BROKEN_ARRAYS as error:
         # Not an empty one: who can break the file could have all batches drawn anew.
         raise StateError(

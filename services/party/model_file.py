@@ -4,8 +4,6 @@ The features aren't in it: they are encoded again from the party's own table, fi
 hash of the table and that of the features, so that a model is never used with other data than it was trained on.
 """
 
-import io
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -24,13 +22,12 @@ from services.common.state_folder import broken
 from services.party.features import PartyData
 from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
-from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
+from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, pack_arrays, unpack_arrays
 from vfl.learning import Part
 from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
 
-_HEADER = "header"
 _WHAT = "A model of this party's state"
 
 
@@ -113,7 +110,6 @@ def packed(kept: KeptModel, data: PartyData) -> bytes:
         "features": hash_of_features(kept.model.features),
     }
     arrays: dict[str, NDArray[Any]] = {
-        _HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
         "order": kept.order,
         "token_key": np.frombuffer(kept.model.token_key, dtype=np.uint8),
         **_arrays_of("own", kept.model.part),
@@ -122,9 +118,7 @@ def packed(kept: KeptModel, data: PartyData) -> bytes:
         arrays |= _arrays_of("trained", kept.model.trained)
     if kept.disclosed is not None:
         arrays |= _arrays_of("disclosed", kept.disclosed)
-    file = io.BytesIO()
-    write_arrays(file, arrays)
-    return file.getvalue()
+    return pack_arrays(header, arrays)
 
 
 def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) -> KeptModel:
@@ -139,7 +133,7 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
         TableChanged: where it isn't the table that the model was trained on.
         StateError: for anything else than such a content.
     """
-    arrays, header = _read(content)
+    header, arrays = _read(content)
     agreement = _agreement_of(header)
     _check_table(header, data)
     try:
@@ -193,7 +187,7 @@ def _features_again(header: dict[str, Any], data: PartyData, order: IntArray, ag
 
 def summary_of(content: bytes) -> ModelSummary:
     """Read what may be shown of a model's file; raises StateError for anything else."""
-    _, header = _read(content)
+    header, _ = _read(content)
     agreement = _agreement_of(header)
     own = agreement.party(header["party"])
     return ModelSummary(
@@ -208,11 +202,9 @@ def summary_of(content: bytes) -> ModelSummary:
     )
 
 
-def _read(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _read(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = dict(archive)
-        return arrays, dict(json.loads(arrays[_HEADER].tobytes()))
+        return unpack_arrays(content)
     except BROKEN_ARRAYS as error:
         raise broken(_WHAT, error) from error
 

@@ -11,8 +11,6 @@ Answers are kept for the steps that may be done again. Those before are closed f
 whatever a peer says of how far it is.
 """
 
-import io
-import json
 import secrets
 import threading
 from collections.abc import Mapping
@@ -31,11 +29,11 @@ from services.common.state_folder import State, StateError, StateInMemory, broke
 from services.party.resumption import Place, Resumption
 from services.protocol1.answers import Answered
 from services.protocol1.vectors import DecryptedVector, VectorHeader
-from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, write_arrays
+from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, pack_arrays, unpack_arrays
 from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 
 TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "losses.json")
-_HEADER, _WHAT = "header", "{} of this party's state"
+_WHAT = "{} of this party's state"
 REMEDY = "give this training up with `plumbline state clear`, and train again"
 # Grows when one of these files changes its meaning.
 _VERSION = 3
@@ -131,7 +129,7 @@ class TrainingLog:
         }
         token_key = np.frombuffer(self.token_key, dtype=np.uint8)
         # Last: with it there is a training to go on with.
-        self._on_disk.write(TRAINING, _packed(facts, {"order": terms.order, "token_key": token_key}))
+        self._on_disk.write(TRAINING, pack_arrays(facts, {"order": terms.order, "token_key": token_key}))
 
     def start(self, weights: Weights, carried: Mapping[str, Any] | None = None) -> None:
         """Note the weights before the first step, and what the learner carries beside them."""
@@ -254,7 +252,7 @@ class TrainingLog:
             self._parts[epoch] = arrays
             if self._on_disk is not None:
                 named = {f"{at}_{name}": array for at, part in self._parts.items() for name, array in part.items()}
-                self._on_disk.write(EPOCHS, _packed({"session": self._session_id}, named))
+                self._on_disk.write(EPOCHS, pack_arrays({"session": self._session_id}, named))
 
     @property
     def parts(self) -> Mapping[int, Arrays]:
@@ -318,7 +316,7 @@ class TrainingLog:
         arrays = {name: as_bytes(one.integers) if isinstance(one, Shares) else one for name, one in kept.items()}
         for index, (_, one) in enumerate(answers):
             arrays[f"answer_{index}"] = np.frombuffer(one.answer.data, dtype=np.uint8)
-        self._on_disk.write(STEPS, _packed(facts, arrays))
+        self._on_disk.write(STEPS, pack_arrays(facts, arrays))
 
     def _read(self, session_id: str, token_key: bytes, steps: bytes, epochs: bytes | None) -> None:
         """Take up what ``begin`` and the rest wrote of a session."""
@@ -410,17 +408,9 @@ def forget(state: State) -> None:
         state.remove(name)
 
 
-def _packed(facts: Mapping[str, Any], arrays: Arrays) -> bytes:
-    file = io.BytesIO()
-    write_arrays(file, {_HEADER: np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8), **arrays})
-    return file.getvalue()
-
-
 def _unpacked(name: str, content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = dict(archive)
-        return dict(json.loads(arrays.pop(_HEADER).tobytes())), arrays
+        return unpack_arrays(content)
     except BROKEN_ARRAYS as error:
         raise broken(_WHAT.format(name), error) from error
 

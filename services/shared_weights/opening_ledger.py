@@ -4,8 +4,6 @@ A retraining opens weights again, and what both openings carry adds up. Counted 
 for every record that took part. What can't be written is not opened.
 """
 
-import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,12 +16,12 @@ from services.common.errors import OutOfOrder
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import State, StateError, StateInMemory
 from services.watching.measures import Measure
-from vfl.arrays import BROKEN_ARRAYS, write_arrays
+from vfl.arrays import BROKEN_ARRAYS, pack_arrays, unpack_arrays
 
 LEDGER = "openings.npz"
 # What an owner may do where the newest copy of it is lost.
 REMEDY = f"delete {LEDGER}, which forgets what others were opened"
-_HEADER, _VERSION = "header", 1
+_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,12 +142,10 @@ def _write(state: State, kept: _Kept) -> LedgerMark:
     """Write the ledger, and give its mark then."""
     mark, accounts = kept.mark.next(), kept.accounts
     header = {"version": _VERSION, "session": kept.occasion, "owners": list(accounts), **mark.header}
-    arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+    arrays: dict[str, NDArray[Any]] = {}
     for number, account in enumerate(accounts.values()):
         arrays |= {f"{number}_records": account.records, f"{number}_bits": account.bits}
-    file = io.BytesIO()
-    write_arrays(file, arrays)
-    state.write(LEDGER, file.getvalue())
+    state.write(LEDGER, pack_arrays(header, arrays))
     return mark
 
 
@@ -170,15 +166,14 @@ def _unpacked(content: bytes | None) -> _Kept:
     if content is None:
         return _Kept("", {}, LedgerMark.drawn())
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            header = json.loads(archive[_HEADER].tobytes())
-            if header["version"] != _VERSION:
-                raise ValueError(f"version {header['version']}")
-            accounts = {
-                str(owner): _Account(archive[f"{number}_records"], archive[f"{number}_bits"])
-                for number, owner in enumerate(header["owners"])
-            }
-            return _Kept(str(header["session"]), accounts, LedgerMark.of_header(header))
+        header, arrays = unpack_arrays(content)
+        if header["version"] != _VERSION:
+            raise ValueError(f"version {header['version']}")
+        accounts = {
+            str(owner): _Account(arrays[f"{number}_records"], arrays[f"{number}_bits"])
+            for number, owner in enumerate(header["owners"])
+        }
+        return _Kept(str(header["session"]), accounts, LedgerMark.of_header(header))
     except BROKEN_ARRAYS as error:
         # Not an empty ledger: who can break the file could open without end.
         raise StateError(

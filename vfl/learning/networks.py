@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vfl.arrays import FloatArray, write_arrays
+from vfl.arrays import FloatArray, read_arrays, write_arrays
 from vfl.learning.confidence import class_rows
 
 Activation = Literal["sigmoid", "tanh", "relu"]
@@ -153,8 +153,7 @@ def load_network(path: Path) -> DenseNetwork:
         ValueError: for a file that is missing or something else.
     """
     try:
-        with np.load(path, allow_pickle=False) as content:
-            return DenseNetwork.of(dict(content))
+        return DenseNetwork.of(read_arrays(path))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not a model written by `plumbline audit --hidden`: {error}.") from error
 

@@ -58,7 +58,7 @@ WORST = {
         "protocol pairwise_sums sends what it hasn't declared. Expected key to be uint8 of shape (32,).",
     ),
     "sends in another's place": (
-        "MaskedStep.total = lambda step: step.side.exchange.send('total', step.own, step.number)",
+        "MaskedStep.total = at_one(lambda step: step.side.exchange.send('total', step.own, step.number))",
         "which it doesn't",
     ),
     "waits for what isn't": ("MaskedStep.total = lambda step: step.side.exchange.take('rest')", "no message rest"),
