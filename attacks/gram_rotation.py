@@ -4,11 +4,14 @@ Points whose inner products are those of the records are X Q for an orthogonal Q
 its public range, of the known means, variances or covariance, and what it is in records that are known. Where these are
 as many as there are directions, Procrustes gives Q at once. Else a search turns two directions at a time (Givens), all
 angles and reflections on a grid that narrows, from where the eigenvectors of both covariances lie on each other: turns
-of nearly equal eigenvalues, and signs, are what a covariance doesn't settle.
+of nearly equal eigenvalues, and signs, are what a covariance doesn't settle. From the best of several it is thrown off
+by a few directions again and again (basin hopping, Wales and Doye 1997).
 """
 
+from copy import copy
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Self
 
 import numpy as np
 
@@ -17,6 +20,8 @@ from vfl.arrays import FloatArray, IntArray
 # Records whose ranges are looked at; searches, of so many columns together and at most; and how much worse than the
 # best one may be to have a say in the mean.
 _LOOKED_AT, _STARTS, _MOST_STARTS, _SAY = 80, 45, 12, 20.0
+# Throws: so many of a column, and of all together; of so many directions at most, and how often of neighbours by size.
+_THROWS, _MOST_THROWS, _THROWN, _NEIGHBOURS = 10, 420, 4, 0.6
 # Angles of a turn at once; where the grid ends, how it narrows, and how little a sweep gains before it does.
 _ANGLES, _FINEST, _NARROWER, _GAIN = 17, 0.01, 0.4, 1e-2
 _MOST_SWEEPS = 8
@@ -38,6 +43,7 @@ class ColumnKnowledge:
         mean: (d,).
         covariance: (d, d); only its diagonal is looked at where ``is_marginal``.
         is_marginal: whether nothing is known of pairs of columns.
+        supports: of each column the values that it takes, ascending; None, or no entry, where it takes many.
     """
 
     low: FloatArray
@@ -45,6 +51,7 @@ class ColumnKnowledge:
     mean: FloatArray
     covariance: FloatArray
     is_marginal: bool = False
+    supports: tuple[FloatArray | None, ...] = ()
 
 
 def procrustes(points: FloatArray, known: IntArray, values: FloatArray) -> FloatArray:
@@ -58,11 +65,19 @@ def rotated(points: FloatArray, knowledge: ColumnKnowledge, generator: np.random
     """Turn (n, r) points to where they fit (n, d) columns best: the mean of several searches, weighed by their fit."""
     d = len(knowledge.mean)
     points = np.pad(points, ((0, 0), (0, d - points.shape[1])))
-    found, costs = [], []
-    for start in range(min(_MOST_STARTS, max(3, _STARTS // d))):
-        search = _Search(points, knowledge, generator, is_first=start == 0)
-        costs.append(search.run())
-        found.append(search.columns(points))
+    searches = [
+        _Search(points, knowledge, generator, is_first=start == 0)
+        for start in range(min(_MOST_STARTS, max(3, _STARTS // d)))
+    ]
+    costs = [search.run() for search in searches]
+    found = [search.columns(points) for search in searches]
+    best = searches[int(np.argmin(costs))]
+    for _ in range(min(_THROWS * (d - 1), _MOST_THROWS // d)):
+        thrown = best.thrown(generator)
+        costs.append(thrown.run())
+        found.append(thrown.columns(points))
+        if costs[-1] == min(costs):
+            best = thrown
     weights = np.exp(-(np.array(costs) - min(costs)) / _SAY)
     mean: FloatArray = np.tensordot(weights / weights.sum(), np.array(found), axes=1)
     return np.clip(mean, knowledge.low, knowledge.high)
@@ -98,6 +113,11 @@ class _Search:
         others = np.setdiff1d(np.arange(len(points)), fixed)
         looked = np.concatenate([fixed, generator.permutation(others)[:_LOOKED_AT]])
         self._low, self._high = knowledge.low[looked], knowledge.high[looked]
+        self._values = {
+            column: (values, (values[1:] + values[:-1]) / 2)
+            for column, values in enumerate(knowledge.supports)
+            if values is not None
+        }
         self._looked = points[looked] @ self._turn
         self._m, self._s = points.mean(axis=0) @ self._turn, self._turn.T @ covariance @ self._turn
 
@@ -105,6 +125,20 @@ class _Search:
         """Turn all points as was found."""
         found: FloatArray = points @ self._turn @ self._axes.T
         return found
+
+    def thrown(self, generator: np.random.Generator) -> Self:
+        """Begin another search from where this one ended, but for a few directions, which are turned anyhow."""
+        d = len(self._m)
+        count = int(generator.integers(2, min(d, _THROWN) + 1))
+        first = int(generator.integers(0, d - count + 1))
+        some = generator.permutation(d)[:count]
+        directions = first + np.arange(count) if generator.random() < _NEIGHBOURS else some
+        other = copy(self)
+        other._looked, other._turn, other._m, other._s = (
+            one.copy() for one in (self._looked, self._turn, self._m, self._s)
+        )
+        other._turn_by(directions, np.linalg.qr(generator.standard_normal((count, count)))[0])
+        return other
 
     def run(self) -> float:
         """Sweep over all pairs until the grid is fine; returns how odd what is found is."""
@@ -135,6 +169,9 @@ class _Search:
     def _beyond(self, columns: FloatArray) -> FloatArray:
         over = np.maximum(np.maximum(self._low - columns, columns - self._high), 0.0)
         beyond: FloatArray = (over / _OFF) ** 2
+        for column, (values, middles) in self._values.items():
+            off = columns[..., column] - values[np.searchsorted(middles, columns[..., column])]
+            beyond[..., column] += np.minimum((off / _OFF) ** 2, 1.0)
         return beyond
 
     def _turn_pair(self, first: int, second: int, step: float) -> None:
@@ -159,8 +196,10 @@ class _Search:
         costs += self._beyond(rest + two @ (turns.transpose(0, 2, 1) @ axes)).sum(axis=(1, 2))
         best = turns[int(costs.argmin())]
         if costs.min() < costs[_ANGLES // 2]:
-            self._looked[:, pair] = two @ best.T
-            self._turn[:, pair] = self._turn[:, pair] @ best.T
-            self._m[pair] = best @ self._m[pair]
-            self._s[pair] = best @ self._s[pair]
-            self._s[:, pair] = self._s[:, pair] @ best.T
+            self._turn_by(np.array(pair), best.T)
+
+    def _turn_by(self, directions: IntArray, turn: FloatArray) -> None:
+        for kept in (self._looked, self._turn, self._s):
+            kept[:, directions] = kept[:, directions] @ turn
+        self._m[directions] = self._m[directions] @ turn
+        self._s[directions] = turn.T @ self._s[directions]

@@ -148,4 +148,5 @@ def _knowledge(view: TrainingView, moments: PassiveMoments, records: int, *, is_
     covariance = np.diag(moments.variance)
     if not is_marginal and moments.covariance is not None:
         covariance = moments.covariance
-    return ColumnKnowledge(low, high, moments.mean, covariance, is_marginal or moments.covariance is None)
+    is_marginal = is_marginal or moments.covariance is None
+    return ColumnKnowledge(low, high, moments.mean, covariance, is_marginal, moments.supports)
