@@ -31,7 +31,7 @@ from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.network.statuses import error_of
 from services.network.transport import Transport, is_serving
-from services.network.unanswered import is_another_party
+from services.network.unanswered import is_another_party, is_nobody
 from vfl.arrays import FloatArray
 from vfl.cores.signs_of_life import processor_time, stands_still
 from vfl.suggestions import did_you_mean
@@ -65,6 +65,10 @@ _IN_A_LOG = "the service's log has the rest"
 
 class FederationFailed(RuntimeError):
     """The federation refused a request, or failed in it; the text is the party's own words."""
+
+
+class NobodyListens(FederationFailed):
+    """Nothing listens at the active party's address: it hasn't begun, has ended, or the address is another."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +275,8 @@ class Federation:
             # The operator asked the active party, and nobody else.
             words = told.words if isinstance(told, PeerRefused) else str(told) + self._asked_where
             where = self._where_it_failed() if _IN_A_LOG in words else ""
-            raise FederationFailed(words + where) from error
+            kind = NobodyListens if is_nobody(error.details() or "") else FederationFailed
+            raise kind(words + where) from error
 
     @property
     def _asked_where(self) -> str:

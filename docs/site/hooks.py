@@ -50,8 +50,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Links to root pages, right on a code host, become links to their copies on the site."""
+    """Links to root pages, right on a code host, become links to their copies on the site.
+
+    A link to what `plumbline new` writes becomes its text, on a line of its own, and its name within one.
+    """
     up = "../" * page.file.src_uri.count("/")
+    template = rf"\[([^\]]*)\]\({re.escape(up)}\.\./(plumbline/templates/new/[\w.]+)\)"
+    markdown = re.sub(
+        rf"^{template}$", lambda link: f"```python\n{(ROOT / link[2]).read_text()}```", markdown, flags=re.MULTILINE
+    )
+    markdown = re.sub(template, r"\1", markdown)
     for source, target in (ROOT_PAGES | {NOTEBOOK: NOTEBOOK_PAGE}).items():
         markdown = markdown.replace(f"]({up}../{source}", f"]({up}{target}")
     return markdown

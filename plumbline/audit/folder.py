@@ -8,7 +8,7 @@ import os
 import platform
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from services.common.durable import make_folder, write_durably
 from services.common.run_files import MOST_SHORT_BYTES, parsed, read_json
 from services.common.run_folder import RunFolder
 from services.common.run_records import Seconds
-from services.common.words import escaped
+from services.common.words import escaped, system_words
 
 State = Literal["running", "finished", "failed", "stopped"]
 
@@ -33,6 +33,8 @@ _FILE = "status.json"
 # Where in the program a run failed.
 ERROR_FILE = "error.txt"
 _MOST_SAID = 2_000
+# Of a reason that must find room in the block that the file has.
+_MOST_IN_PLACE = 300
 _REPEAT = "What became of the run is lost: `plumbline report` makes its report again."
 _INTERRUPTED = "It was interrupted."
 _KILLED = "Its process has ended without a word: it was killed, or the machine went down."
@@ -89,13 +91,17 @@ def run_at_work(folder: Path) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
-            _write(folder, replace(begun, status="stopped", reason=_INTERRUPTED, ended=_now()))
+            _end(folder, replace(begun, status="stopped", reason=_INTERRUPTED, ended=_now()))
             raise
         except BaseException as error:
-            write_durably(folder / ERROR_FILE, traceback.format_exc().encode())
-            error.add_note(f"The details are in {folder / ERROR_FILE}.")
-            reason = escaped(str(error) or type(error).__name__, _MOST_SAID)
-            _write(folder, replace(begun, status="failed", reason=reason, ended=_now()))
+            if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+                error.filename = str(folder)
+            words = system_words(error) if isinstance(error, OSError) else str(error)
+            reason = escaped(words or type(error).__name__, _MOST_SAID)
+            _end(folder, replace(begun, status="failed", reason=reason, ended=_now()))
+            with suppress(OSError):
+                write_durably(folder / ERROR_FILE, traceback.format_exc().encode())
+                error.add_note(f"The details are in {folder / ERROR_FILE}.")
             raise
         _write(folder, replace(begun, status="finished", ended=_now()))
 
@@ -116,6 +122,17 @@ def read_status(folder: Path) -> RunStatus | None:
 
 def _write(folder: Path, status: RunStatus) -> None:
     write_durably(folder / _FILE, json.dumps(asdict(status), indent=1).encode())
+
+
+def _end(folder: Path, status: RunStatus) -> None:
+    """Write how a run has ended, over what stands there where the disk has no room for another file."""
+    try:
+        _write(folder, status)
+    except OSError:
+        content = json.dumps(asdict(replace(status, reason=status.reason[:_MOST_IN_PLACE])), indent=1).encode()
+        with suppress(OSError), (folder / _FILE).open("r+b") as file:
+            file.write(content)
+            file.truncate()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from plumbline.audit.configuration import FILE, read_options
 from plumbline.audit.folder import AuditFolder, RunVerdict, read_facts
 from plumbline.audit.request import NO_ATTACKS
 from plumbline.judge.federation_part import HEADLINE
+from plumbline.judge.glance import DISCLOSES, KEEPS, NOT_MEASURED
 from services.common.run_files import MOST_SHORT_BYTES, RunFolderError, parsed, read_json
 from services.common.run_records import Count
 from vfl.learning.score_quality import area_words
@@ -24,6 +25,8 @@ from vfl.suggestions import did_you_mean
 T = TypeVar("T")
 LATEST = "latest"
 _REPEAT = "`plumbline report` with the run's folder writes it again."
+# What passive parties do with their parameters, in a row's name.
+_CASES = {KEEPS: "parameters kept", DISCLOSES: "parameters disclosed"}
 # What the name of a run's folder begins with.
 _TIME, _TIME_LENGTH = "%Y%m%d-%H%M%S", 15
 
@@ -93,6 +96,10 @@ def find_run(text: str, folder: Path) -> AuditFolder:
     if (Path(text) / "parties").is_dir() or (Path(text) / FILE).is_file():
         return AuditFolder(Path(text))
     runs = past_runs(folder)
+    if Path(text).is_dir() and text not in (run.folder.name for run in runs):
+        raise ValueError(
+            f"The folder {text} is no run's: a run's has {FILE}. `plumbline runs` lists those of {folder}."
+        )
     if not runs:
         raise ValueError(f"There is no run in {folder}: name a run's own folder, or give --runs.")
     if text == LATEST:
@@ -138,11 +145,22 @@ class _Answer(TypedDict, total=False):
     columns: list[_Column]
 
 
+class _Cell(TypedDict):
+    words: str
+
+
+class _Glance(TypedDict):
+    parameters: list[str]
+    sessions: list[int]
+    rows: list[tuple[str, list[_Cell]]]
+
+
 class Results(TypedDict, total=False):
     """What is read again of results.json; the rest of it is as the run wrote it."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     answer: _Answer
+    glance: _Glance
     largest_part: float | None
     accuracy: float | None
     auc: float | None
@@ -214,12 +232,14 @@ class _Outline:
     Attributes:
         verdict: of the run.
         parts: the federation's part of each column, the most exposed first; None where it wasn't measured. Of results.
+        leaks: as ``RunComparison.leaks``, of results.
         trained: as ``RunComparison.training``, of results.
         costs: as ``RunComparison.costs``, of results.
     """
 
     verdict: RunVerdict
     parts: Mapping[str, float | None] = field(default_factory=dict)
+    leaks: Mapping[str, str] = field(default_factory=dict)
     trained: Mapping[str, float | None] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
 
@@ -265,7 +285,8 @@ def _outline_of(file: Path, _written: int, _changed: int, _size: int) -> _Outlin
     if "steps" in results and "bytes_by_message" in results:
         megabytes = sum(results["bytes_by_message"].values()) / 1e6
         costs = {"training steps": results["steps"], "on the wire, MB": megabytes}
-    return _Outline(verdict, _parts(answer.get("columns", [])), trained, costs)
+    leaks = _leaks(results["glance"]) if "glance" in results else {}
+    return _Outline(verdict, _parts(answer.get("columns", [])), leaks, trained, costs)
 
 
 def began(folder: Path) -> str:
@@ -334,6 +355,7 @@ class RunComparison:
     Attributes:
         settings: options that differ.
         verdicts: the sentence of each.
+        leaks: the cells of the matrix that a report begins with; None where a run has no such case.
         columns: the federation's part of every column at the headline's level, 0 to 1; None where it wasn't measured.
         quality: accuracy and AUC on test records, and how many of these each class has.
         training: what each attack on training had right of what it attacked, 0 to 1, those on labels first; None where
@@ -345,6 +367,7 @@ class RunComparison:
     verdicts: Fact
     columns: tuple[Fact, ...]
     quality: tuple[Fact, ...]
+    leaks: tuple[Fact, ...] = ()
     training: tuple[Fact, ...] = ()
     costs: tuple[Fact, ...] = ()
 
@@ -375,6 +398,11 @@ def compare_runs(*folders: Path) -> RunComparison:
             Fact("auc", tuple(_measured(outline.verdict.auc) for outline in outlines)),
             Fact("tested_by_class", tuple(outline.verdict.tested_by_class for outline in outlines)),
         ),
+        leaks=tuple(
+            one
+            for one in _side_by_side([outline.leaks for outline in outlines])
+            if any(words not in (None, NOT_MEASURED.words) for words in one.values)
+        ),
         training=tuple(
             sorted(
                 _side_by_side([outline.trained for outline in outlines]),
@@ -390,12 +418,30 @@ def _side_by_side(tables: Sequence[Mapping[str, Any]]) -> list[Fact]:
     return [Fact(name, tuple(table.get(name) for table in tables)) for name in names]
 
 
+def option_words(value: Any) -> str:
+    """Write an option's value as one types it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def _flat(options: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Options of tables by their names in full: ``settings.epochs``."""
     flat: dict[str, Any] = {}
     for name, value in options.items():
         flat |= _flat(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value}
     return flat
+
+
+def _leaks(glance: _Glance) -> dict[str, str]:
+    """List the cells of a matrix: what leaks of columns, labels and persons, in each case."""
+    after = [f"after {'one session' if one == 1 else f'{one} sessions'}" for one in glance["sessions"]]
+    cases = [f"{_CASES.get(does, does)}, {when}" for does in glance["parameters"] for when in after]
+    return {
+        f"{what}, {case}": cell["words"]
+        for what, cells in glance["rows"]
+        for case, cell in zip(cases, cells, strict=False)
+    }
 
 
 def _parts(columns: Sequence[_Column]) -> dict[str, float | None]:

@@ -1,7 +1,7 @@
 """The charts of our pages: distributions, scatters, lines over steps, ROC curves, bars with intervals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from vfl.arrays import FloatArray
 WIDTH = 340.0
 # Of a letter of a name, on average and generously.
 _LETTER = 6.5
+# From one name to the next below.
+_LINE = 13.0
 _BINS = 24
 _KEY = (("truth", "true"), ("estimate", "estimated"))
 
@@ -222,7 +224,7 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
         place = (field.x(false), field.y(true))
         words = f"{name}: {percent_words(true, 0.001)} true, {percent_words(false, 0.001)} false positives"
         marks.append(Trace((place,), "found point", words, True))
-        marks.append(_beside(place[0], place[1] + 14, name))
+    marks += _apart([_beside(field.x(false), field.y(true) + 14, name) for name, false, true in points])
     key = [*((one.style, one.name) for one in curves), ("guess", "guessing")]
     told = "; ".join(
         f"{name}: {percent_words(true)} true at {percent_words(false)} false" for name, false, true in points
@@ -237,6 +239,26 @@ def _beside(x: float, y: float, name: str) -> Word:
     anchor: Anchor = "end" if to_left else "start"
     room = (x if to_left else WIDTH - x) - 8
     return Word(x - 8 if to_left else x + 8, y, cut(name, int(room / _LETTER)), anchor)
+
+
+def _apart(names: Sequence[Word]) -> list[Word]:
+    """Move names down, from the highest on, as far as they would stand over each other."""
+    placed: list[Word] = []
+    for name in sorted(names, key=lambda one: one.y):
+        for other in placed:
+            if abs(name.y - other.y) < _LINE and _covers(name, other):
+                name = replace(name, y=other.y + _LINE)
+        placed.append(name)
+    return placed
+
+
+def _covers(name: Word, other: Word) -> bool:
+    """Tell whether two names would stand over each other on one line."""
+    (left, right), (begin, end) = (
+        (one.x - long, one.x) if one.anchor == "end" else (one.x, one.x + long)
+        for one, long in ((one, _LETTER * len(one.text)) for one in (name, other))
+    )
+    return left < end and begin < right
 
 
 def share_bar(title: str, share: Share | None, style: str = "leak") -> Chart:

@@ -197,7 +197,7 @@ def audit(
     """
     # Every option by its name, before this function has names of its own.
     given = {option: value for option, value in {**locals(), **terms}.items() if _is_given(context, option)}
-    with plain_errors():
+    with plain_errors(context=context):
         from plumbline.audit.configuration import AuditOptions, read_configuration
         from plumbline.audit.folder import AuditFolder
         from plumbline.audit.plan import plan_facts

@@ -1,7 +1,9 @@
 """Where commands write, and how they end for errors that the user can mend."""
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -9,13 +11,16 @@ import typer
 from rich.console import Console
 
 from plumbline.terminal import MOST_SHOWN
-from services.common.words import escaped_lines
+from services.common.words import escaped_lines, system_words
 
 # How a command ends; 0 is done.
 UNEXPECTED, MENDABLE, ABOVE_THRESHOLD, INTERRUPTED = 1, 2, 3, 130
 
 console_out = Console(soft_wrap=True, highlight=False, markup=False)
 console_errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+# Settings of a service whose names a command has for something else.
+_OTHERS = ("DATA", "NAME")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the same facts as one JSON document.")]
 
@@ -30,10 +35,12 @@ class EndedEarly(RuntimeError):
 
 
 @contextmanager
-def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
+def plain_errors(say: Callable[[str], object] | None = None, context: typer.Context | None = None) -> Iterator[None]:
     """End the command with one sentence for errors that the user can mend, and status 2.
 
-    ``say`` tells the sentence; by default standard error has it.
+    Args:
+        say: tells the sentence; by default standard error has it.
+        context: of a command whose options set what services have variables for: the sentence then names these.
 
     Raises:
         EndedEarly: where something would end the command as if it were done before it has come to its end.
@@ -45,8 +52,8 @@ def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
-        words = _system_words(error) if isinstance(error, OSError) else str(error)
-        (say or _say)(words)
+        words = system_words(error) if isinstance(error, OSError) else str(error)
+        (say or _say)(words if context is None else in_options(words, context.command.params))
         raise typer.Exit(MENDABLE) from error
     except (SystemExit, typer.Exit) as early:
         if early.exit_code if isinstance(early, typer.Exit) else early.code:
@@ -54,13 +61,27 @@ def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
         raise EndedEarly("The command was ended before its work was done.") from early
 
 
+def in_options(words: str, options: Sequence[Any]) -> str:
+    """Name a command's own options where a sentence names a service's variables; those of the environment stay.
+
+    A setting has the option of its name, else ``--set`` where there is one.
+    """
+    from services.common.settings import PREFIX, Settings  # slow to import, and few sentences name one
+
+    named = {one.name: one.opts[0] for one in options if one.opts[0].startswith("--")}
+
+    def option(found: re.Match[str]) -> str:
+        name, equals = found["name"].lower(), found["equals"]
+        if found["name"] in _OTHERS or PREFIX + found["name"] in os.environ or name not in Settings.model_fields:
+            return found[0]
+        verb = "give " if found["set"] else ""
+        if own := named.get(name) or named.get(name.removesuffix("_column")):
+            return f"{verb}{own}{' ' if equals else ''}"
+        return f"{verb}--set {name}{equals}" if "--set" in named.values() else found[0]
+
+    return re.sub(rf"(?P<set>\bset )?\b{PREFIX}(?P<name>[A-Z_]*[A-Z])(?P<equals>=?)", option, words)
+
+
 def _say(words: str) -> None:
     # Several lines where a log's last words are among them; each of them may quote another party.
     console_errors.print(f"plumbline: {escaped_lines(words, MOST_SHOWN)}", style="red")
-
-
-def _system_words(error: OSError) -> str:
-    """Say what the operating system says, and what to do about it."""
-    if error.filename is None or error.strerror is None:
-        return str(error)
-    return f"Cannot use {error.filename} ({error.strerror}): check the path, or choose a place that you can write to."

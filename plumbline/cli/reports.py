@@ -71,19 +71,20 @@ def compare(
 
     Example: plumbline runs compare 20260101-120000-bank latest
     """
-    from plumbline.audit.past_runs import compare_runs, find_run
+    from plumbline.audit.past_runs import compare_runs, find_run, option_words
 
     with plain_errors():
         folders = [find_run(name, runs).path for name in (first, second)]
         found = compare_runs(*folders)
         if as_json:
-            shown_lists = ("settings", "columns", "training", "quality", "costs")
+            shown_lists = ("settings", "leaks", "columns", "training", "quality", "costs")
             lists: dict[str, Sequence[Fact]] = {name: getattr(found, name) for name in shown_lists}
             pairs = {name: list(map(_pair, facts)) for name, facts in lists.items()}
             print_json({"runs": [str(folder) for folder in folders], **pairs, "verdicts": _pair(found.verdicts)})
             return
         names = [folder.resolve().name for folder in folders]
-        _print_pairs("Settings that differ", names, found.settings, str)
+        _print_pairs("Settings that differ", names, found.settings, option_words)
+        _print_pairs("What leaks", names, found.leaks, str, "not measured")
         _print_pairs("The federation's part", names, found.columns, "{:.0%}".format, "not measured")
         _print_pairs("What training told: right", names, found.training, "{:.0%}".format, "not scored")
         _print_pairs("What it cost", names, found.costs, "{:,.4g}".format)

@@ -72,6 +72,10 @@ OURS = {
         "reports:app",
         "List the runs of a folder, newest first: what each asked, how it ended, and what it found.",
     ),
+    "new": (
+        "new_plugins:new",
+        "Write a package of an attack, a defence, a learner or a protocol, with its test, into a folder of its name.",
+    ),
     "state": ("state:app", "Show what a party keeps across restarts, or forget it."),
     "log": ("audit_logs:app", "Look whether a party's audit log is what was written."),
     "datasets": ("datasets:app", "List the registered data sets."),

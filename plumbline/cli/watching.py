@@ -59,20 +59,21 @@ def _show(status: FederationStatus, *, as_json: bool) -> None:
 
 
 def _watch(federation: Federation, *, as_json: bool) -> None:
-    """Look again and again. A party that is gone for a while is said to be, and waited for."""
-    from plumbline.federation import FederationFailed
+    """Look again and again. A party that hasn't begun, or is gone for a while, is said to be, and waited for."""
+    from plumbline.federation import FederationFailed, NobodyListens
 
-    # The first look tells a wrong address.
-    found: FederationStatus | str = federation.status()
     drawing, tell = _teller(as_json=as_json)
+    # Until somebody has answered, a wrong address and others' certificates end it.
+    borne: type[FederationFailed] = NobodyListens
     with drawing:
         while True:
-            tell(found)
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
             try:
-                found = federation.status()
-            except FederationFailed as error:
-                found = shown(str(error))
+                tell(federation.status())
+                borne = FederationFailed
+            except borne as error:
+                waits = " It is waited for, until Ctrl-C." if isinstance(error, NobodyListens) else ""
+                tell(shown(str(error)) + waits)
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 def _teller(*, as_json: bool) -> tuple[AbstractContextManager[object], Callable[[FederationStatus | str], None]]:

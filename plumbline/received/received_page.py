@@ -14,8 +14,9 @@ from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import grouped
 from plumbline.received.received_findings import KNOWING, ReceivedFindings, control_part
 from plumbline.report.cards import cards_of, read_evidence
+from plumbline.report.glossary import GLOSSARY
 from plumbline.report.html import template
-from plumbline.report.page import GLOSSARY, LIGHT_WORDS, RankedLevel, ranked_row, share_words
+from plumbline.report.page import LIGHT_WORDS, RankedLevel, ranked_row, share_words
 from services.common.durable import write_durably
 
 

@@ -49,8 +49,11 @@ def write_durably(path: Path, content: Callable[[BinaryIO], object] | bytes, pri
             if not private:
                 unfinished.chmod(_PUBLIC_FILE)
             unfinished.replace(path)
-        except BaseException:
+        except BaseException as error:
             unfinished.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+                # The system says what is wrong, of a full disk, and not of which.
+                raise OSError(error.errno, error.strerror, str(path)) from error
             raise
         # A name is on disk when its folder is.
         _sync_folder(path.parent)

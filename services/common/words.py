@@ -4,9 +4,11 @@ A log is read line by line and a terminal obeys escape sequences: who can write 
 take over the other. What can't be seen is therefore written out, as Python writes it (``\\n``, ``\\x1b``, ``\\u202e``).
 """
 
+import errno
 import unicodedata
 
 _ELLIPSIS = "…"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def escaped(words: str, most: int) -> str:
@@ -24,6 +26,15 @@ def escaped(words: str, most: int) -> str:
 def escaped_lines(words: str, most: int) -> str:
     """Escape our own text of several lines: its line ends stay, each line is made harmless."""
     return "\n".join(escaped(line, most) for line in words.split("\n"))
+
+
+def system_words(error: OSError) -> str:
+    """Say what the operating system says of a file, and what to do about it."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    if error.errno in _NO_ROOM:
+        return f"There is no room for {error.filename} ({error.strerror}): make room there, or choose another folder."
+    return f"Cannot use {error.filename} ({error.strerror}): check the path, or choose a place that you can write to."
 
 
 def _shown(letter: str) -> str:

@@ -16,9 +16,10 @@ _CUT_SIGNS = (
 )
 # What gRPC, and a look at the certificate, say where one of this authority names somebody else.
 _OTHER_NAMES = ("verification check failed", "hostname mismatch")
+_REFUSED = "connection refused"
 # Said of attempts to connect. The first that fits counts.
 _MEANINGS = (
-    ("connection refused", "nothing listens at its address. Check that it runs, and the address."),
+    (_REFUSED, "nothing listens at its address. Check that it runs, and the address."),
     ("certificate has expired", "its certificate has expired. Make new ones with `plumbline certs`."),
     *((sign, "another party answers at its address. Check the address.") for sign in _OTHER_NAMES),
     (
@@ -66,6 +67,11 @@ def is_another_party(details: str) -> bool:
     """Tell whether these are the transport's words on a party of this federation that isn't the one dialled."""
     known = details.lower()
     return any(sign in known for sign in _OTHER_NAMES)
+
+
+def is_nobody(details: str) -> bool:
+    """Tell whether these are the transport's words on an address where nothing listens."""
+    return _REFUSED in details.lower()
 
 
 def is_cut(details: str) -> bool:

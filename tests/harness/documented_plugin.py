@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from plumbline.cli.new_plugins import Kind, plugin_files
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -16,11 +18,16 @@ def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatc
     """Write the page's Python block of ``module`` into ``folder``, with its entry point of the TOML blocks.
 
     The entry point names the class or function, and that its block. A page that shows the whole of a pyproject.toml
-    says there what the package is called, and that it has the module. ``end`` is put behind the block.
+    says there what the package is called, and that it has the module. Of one that the page has written by
+    ``plumbline new``, both are what that writes. ``end`` is put behind the block.
     """
+    shown = {language: _blocks(page, language) for language in ("toml", "python")}
+    if written := re.search(rf"^plumbline new (\w+) {module}$", "".join(_blocks(page, "console")), re.MULTILINE):
+        files = plugin_files(Kind(written[1]), module)
+        shown = {"toml": [files["pyproject.toml"]], "python": [files[f"{module}.py"]]}
     ((project, group, name, attribute),) = [
         (project, group, name, value.removeprefix(f"{module}:"))
-        for project in map(tomllib.loads, _blocks(page, "toml"))
+        for project in map(tomllib.loads, shown["toml"])
         for group, entries in project.get("project", {}).get("entry-points", {}).items()
         for name, value in entries.items()
         if value.startswith(f"{module}:")
@@ -31,7 +38,7 @@ def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatc
         of_project = project["project"]
         metadata = f"Metadata-Version: 2.1\nName: {of_project['name']}\nVersion: {of_project['version']}\n".encode()
     pattern = rf"^(?:class|def) {attribute}\b"
-    (code,) = [block for block in _blocks(page, "python") if re.search(pattern, block, re.MULTILINE)]
+    (code,) = [block for block in shown["python"] if re.search(pattern, block, re.MULTILINE)]
     lay_out(folder, module, f"{code}{end}\n" if end else code, {group: f"{name} = {module}:{attribute}"}, metadata)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, module, raising=False)

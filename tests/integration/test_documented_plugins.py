@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from plumbline.cli.new_plugins import Kind
 from tests.harness.documented_plugin import audits, install
 
 
@@ -28,6 +29,26 @@ def followed(
     assert done.returncode == 0, done.stderr
     (run,) = (folder / "runs").iterdir()
     return json.loads((run / "results.json").read_text()), (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_what_new_writes_is_installed_and_its_test_passes(
+    tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pip, without a network, under a name of one's own."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), *filter(None, sys.path)]))
+    installing = ["pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", "site"]
+    for words in (
+        ["plumbline", "new", kind, "my_own"],
+        [*installing, "./my-own"],
+        ["pytest", "-p", "no:randomly", "my-own"],
+    ):
+        done = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    if kind in (Kind.ATTACK, Kind.DEFENCE):
+        listed = [sys.executable, "-m", "plumbline", f"{kind}s"]
+        told = subprocess.run(listed, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert "my_own" in told
 
 
 def test_a_learner_is_audited_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

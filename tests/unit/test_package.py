@@ -31,3 +31,10 @@ def test_the_licence_is_in_the_project_and_in_the_image() -> None:
     assert PROJECT["project"]["license"] == "Apache-2.0"
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert "!LICENSE" in (ROOT / ".dockerignore").read_text().split()
+
+
+def test_each_release_is_told_in_sixty_lines() -> None:
+    """What changed for who uses it. Reasons stand in commits and decisions."""
+    releases = (ROOT / "CHANGELOG.md").read_text().split("\n## [")[1:]
+    assert releases
+    assert [one.partition("]")[0] for one in releases if len(one.strip().splitlines()) > 60] == []

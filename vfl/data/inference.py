@@ -308,7 +308,7 @@ def _codes(cells: Cells, name: str) -> str:
         return ""
     return (
         f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) read as numbers as 1E3 reads as 1,000: if they are "
-        f"codes, use --encode {bounded(name)}=onehot."
+        f"codes, use --encode {bounded(name)}={_as_codes(cells)}."
     )
 
 
@@ -374,6 +374,11 @@ def _begun_as_numbers(cells: Cells) -> str:
     )
 
 
+def _as_codes(cells: Cells) -> str:
+    """Name the encoding of codes that isn't refused for so many."""
+    return "onehot" if len(cells.texts) <= _MOST_ASKED else "ordinal"
+
+
 def _enough(read: FloatArray, cells: Cells, least: float) -> bool:
     """Whether so many cells were read, and one at least."""
     weights = cells.weights
@@ -388,7 +393,7 @@ def _unread(cells: Cells, read: FloatArray, what: str, name: str) -> str:
         return ""
     return (
         f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) held no {what} and count as missing: mend them, or "
-        f"use --encode {bounded(name)}=onehot for categories."
+        f"use --encode {bounded(name)}={_as_codes(cells)} for categories."
     )
 
 
@@ -397,10 +402,8 @@ def _categories(name: str, cells: Cells, warning: str = "") -> Reading:
     warnings = (warning,) if warning else ()
     if count <= MOST_CATEGORIES:
         return Reading("onehot", "1 category" if count == 1 else f"{count} categories", cells=cells, warnings=warnings)
-    many = (
-        f"{count:,} categories become one number, which tells little of them: group them, or use --encode "
-        f"{bounded(name)}=onehot for a feature each."
-    )
+    each = "" if count > _MOST_ASKED else f", or use --encode {bounded(name)}=onehot for a feature each"
+    many = f"{count:,} categories become one number, which tells little of them: group them{each}."
     return Reading("ordinal", f"{count:,} categories", cells=cells, warnings=(*warnings, many))
 
 

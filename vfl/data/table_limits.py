@@ -57,16 +57,16 @@ class TableLimits:
         """Raise TableError for a table of more bytes."""
         if size > self.bytes:
             raise TableError(
-                f"The table unpacks to more than {self.megabytes:,} MB: {self.advice}, or set "
-                "PLUMBLINE_TABLE_MEGABYTES higher."
+                f"The table unpacks to more than {self.megabytes:,} MB: {self.advice}, or raise "
+                "PLUMBLINE_TABLE_MEGABYTES."
             )
 
     def check_columns(self, count: int) -> None:
         """Raise TableError for a table of more columns."""
         if count > self.columns:
             raise TableError(
-                f"The table has {counted(count, 'column')}, and {self.columns:,} are read: {self.advice}, or set "
-                "PLUMBLINE_TABLE_COLUMNS higher."
+                f"The table has {counted(count, 'column')}, and {self.columns:,} are read: {self.advice}, or raise "
+                "PLUMBLINE_TABLE_COLUMNS."
             )
 
     def check_cells(self, rows: int, columns: int) -> None:
@@ -81,9 +81,7 @@ class TableLimits:
             self._refuse(f"The table has more than {self.cells:,} cells")
 
     def _refuse(self, what: str) -> None:
-        raise TableError(
-            f"{what}, and {self.cells:,} cells are read: {self.advice}, or set PLUMBLINE_TABLE_CELLS higher."
-        )
+        raise TableError(f"{what}, and {self.cells:,} cells are read: {self.advice}, or raise PLUMBLINE_TABLE_CELLS.")
 
 
 @contextmanager

@@ -37,6 +37,11 @@ from services.common.words import escaped
 if TYPE_CHECKING:
     from plumbline.judge.findings import Findings
 
+# Why a page of services has other numbers than an audit's.
+LESS_THAN_AN_AUDIT = (
+    "These numbers are of one session of running services, and of what is mounted there: `plumbline audit` of the same "
+    "tables measures more, and may find more."
+)
 _INDEX, _STATUS, _RUN, _REPORT = "index.html", "status.json", "run.json", "report.html"
 
 
@@ -324,7 +329,9 @@ def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages
     agreement = folder.record(Role.ACTIVE).agreement
     assert agreement is not None  # noqa: S101 - all of the session is there
     findings = read_findings(folder, [party.name for party in agreement.parties[1:]], session_id[:8])
-    unsaid = (*findings.answer.not_measured, *unmounted(findings, settings))
+    lacking = tuple(unmounted(findings, settings))
+    why = (LESS_THAN_AN_AUDIT,) if lacking else ()
+    unsaid = (*findings.answer.not_measured, *why, *lacking)
     findings = replace(findings, answer=replace(findings.answer, not_measured=unsaid))
     facts = {"versions": versions(), "seconds": seconds or sum(one.seconds for one in findings.summary.epochs)}
     summary = findings.summary

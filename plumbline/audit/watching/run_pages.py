@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from plumbline.audit.past_runs import Fact, PastRun, compare_runs, is_run, read_run, unreadable
+from plumbline.audit.past_runs import Fact, PastRun, compare_runs, is_run, option_words, read_run, unreadable
 from plumbline.audit.watching.page_server import Page, PageHandler
 from plumbline.charts.axes import Axis, Values, padded
 from plumbline.charts.dates import day_ticks, day_words
@@ -160,7 +160,8 @@ def compare_page(runs: Sequence[ListedRun]) -> str:
         runs=runs,
         light_words=LIGHT_WORDS,
         sections=(
-            ("Settings that differ", _rows(found.settings, "-")),
+            ("Settings that differ", _rows(found.settings, "-", option_words)),
+            ("What leaks", _rows(found.leaks, "not measured")),
             ("The federation's part, by column", _rows(found.columns, "not measured", percent_words)),
             ("What training told, right", _rows(found.training, "not scored", percent_words)),
             ("What it cost", _rows(found.costs, "-", "{:,.4g}".format)),

@@ -5,12 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from plumbline.audit.folder import AuditFolder, read_status, run_at_work
+from services.common.durable import write_durably
 from services.common.run_files import RunFolderError
+from tests.harness.disks import NoFileSystem, full
 
 
 def test_a_run_is_running_inside_and_finished_behind(tmp_path: Path) -> None:
@@ -75,3 +78,24 @@ def test_a_broken_status_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "status.json").write_text(content)
     with pytest.raises(RunFolderError, match=r"status\.json is broken"):
         read_status(tmp_path)
+
+
+def test_a_run_whose_disk_is_full_ends_and_says_so(tmp_path: Path) -> None:
+    """It was left as running, with no word but a number of the system's."""
+    run = tmp_path / "disk"
+    with ExitStack() as stack:
+        try:
+            disk = stack.enter_context(full(run))
+        except NoFileSystem as error:
+            pytest.skip(str(error))
+
+        def filled() -> None:
+            disk.break_(None)  # type: ignore[arg-type]
+            write_durably(run / "results.json", b"x" * 100_000)
+
+        with pytest.raises(OSError, match="No space left"), run_at_work(run):
+            filled()
+        found = read_status(run)
+        assert found is not None
+        assert (found.status, found.ended != "") == ("failed", True)
+        assert found.reason.startswith(f"There is no room for {run / 'results.json'} (No space left on device): make")

@@ -8,7 +8,7 @@ import pytest
 
 from plumbline.audit.configuration import write_configuration
 from plumbline.audit.folder import run_at_work
-from plumbline.audit.past_runs import Fact, compare_runs, find_run, past_runs, what_was_asked
+from plumbline.audit.past_runs import Fact, compare_runs, find_run, option_words, past_runs, what_was_asked
 from plumbline.audit.request import AuditRequest
 
 OLDER, NEWER = "20260101-120000-wine", "20260202-120000-second"
@@ -115,6 +115,42 @@ def test_two_runs_are_compared_by_what_they_asked_and_what_leaked(runs: Path) ->
     # What wasn't done is of no kind.
     assert found.training == (Fact("labels: own_part by passive", (0.9, 0.8)),)
     assert found.costs == (Fact("training steps", (7, 7)), Fact("on the wire, MB", (1.5, 1.5)))
+
+
+def test_runs_are_compared_by_what_their_matrices_say_of_columns_labels_and_persons(runs: Path) -> None:
+    def matrix(sessions: list[int], labels: str) -> dict[str, Any]:
+        cells = [{"light": "grey", "words": words} for words in ("not measured", labels)]
+        return {
+            "glance": {
+                "sentence": "S.",
+                "parameters": ["keeps its parameters", "discloses them"],
+                "sessions": sessions,
+                "rows": [["labels", cells]],
+            }
+        }
+
+    results = results_of(0.25, 0.9)
+    first = make_run(runs / "20260601-120000-a", {**results, **matrix([1], "76 % told")})
+    second = make_run(runs / "20260601-120001-b", {**results, **matrix([1], "not shown")})
+    found = compare_runs(first, second, runs / OLDER)
+    # What none measured is left out, and a run of before there was a matrix has none.
+    after = "labels, parameters disclosed, after one session"
+    assert found.leaks == (Fact(after, ("76 % told", "not shown", None)),)
+
+
+def test_options_are_said_as_they_are_typed() -> None:
+    assert list(map(option_words, [("half_star", "rcc2"), True, 3, "plain"])) == [
+        "half_star, rcc2",
+        "yes",
+        "3",
+        "plain",
+    ]
+
+
+def test_a_folder_that_is_no_runs_is_called_one(tmp_path: Path, runs: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    with pytest.raises(ValueError, match=r"The folder .*tables is no run's: a run's has audit.toml."):
+        find_run(str(tmp_path / "tables"), runs)
 
 
 def test_of_runs_that_bear_the_name_in_full_the_newest_is_meant(runs: Path) -> None:

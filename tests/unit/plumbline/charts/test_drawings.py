@@ -1,7 +1,11 @@
 """Known answers of charts: what stands where, and what it says."""
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import (
@@ -94,6 +98,21 @@ def test_roc_runs_from_corner_to_corner_and_names_points_on_the_side_with_room()
     names = {one.text: one for one in marks_of(chart, Word)}
     assert (names["near"].anchor, names["far"].anchor) == ("start", "end")
     assert "near: 90 % true at 10 % false" in chart.description
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6))
+@example([(0.1, 0.9)] * 4)
+@settings(max_examples=20, deadline=None)
+def test_no_name_of_a_point_stands_over_another(points: list[tuple[float, float]]) -> None:
+    curve = Series("model", (0, 1), (0, 1), "s1")
+    names = [f"attack_{number}" for number in range(len(points))]
+    chart = roc("Who tells", [curve], [(name, *place) for name, place in zip(names, points, strict=True)])
+    words = [one for one in marks_of(chart, Word) if one.text in names]
+    assert len(words) == len(points)
+    long = 6 * len(names[0])
+    begins = {one: one.x - (long if one.anchor == "end" else 0) for one in words}
+    for one, other in itertools.combinations(words, 2):
+        assert abs(one.y - other.y) >= 12 or abs(begins[one] - begins[other]) >= long, (one, other)
 
 
 def test_a_bar_of_a_row_is_in_percent_of_its_cell() -> None:

@@ -6,12 +6,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from plumbline.cli import app
 from plumbline.cli.audits import _check_trials
+from plumbline.cli.output import in_options
 from services.common.settings import Settings
 
 
@@ -107,3 +109,35 @@ def test_an_audit_most_of_whose_trials_were_not_run_does_not_end_as_if_done(run:
     ] * failed
     with pytest.raises(typer.Exit) if ends else nullcontext():
         _check_trials(trials)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--epochs", "-3"), "--epochs: expected from 0 to 10000, got -3."),
+        (("--set", "kernel=fast"), "--set kernel: expected 'auto', 'native', 'portable' or 'phe', got 'fast'."),
+        (("--learner", "installed"), "give --set model."),
+    ],
+)
+def test_an_audit_names_its_options_where_a_service_would_name_variables(options: tuple[str, ...], words: str) -> None:
+    code, shown = run("audit", "--data", "breast_cancer", "--dry-run", *options)
+    assert code == 2
+    assert words in shown
+    assert "PLUMBLINE_" not in shown
+
+
+def test_a_variable_that_is_set_keeps_its_name() -> None:
+    code, shown = run("audit", "--data", "breast_cancer", "--dry-run", PLUMBLINE_KERNEL="fast")
+    assert code == 2
+    assert "PLUMBLINE_KERNEL: expected 'auto'" in shown
+
+
+def test_a_value_stands_behind_an_option_as_one_types_it() -> None:
+    options = [click.Option(["id_column", "--id"]), click.Option(["setting", "--set"])]
+    words = (
+        "Set it: set PLUMBLINE_ID_COLUMN=client, set PLUMBLINE_GUARD=warn or PLUMBLINE_NAME; not PLUMBLINE_NONSENSE."
+    )
+    assert in_options(words, options) == (
+        "Set it: give --id client, give --set guard=warn or PLUMBLINE_NAME; not PLUMBLINE_NONSENSE."
+    )
+    assert in_options(words, options[:1]).startswith("Set it: give --id client, set PLUMBLINE_GUARD=warn")

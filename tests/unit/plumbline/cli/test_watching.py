@@ -186,6 +186,29 @@ def test_a_watch_of_a_wrong_address_ends_at_once(served: Served) -> None:
     assert errors.startswith("plumbline: No active party answers at ")
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_watch_that_began_before_the_services_waits_for_them(
+    served: Served, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    """It ended at once, so that nobody could begin to watch and then start them."""
+    answer, here = Federation.status, Federation.connect(served.address, served.certificates)
+
+    def begin() -> None:
+        monkeypatch.setattr(Federation, "status", lambda _: answer(here))
+
+    monkeypatch.setattr("plumbline.cli.watching.time", Clock(lambda: None, begin, lambda: None))
+    with socket.socket() as unheard, here:
+        unheard.bind(("127.0.0.1", 0))
+        code, lines, errors = served.run(
+            "--watch", *(["--json"] if as_json else []), address=f"127.0.0.1:{unheard.getsockname()[1]}"
+        )
+    assert (code, errors) == (130, "")
+    first = json.loads(lines[0])["failure"] if as_json else lines[0]
+    assert first.startswith("active does not answer: nothing listens at its address.")
+    assert first.endswith("It is waited for, until Ctrl-C.")
+    assert (json.loads(lines[1])["stage"] if as_json else lines[1]) == "serving"
+
+
 # -- who is lost is told where to look ---------------------------------------------------------------------------------
 
 

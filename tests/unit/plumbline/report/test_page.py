@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from plumbline.judge.findings import DefenceTrial
+from plumbline.judge.label_control import LabelControl
+from plumbline.judge.labels import RarestLabel
 from plumbline.report.page import write_report
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
@@ -198,6 +200,21 @@ def test_fifty_columns_stay_under_two_megabytes(tmp_path: Path) -> None:
 def test_the_same_findings_give_the_same_page(tmp_path: Path) -> None:
     folder = made_run(tmp_path)
     assert page_of(folder) == page_of(folder)
+
+
+def test_no_sentence_ends_twice(tmp_path: Path) -> None:
+    """A control's last sentence had two full stops."""
+    folder = made_run(tmp_path)
+    findings = findings_of(folder)
+    control = LabelControl(records=100, shuffled_right=0.5, majority=0.6, columns_right=0.9)
+    training = [
+        replace(one, rarest=RarestLabel(1, 0.3, 0.8, 20, 0.7), control=control) if one.kind == "labels" else one
+        for one in findings.training
+    ]
+    write_report(folder.path / "report.html", replace(findings, training=tuple(training)), FACTS, folder)
+    told = parsed((folder.path / "report.html").read_text()).text
+    assert control.words in told
+    assert re.findall(r"\w\.\.(?!\.)", told) == []
 
 
 def test_a_run_without_attacks_says_that_nothing_was_measured(tmp_path: Path) -> None:

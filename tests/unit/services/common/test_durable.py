@@ -11,6 +11,7 @@ from typing import BinaryIO
 import pytest
 
 from services.common.durable import make_folder, write_durably
+from services.common.words import system_words
 
 
 def test_a_file_is_replaced_and_nothing_stands_beside_it(tmp_path: Path) -> None:
@@ -142,3 +143,17 @@ def test_a_file_in_the_folders_place_is_an_error_of_the_system(tmp_path: Path) -
     for folder in (place, place / "below"):
         with pytest.raises(OSError, match=os.strerror(20)):
             make_folder(folder)
+
+
+def test_a_full_disk_is_said_with_the_file_that_found_no_room(tmp_path: Path) -> None:
+    def fill(_: BinaryIO) -> None:
+        with open("/dev/full", "wb", buffering=0) as full:  # noqa: PTH123 - a device
+            full.write(b"x")
+
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        write_durably(tmp_path / "results.json", fill)
+    assert caught.value.filename == str(tmp_path / "results.json")
+    assert system_words(caught.value) == (
+        f"There is no room for {tmp_path / 'results.json'} (No space left on device): make room there, or choose "
+        "another folder."
+    )

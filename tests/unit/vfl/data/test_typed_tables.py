@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import math
+import re
 import sqlite3
 from decimal import Decimal
 from pathlib import Path
@@ -449,3 +450,22 @@ def test_excel_with_rows_around_the_table(tmp_path: Path) -> None:
     table = read(str(path))
     assert table.ids == ("a", "b")
     assert table.read_as == "sheet 'Sheet1', one of 2"
+
+
+@pytest.mark.parametrize("distinct", [900, 1_100])
+@pytest.mark.parametrize("kind", ["names", "codes"])
+def test_what_a_column_is_advised_to_become_it_can_become(tmp_path: Path, distinct: int, kind: str) -> None:
+    """Of 1,100 categories, a feature each was advised and then refused."""
+    texts = {
+        "names": [f"K{row % distinct:05d}" for row in range(2 * distinct)],
+        "codes": [f"{row % distinct}E3" if row % distinct < 5 else str(row % distinct) for row in range(2 * distinct)],
+    }
+    source = write(tmp_path, {"x": texts[kind], "other": [row % 2 for row in range(2 * distinct)]})
+    (plan,) = [one for one in read(source).plans if one.name == "x"]
+    said = plan.warning
+    assert said
+    advised = re.findall(r"--encode x=(\w+)", said)
+    assert ("onehot" in advised) == (distinct == 900)
+    for encoding in advised:
+        (again,) = [one for one in read(source, encode={"x": encoding}).plans if one.name == "x"]
+        assert again.encoding == encoding

@@ -195,6 +195,7 @@ def test_what_an_audit_would_have_mounted_is_said(
     report(served(session_id), 1.0, WatchPages(tmp_path / "pages"), folders, settings_of({"attacks": named}))
     page = WatchPages(tmp_path / "pages").report_of(session_id).read_text()
     assert "plumbline audit does" in page
+    assert observer.LESS_THAN_AN_AUDIT in page
 
 
 _APPLICABLE_WITHOUT_TORCH = """
