@@ -173,4 +173,4 @@ def test_lists_that_do_not_fit_their_numbers(
     native_kernel: NativeKernel, order: list[float], ends: list[int], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        native_kernel.list_products(CIPHERTEXTS, np.array(order), np.array(ends), MODULUS)  # type: ignore[arg-type]
+        native_kernel.list_products(CIPHERTEXTS, np.array(order), np.array(ends), MODULUS)
