@@ -29,6 +29,7 @@ class PassiveSide:
 
     Attributes:
         owned: its columns and the splits that it made.
+        trees: of each, by node, (party, that party's split number); predictions need no more of the others.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class PassiveSide:
         # Numbers that hide which column is which, from this session to the next; not what is in one.
         order = np.array(secrets.SystemRandom().sample(range(table.shape[1]), table.shape[1]), dtype=np.int64)
         self.owned = OwnedColumns.of(table, self._plan.trained, self._plan.options, order)
+        self.trees: list[dict[int, tuple[int, int]]] = []
         self._tree = -1
         self._columns: IntArray = np.zeros(0, dtype=np.int64)
         self._ciphertexts: dict[int, int] = {}
@@ -94,6 +96,7 @@ class PassiveSide:
                 f"The label party's derivatives of tree {message.tree} can't be read: {error}"
             ) from None
         self._tree, self._nodes = message.tree, {ROOT: root}
+        self.trees.append({})
         self._columns = self._plan.sampled_columns(message.tree, self._place)
         self._ciphertexts = dict(zip(root.summed.tolist(), ciphertexts, strict=True))
         self._answered = {message.key: (message, None)}
@@ -157,4 +160,5 @@ class PassiveSide:
     def _route(self, node: NodeRows, left: BoolArray, party: str) -> None:
         for child in node.divided(left):
             self._nodes[child.number] = child
+        self.trees[-1][node.number] = self._terms.names.index(party), self._splits_of[party]
         self._splits_of[party] += 1

@@ -39,7 +39,9 @@ def assert_equal_to_its_plain_twin(session: TreeSession) -> None:
     model = session.train()
     twin, owned = session.train_plain_twin()
     assert model == twin
-    assert any(model.trees[0].splits.values())
+    assert model.trees[0].splits
+    for side in session.passive.values():
+        assert side.trees[: len(model.trees)] == [tree.splits for tree in model.trees]
     assert [side.splits for side in session.sides] == [side.splits for side in owned]
 
 
