@@ -39,8 +39,11 @@ class Gradients:
 def check_labels(labels: IntArray) -> None:
     """Raise ValueError for labels of other than two classes."""
     if not np.isin(labels, (0, 1)).all():
-        classes = len(np.unique(labels))
-        raise ValueError(f"Boosted trees tell two classes apart, labelled 0 and 1; these labels have {classes}.")
+        classes = np.unique(labels).tolist()
+        raise ValueError(
+            f"Boosted trees tell two classes apart, labelled 0 and 1; these labels have {len(classes)}: "
+            f"{', '.join(map(str, classes[:3]))}{' ...' if len(classes) > 3 else ''}."
+        )
 
 
 def first_margin(labels: IntArray) -> float:
