@@ -136,6 +136,7 @@ def trees(
     depth: Annotated[int, typer.Option(min=3, max=6, help="Of the tree.")] = 5,
     bins: Annotated[int, typer.Option(min=2, max=255, help="Of a column.")] = 32,
     key_bits: Annotated[int, typer.Option(help="Size of the modulus.")] = 2048,
+    scaling: Annotated[bool, typer.Option("--scaling", help="Measure how a tree grows with rows and columns.")] = False,
     repetitions: Repetitions = 1,
     out: Out = None,
     as_json: AsJson = False,
@@ -147,7 +148,7 @@ def trees(
     from studies.speed.exchange.trees_subject import TreesAsked, measure_trees
 
     with plain_errors():
-        asked = TreesAsked(rows, columns, depth, bins, key_bits, repetitions)
+        asked = TreesAsked(rows, columns, depth, bins, key_bits, repetitions, scaling)
         _show(measure_trees(asked, _say), out, as_json=as_json)
 
 

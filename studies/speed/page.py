@@ -148,6 +148,8 @@ def targets(results: Results) -> list[Target]:
             Target(f"{words}: by its limit", None, 1.3, number(rows, "beyond")),
             Target(f"{words}: MB both ways", None, 25, total(rows, "sent", "answered")),
         ]
+    tree_growth = most(rows_of(results, "trees", "scaling"), "growth")
+    asked.append(Target("a tree, 16 times the rows or columns: times the cost, at most", None, 17.6, tree_growth))
     growth = most(rows_of(results, "he", "scaling"), "growth")
     gained = number(rows_of(results, "psi", "workers", workers=2), "gain")
     memory = {ids: most(rows_of(results, "psi", "whole", ids=ids), "memory") for ids in (300_000, 1_000_000)}
@@ -180,7 +182,7 @@ _OPTIONS = {
     "he": ("--scaling", "--workers", str(available_cores())),
     "shared": (),
     "network": (),
-    "trees": (),
+    "trees": ("--scaling",),
     "psi": ("--whole", "300000", "--whole", "1000000", "--workers", str(available_cores())),
     "federation": (),
     "predict": (),

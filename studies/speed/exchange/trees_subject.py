@@ -17,13 +17,14 @@ from studies.speed.repetition import in_turns, one_core, require_equal, timed
 from studies.speed.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine, PrivateKey, keygen
-from vfl.crypto.kernels import Kernel
+from vfl.crypto.kernels import Kernel, best_kernel
 from vfl.learning.trees import OwnedColumns, TreeOptions, TreePlan, train_in_plain
 
 # Operations that are timed for the time of one.
 _OPERATIONS = 256
 # Trees that libraries grow, for the time of one.
 _TREES = 10
+_FACTORS = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class TreesAsked:
         bins: of a column.
         key_bits: length of the modulus.
         repetitions: in turns.
+        scaling: whether a tree's growth with rows and columns is measured too, with the best kernel.
     """
 
     rows: int = 41_188
@@ -45,6 +47,7 @@ class TreesAsked:
     bins: int = 32
     key_bits: int = 2048
     repetitions: int = 1
+    scaling: bool = False
 
     @property
     def options(self) -> TreeOptions:
@@ -99,6 +102,7 @@ def measure_trees(asked: TreesAsked, progress: Progress = silent) -> Result:
         progress("plain trees")
         plain = _plain_variants(asked, work)
         found = in_turns({name: run for name, run in plain.items() if run}, asked.repetitions)
+        grown = _grown(asked, private_key, progress) if asked.scaling else ()
     seconds = {name: Spread.of(runs) for name, runs in found.items()}
     rows += [{"variant": name, "total": seconds.get(name, "not installed")} for name in plain]
     quickest = min(spread.median for spread in seconds.values())
@@ -106,8 +110,45 @@ def measure_trees(asked: TreesAsked, progress: Progress = silent) -> Result:
         total = row["total"]
         row["price"] = total.median / quickest if isinstance(total, Spread) else None
     size = "".join(f" --{name} {getattr(asked, name)}" for name in ("rows", "columns", "depth", "bins")).strip()
-    command = command_of("trees", asked, ("repetitions",), ("key_bits",), size)
-    return Result("trees", command, (_table(asked, rows),))
+    more = f"{size} --scaling" if asked.scaling else size
+    command = command_of("trees", asked, ("repetitions",), ("key_bits",), more)
+    return Result("trees", command, (_table(asked, rows), *grown))
+
+
+def _grown(asked: TreesAsked, private_key: PrivateKey, progress: Progress) -> tuple[ResultTable]:
+    """Measure trees over a 16-fold range of rows, and of columns of an eighth of the rows."""
+    counting = Counting(best_kernel())
+    engine = warmed(counting, private_key)
+    rows = list[dict[str, Cell]]()
+    for varied in ("rows", "columns"):
+        first = None
+        for factor in _FACTORS:
+            progress(f"{factor} times the {varied}")
+            size = (
+                replace(asked, rows=asked.rows * factor // _FACTORS[-1])
+                if varied == "rows"
+                else replace(asked, rows=asked.rows // 8, columns=factor)
+            )
+            work = _Work.made(size, private_key)
+            total = Spread.of([_grow(work, engine, counting).total for _ in range(asked.repetitions)])
+            first = first or total.median
+            rows.append(
+                {
+                    "varied": varied,
+                    "rows": size.rows,
+                    "columns": size.columns,
+                    "total": total,
+                    "growth": total.median / first,
+                }
+            )
+    table = ResultTable(
+        "scaling",
+        f"How a tree grows: {asked.bins} bins, depth {asked.depth}, {asked.key_bits:,} bits, {counting.name}, one core",
+        columns_of(varied="varied", rows="rows", columns="columns", total="total, s", growth="times the first"),
+        tuple(rows),
+        ("Encrypting costs the same for any number of columns, and packing for any number of rows.",),
+    )
+    return (table,)
 
 
 def _table(asked: TreesAsked, rows: list[dict[str, Cell]]) -> ResultTable:

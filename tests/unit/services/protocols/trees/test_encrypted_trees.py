@@ -23,7 +23,7 @@ from services.protocols.trees.tree_messages import (
 from tests.harness.keys import KeyPair
 from tests.harness.tree_sessions import TreeSession
 from tests.harness.tree_tables import TreeTable, made_table
-from vfl.crypto import from_bytes, keygen, to_bytes
+from vfl.crypto import Engine, from_bytes, keygen, to_bytes
 from vfl.crypto.bin_sums import bin_products, encrypt_pairs, pack_sums, prefix_products
 from vfl.learning.trees import TreeOptions
 
@@ -290,3 +290,26 @@ def test_an_answer_is_rerandomised_so_that_its_randomness_names_no_rows(
     sent = from_bytes(reply.ciphertexts, len(bare), 128)
     assert set(sent).isdisjoint(bare)
     assert engine.decrypt(small_keys[1], sent) == engine.decrypt(small_keys[1], bare)
+
+
+def test_a_label_party_that_sends_powers_of_two_reads_its_rows_bins(small_keys: KeyPair) -> None:
+    """Not prevented: what it encrypts is its own. Each sum names as many rows as a slot has bits, but for two."""
+    _, private_key = small_keys
+    table = made_table(60, (0, 2))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    side, layout, engine = session.passive["fintech 1"], session.terms.layout, Engine()
+    chosen = layout.slot_bits - 2
+    powers = [1 << row if row < chosen else 0 for row in range(60)]
+    encrypted = to_bytes(engine.encrypt(private_key, powers), session.terms.ciphertext_bytes)
+    side.receive(TreeGradients(0, encrypted))
+    reply = side.receive(SumsAsked(0, (1,)))
+    assert isinstance(reply, BinSums)
+    packed = engine.decrypt(private_key, from_bytes(reply.ciphertexts, layout.ciphertexts_for(8), 128))
+    mask = (1 << layout.slot_bits) - 1
+    slots = [packed[index // layout.slots] >> index % layout.slots * layout.slot_bits & mask for index in range(8)]
+    sums = [slot - layout.lift(60) for slot in slots]
+    bins = side.owned.sampled_bins(np.arange(chosen), np.arange(2))
+    for column in range(2):
+        for bin_ in range(SMALL.max_bin):
+            named = [sums[column * SMALL.max_bin + bin_] >> row & 1 for row in range(chosen)]
+            np.testing.assert_array_equal(named, bins[:, column] <= bin_)

@@ -1,5 +1,7 @@
 """`plumbline bench trees`: the same tree under ciphertexts and in plain, and what libraries take."""
 
+from dataclasses import replace
+
 import pytest
 
 from studies.speed.exchange.trees_subject import TreesAsked, measure_trees
@@ -23,6 +25,18 @@ def test_every_kernel_grows_the_tree_and_the_limit_is_counted() -> None:
     assert {"plain, this project", "plain, XGBoost hist", "plain, scikit-learn"} < {
         row["variant"] for row in table.rows
     }
+
+
+def test_growth_is_over_a_16_fold_range_of_rows_and_of_columns() -> None:
+    result = measure_trees(replace(TINY, rows=320, scaling=True))
+    assert " --scaling " in result.command
+    table = result.table("scaling")
+    assert table is not None
+    assert [(row["rows"], row["columns"]) for row in table.rows] == [
+        *((rows, 2) for rows in (20, 40, 80, 160, 320)),
+        *((40, columns) for columns in (1, 2, 4, 8, 16)),
+    ]
+    assert [row["growth"] for row in table.rows if row["rows"] == 20 or row["columns"] == 1] == [1.0, 1.0]
 
 
 def test_a_library_that_is_not_installed_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:

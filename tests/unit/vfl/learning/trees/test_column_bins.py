@@ -31,3 +31,13 @@ def test_few_values_have_a_bin_each_and_many_are_spread_evenly() -> None:
     many = np.random.default_rng(1).normal(size=(8_000, 1))
     counts = np.bincount(ColumnBins.of(many, 8).apply(many)[:, 0])
     assert counts.tolist() == pytest.approx([1_000] * 8, abs=2)
+
+
+def test_a_value_of_most_rows_leaves_bins_to_the_others() -> None:
+    """By plain quantiles the 800 rows in 8,000 that aren't 0 would share one bin of eight."""
+    column = np.zeros((8_000, 1))
+    column[:800, 0] = np.random.default_rng(1).uniform(1, 2, 800)
+    counts = np.bincount(ColumnBins.of(column, 8).apply(column)[:, 0])
+    assert len(counts) == 8
+    assert counts[0] == pytest.approx(7_200, abs=2)
+    assert counts[1:].tolist() == pytest.approx([800 / 7] * 7, abs=3)
