@@ -133,15 +133,17 @@ def grow(root: NodeRows, gradients: Gradients, options: TreeOptions, next_splits
         pairs = []
         for node in level:
             total = gradients.values[node.summed].sum(axis=0)
-            left = yield from _divided(node, sums[node.number], total, options, numbers) if node.number in sums else ()
-            if left is None:
+            division = None
+            if node.number in sums:
+                division = yield from _divided(node, sums[node.number], total, options, numbers)
+            if division is None:
                 weights[node.number] = leaf_weight(total, options)
                 reached[node.routed] = node.number
                 continue
-            party, mask = left
+            party, left = division
             splits[node.number] = (party, numbers[party])
             numbers[party] += 1
-            pairs.append(node.divided(mask))
+            pairs.append(node.divided(left))
         sums = yield from _sums_of(pairs, sums, options)
         level = [child for pair in pairs for child in pair]
     return GrownTree(Tree(splits, weights), reached)
