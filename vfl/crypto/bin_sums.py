@@ -13,6 +13,7 @@ Not constant time: which ciphertexts are read where depends on bins. How many pr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -57,17 +58,17 @@ class SumLayout:
                 f"{self.key_bits - 2}: use a larger key, or fewer gradient_bits."
             )
 
-    @property
+    @cached_property
     def second_bits(self) -> int:
         """b: the bits of a sum of h."""
         return max(self.rows, self.rows * self.unit // 4).bit_length()
 
-    @property
+    @cached_property
     def slot_bits(self) -> int:
         """The bits of both sums, that of g lifted to be positive."""
         return self.second_bits + (2 * self.rows * self.unit).bit_length()
 
-    @property
+    @cached_property
     def slots(self) -> int:
         """How many sums share a plaintext."""
         return (self.key_bits - 2) // self.slot_bits

@@ -12,7 +12,7 @@
 #define LARGEST_WINDOW 7
 #define BYTE_VALUES 256
 /* Products that pass from when an element of a list is asked for to when it is read. */
-#define AHEAD 2
+#define AHEAD 5
 
 static size_t windows_in(size_t bits, size_t window) { return (bits + window - 1) / window; }
 

@@ -63,7 +63,10 @@ def _thresholds(values: FloatArray, max_bin: int) -> FloatArray:
 
 def _capped(counts: IntArray, max_bin: int) -> FloatArray:
     """Let no value weigh more than one bin of many: else most rows' zero would leave few bins for all others."""
-    cap = np.inf
+    cap = float(counts.max())
     for _ in range(_ROUNDS):
-        cap = float(np.minimum(counts, cap).sum()) / max_bin
+        lower = float(np.minimum(counts, cap).sum()) / max_bin
+        if lower >= cap:
+            break
+        cap = lower
     return np.minimum(counts, cap).astype(np.float64)

@@ -36,11 +36,16 @@ class NodeRows:
 
     def divided(self, left: BoolArray) -> tuple["NodeRows", "NodeRows"]:
         """Make the children, of which rows go left."""
-        children = []
-        for number, chosen in ((2 * self.number, left), (2 * self.number + 1, ~left)):
-            routed = self.routed[chosen]
-            children.append(NodeRows(number, routed, np.intersect1d(self.summed, routed, assume_unique=True)))
-        return children[0], children[1]
+        summed_left = self.summed_left(left)
+        return (
+            NodeRows(2 * self.number, self.routed[left], self.summed[summed_left]),
+            NodeRows(2 * self.number + 1, self.routed[~left], self.summed[~summed_left]),
+        )
+
+    def summed_left(self, left: BoolArray) -> BoolArray:
+        """Tell which of the summed rows go left."""
+        chosen: BoolArray = left[np.searchsorted(self.routed, self.summed)]
+        return chosen
 
     def is_divisible(self, options: TreeOptions) -> bool:
         """Tell whether it is high enough, and large enough, to be divided."""
@@ -181,5 +186,5 @@ def _sums_of(
 
 def is_large_enough(node: NodeRows, left: BoolArray, options: TreeOptions) -> bool:
     """Tell whether a division leaves enough summed rows on either side: what its party looks at."""
-    summed_left = int(np.count_nonzero(left[np.searchsorted(node.routed, node.summed)]))
+    summed_left = int(node.summed_left(left).sum())
     return min(summed_left, len(node.summed) - summed_left) >= options.min_rows_of_a_node
