@@ -130,6 +130,29 @@ def network(
 
 
 @app.command()
+def trees(
+    rows: Annotated[int, typer.Option(min=100, help="Of the table.")] = 41_188,
+    columns: Annotated[int, typer.Option(min=1, help="Of the passive party.")] = 10,
+    depth: Annotated[int, typer.Option(min=3, max=6, help="Of the tree.")] = 5,
+    bins: Annotated[int, typer.Option(min=2, max=255, help="Of a column.")] = 32,
+    key_bits: Annotated[int, typer.Option(help="Size of the modulus.")] = 2048,
+    scaling: Annotated[bool, typer.Option("--scaling", help="Measure how a tree grows with rows and columns.")] = False,
+    repetitions: Repetitions = 1,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """A boosted tree under ciphertexts, beside plain trees of this project, XGBoost and scikit-learn.
+
+    Example: plumbline bench trees --rows 5000 --columns 6
+    """
+    from studies.speed.exchange.trees_subject import TreesAsked, measure_trees
+
+    with plain_errors():
+        asked = TreesAsked(rows, columns, depth, bins, key_bits, repetitions, scaling)
+        _show(measure_trees(asked, _say), out, as_json=as_json)
+
+
+@app.command()
 def psi(
     ids: Annotated[int, typer.Option(min=2, help="Ids on each side, message by message.")] = 50_000,
     whole: Annotated[

@@ -39,7 +39,18 @@ def cores_of(kernel: Kernel, count: int) -> Cores:
 # Instructions that the arithmetic of ciphertexts may use.
 _FLAGS = ("avx2", "bmi2", "adx", "avx512f", "avx512ifma")
 # What may run in a benchmark: this project, what it computes with, and what stands beside it.
-_PACKAGES = ("plumbline", "gmpy2", "numpy", "scikit-learn", "cryptography", "grpcio", "phe", "sf-heu", "openmined-psi")
+_PACKAGES = (
+    "plumbline",
+    "gmpy2",
+    "numpy",
+    "scikit-learn",
+    "cryptography",
+    "grpcio",
+    "phe",
+    "sf-heu",
+    "openmined-psi",
+    "xgboost-cpu",
+)
 
 
 @dataclass(frozen=True)

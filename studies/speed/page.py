@@ -61,6 +61,12 @@ def most(rows: Sequence[Row], key: str) -> float | None:
     return max((value for row in rows if (value := middle(row[key])) is not None), default=None)
 
 
+def total(rows: Sequence[Row], *keys: str) -> float | None:
+    """The sum of several numbers of the first row; None where one is missing."""
+    values = [value for key in keys if (value := number(rows, key)) is not None]
+    return sum(values) if len(values) == len(keys) else None
+
+
 def ratio(above: float | None, below: float | None) -> float | None:
     """One number by another; None where either is missing."""
     return None if above is None or below is None or not below else above / below
@@ -131,6 +137,19 @@ def targets(results: Results) -> list[Target]:
         found = most(rows_of(results, "network", str(columns), trained=rung), "times")
         words = f"{columns} columns, a network of 16 units, {rung}: a step by Protocol 1's, any kernel"
         asked.append(Target(words, None, limit, found))
+    limits = {"portable": 35}
+    if "trees" in results and "avx512ifma" in results["trees"].machine.flags:
+        limits = {"native, 8 lanes of AVX512-IFMA": 5, **limits}
+    for kernel, limit in limits.items():
+        rows = rows_of(results, "trees", "tree", variant=f"encrypted, {kernel}")
+        words = f"a tree of 41,188 rows x 10 columns ({kernel.partition(',')[0]})"
+        asked += [
+            Target(f"{words}: s of CPU", None, limit, number(rows, "total")),
+            Target(f"{words}: by its limit", None, 1.3, number(rows, "beyond")),
+            Target(f"{words}: MB both ways", None, 25, total(rows, "sent", "answered")),
+        ]
+    tree_growth = most(rows_of(results, "trees", "scaling"), "growth")
+    asked.append(Target("a tree, 16 times the rows or columns: times the cost, at most", None, 17.6, tree_growth))
     growth = most(rows_of(results, "he", "scaling"), "growth")
     gained = number(rows_of(results, "psi", "workers", workers=2), "gain")
     memory = {ids: most(rows_of(results, "psi", "whole", ids=ids), "memory") for ids in (300_000, 1_000_000)}
@@ -163,6 +182,7 @@ _OPTIONS = {
     "he": ("--scaling", "--workers", str(available_cores())),
     "shared": (),
     "network": (),
+    "trees": ("--scaling",),
     "psi": ("--whole", "300000", "--whole", "1000000", "--workers", str(available_cores())),
     "federation": (),
     "predict": (),
@@ -172,6 +192,7 @@ _TITLES = {
     "he": "The encrypted exchange",
     "shared": "Training on shared weights",
     "network": "Training a network",
+    "trees": "Boosted trees",
     "psi": "Alignment",
     "federation": "A step of a federation",
     "predict": "Predictions",

@@ -93,6 +93,7 @@ task = ProductTask(np.ones((9, 4), dtype=np.int64), ones, ones, np.arange(4), 0 
 works = [
     lambda: kernel.secret_powers([2, 3], 5, modulus),
     lambda: kernel.product([2] * 9, task, modulus),
+    lambda: kernel.list_products([2, 3, 5], np.array([0, 2, 1]), np.array([2, 3]), modulus),
     lambda: kernel.fixed_bases([3] * 8, modulus).powers([1, 2]),
 ]
 expected = [work() for work in works]

@@ -13,6 +13,7 @@ from studies.speed.exchange.other_libraries import phe_keys, phe_number
 from studies.speed.exchange.work import RESIDUAL, ExchangeWork, Phases
 from studies.speed.repetition import Clock, require_equal, timed
 from studies.speed.result import Spread
+from vfl.arrays import IntArray
 from vfl.crypto import (
     CipherVector,
     ColumnFormats,
@@ -146,15 +147,17 @@ def seconds_of_product(kernel: Kernel, modulus: int, repetitions: int) -> Spread
 
 @dataclass(frozen=True)
 class Counting:
-    """A kernel that remembers the tasks of its products.
+    """A kernel that remembers the tasks of its products, and how long its lists were.
 
     Attributes:
         kernel: what computes.
         tasks: in their order.
+        listed: numbers of all lists, call by call.
     """
 
     kernel: Kernel
     tasks: list[ProductTask] = field(default_factory=list)
+    listed: list[int] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -180,6 +183,11 @@ class Counting:
         """Compute the answers of a task, and remember it."""
         self.tasks.append(task)
         return self.kernel.product(ciphertexts, task, modulus)
+
+    def list_products(self, numbers: Sequence[int], order: IntArray, ends: IntArray, modulus: int) -> list[int]:
+        """Multiply lists of numbers, and remember how many."""
+        self.listed.append(len(order))
+        return self.kernel.list_products(numbers, order, ends, modulus)
 
     def fixed_bases(self, bases: Sequence[int], modulus: int) -> FixedBases:
         """Make the tables of bases."""

@@ -67,6 +67,13 @@ class Kernel(Protocol):
         Raises InvalidCiphertext where an offset needs an inverse that isn't there.
         """
 
+    def list_products(self, numbers: Sequence[int], order: IntArray, ends: IntArray, modulus: int) -> list[int]:
+        """Multiply lists of numbers, one product each: order[ends[k - 1]:ends[k]] says which of them list k has.
+
+        Unlike those of `product`, its multiplications are as many as the lists are long. What is read is what a list
+        has: whoever shares the machine's caches may learn of it.
+        """
+
     def fixed_bases(self, bases: Sequence[int], modulus: int) -> FixedBases:
         """Make the tables of bases, once for many powers: 256 residues of each."""
 

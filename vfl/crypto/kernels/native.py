@@ -78,6 +78,21 @@ class NativeKernel:
         found = [self._part(residues, data, part, corrections) for part in parts]
         return [answer for block in zip(*found, strict=True) for part in block for answer in part]
 
+    def list_products(self, numbers: Sequence[int], order: IntArray, ends: IntArray, modulus: int) -> list[int]:
+        """Multiply lists of numbers (`Kernel`). Raises ValueError for lists that don't fit the numbers."""
+        residues = _Residues(modulus, self._count)
+        order, ends = _integers(order, 1, "order"), _integers(ends, 1, "ends")
+        bounds = np.concatenate([[0], ends, [len(order)]])
+        if (np.diff(bounds) < 0).any() or (len(order) and not 0 <= order.min() <= order.max() < len(numbers)):
+            raise ValueError("Expected lists one after the other, of numbers that there are.")
+        if modulus == 1 or not len(ends):
+            return [0] * len(ends)
+        out = residues.room(len(ends))
+        data, reference = residues.to_bytes(numbers), ctypes.byref(residues.modulus)
+        lists = (order.ctypes.data, ends.ctypes.data, len(ends))
+        _check(load().plumbline_lists(reference, data, len(numbers), *lists, out))
+        return residues.from_bytes(out)
+
     def fixed_bases(self, bases: Sequence[int], modulus: int) -> FixedBases:
         """Make the tables of bases (`Kernel`)."""
         residues = _Residues(modulus, self._count)

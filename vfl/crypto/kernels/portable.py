@@ -55,6 +55,17 @@ class PortableKernel:
         firsts = [0, *(np.flatnonzero(np.diff(task.answers)) + 1).tolist(), len(columns)]
         return [_horner(columns[first:end], n_squared) for first, end in pairwise(firsts)]
 
+    def list_products(self, numbers: Sequence[int], order: IntArray, ends: IntArray, modulus: int) -> list[int]:
+        """Multiply lists of numbers (`Kernel`)."""
+        n_squared, factors = mpz(modulus), [mpz(number) for number in numbers]
+        products = []
+        for start, end in pairwise([0, *ends.tolist()]):
+            result = mpz(1) % n_squared
+            for number in order[start:end].tolist():
+                result = result * factors[number] % n_squared
+            products.append(int(result))
+        return products
+
     def fixed_bases(self, bases: Sequence[int], modulus: int) -> FixedBases:
         """Make the tables of bases: 256 powers of each."""
         return _Tables(bases, mpz(modulus))

@@ -89,6 +89,22 @@ int plumbline_powers(
     return result(done);
 }
 
+int plumbline_lists(
+    const struct modulus *modulus, const uint8_t *residues, uint64_t residues_count, const int64_t *order,
+    const int64_t *ends, uint64_t count, uint8_t *out
+) {
+    if (!modulus_fits(modulus) || residues_count >= MOST_COUNT || count >= MOST_COUNT)
+        return WRONG_SIZE;
+    const struct lists lists = {.order = order, .ends = ends, .count = count};
+    struct pool pool = {0};
+    struct ring ring;
+    bool done = ring_open(&ring, &pool, modulus);
+    const word *elements = done ? elements_of(&ring, &pool, residues, residues_count) : NULL;
+    done = elements != NULL && list_products(&ring, out, elements, &lists);
+    pool_release(&pool);
+    return result(done);
+}
+
 int plumbline_fixed_open(
     const struct modulus *modulus, const uint8_t *bases, uint64_t count, struct fixed_bases **fixed
 ) {

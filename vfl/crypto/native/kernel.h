@@ -33,6 +33,12 @@ EXPORT int plumbline_powers(
     uint64_t exponent_bits, int secret, uint8_t *out
 );
 
+/* The product of each of `count` lists of residues: their numbers in `order`, where `ends` has each list's end. */
+EXPORT int plumbline_lists(
+    const struct modulus *modulus, const uint8_t *residues, uint64_t residues_count, const int64_t *order,
+    const int64_t *ends, uint64_t count, uint8_t *out
+);
+
 /* Tables of bases, one for each byte of an exponent; closed by plumbline_fixed_close. */
 EXPORT int plumbline_fixed_open(
     const struct modulus *modulus, const uint8_t *bases, uint64_t count, struct fixed_bases **fixed

@@ -48,6 +48,7 @@ _FUNCTIONS = {
     "plumbline_total": (POINTER(Modulus), c_char_p, c_uint64, c_char_p),
     "plumbline_product": (POINTER(Modulus), c_char_p, POINTER(Task), c_char_p),
     "plumbline_powers": (POINTER(Modulus), c_char_p, c_uint64, c_char_p, c_uint64, c_int, c_char_p),
+    "plumbline_lists": (POINTER(Modulus), c_char_p, c_uint64, c_void_p, c_void_p, c_uint64, c_char_p),
     "plumbline_fixed_open": (POINTER(Modulus), c_char_p, c_uint64, POINTER(c_void_p)),
     "plumbline_fixed_powers": (c_void_p, c_char_p, c_uint64, c_char_p),
 }

@@ -11,6 +11,8 @@
 #define SECRET_WINDOW 4
 #define LARGEST_WINDOW 7
 #define BYTE_VALUES 256
+/* Products that pass from when an element of a list is asked for to when it is read. */
+#define AHEAD 5
 
 static size_t windows_in(size_t bits, size_t window) { return (bits + window - 1) / window; }
 
@@ -166,6 +168,50 @@ bool fixed_bases_open(
 static void prefetch(const word *element, size_t words) {
     for (size_t at = 0; at < words; at += 64 / sizeof *element)
         __builtin_prefetch(element + at);
+}
+
+/* The first lanes of `power`: products of lists `start` to `start + used`, the others repeat the first of them. */
+static void multiply_lists(
+    const struct ring *ring, word *power, const word *elements, const struct lists *lists, size_t start, size_t used
+) {
+    const struct lanes *lanes = ring->lanes;
+    const size_t words = ring->words;
+    word *one = power + batch_words(ring), *factor = one + words;
+    int64_t at[MOST_LANES], end[MOST_LANES], longest = 0;
+    const word *sources[MOST_LANES];
+    for (size_t lane = 0; lane < lanes->count; lane++) {
+        const size_t list = start + (lane < used ? lane : 0);
+        at[lane] = list == 0 ? 0 : lists->ends[list - 1];
+        end[lane] = lists->ends[list];
+        longest = end[lane] - at[lane] > longest ? end[lane] - at[lane] : longest;
+    }
+    memcpy(power, ring->one, batch_words(ring) * sizeof *power);
+    for (; longest > 0; longest--) {
+        for (size_t lane = 0; lane < lanes->count; lane++) {
+            sources[lane] = at[lane] < end[lane] ? elements + (size_t)lists->order[at[lane]] * words : one;
+            if (at[lane] + AHEAD < end[lane])
+                prefetch(elements + (size_t)lists->order[at[lane] + AHEAD] * words, words);
+            at[lane]++;
+        }
+        lanes->gather(words, factor, sources);
+        lanes->multiply(ring, power, power, factor);
+    }
+}
+
+bool list_products(const struct ring *ring, uint8_t *out, const word *elements, const struct lists *lists) {
+    const size_t lanes = ring->lanes->count, words = ring->words;
+    struct pool pool = {0};
+    word *power = pool_words(&pool, 2 * batch_words(ring) + words, 1);
+    bool done = power != NULL;
+    for (size_t digit = 0; done && digit < words; digit++)
+        power[batch_words(ring) + digit] = ring->one[digit * lanes];
+    for (size_t start = 0; done && start < lists->count; start += lanes) {
+        const size_t left = lists->count - start, used = left < lanes ? left : lanes;
+        multiply_lists(ring, power, elements, lists, start, used);
+        done = ring_export(ring, out + start * ring->width, power, used);
+    }
+    pool_release(&pool);
+    return done;
 }
 
 /* Exponents on their way through lanes. Few of them have several lanes each, which share an exponent's bytes. */

@@ -22,6 +22,17 @@ bool batch_powers(
     const struct ring *ring, uint8_t *out, const word *bases, size_t count, const struct exponent *exponent
 );
 
+/* Lists of elements by their numbers, one list after the other. */
+struct lists {
+    const int64_t *order; /* numbers of elements */
+    const int64_t *ends;  /* (count,), ascending: where each list ends in `order` */
+    size_t count;
+};
+
+/* Write the product of every list's elements as a residue. Lists of about one length stand best beside each other: lanes
+ * hold one list each, and wait for the longest. */
+bool list_products(const struct ring *ring, uint8_t *out, const word *elements, const struct lists *lists);
+
 /* Tables of some bases: the powers below 256 of each. */
 struct fixed_bases {
     struct pool pool;

@@ -1,5 +1,7 @@
 """Every kernel's integers are those of the definitions, computed one power at a time."""
 
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,3 +50,13 @@ def test_powers_are_those_of_the_definition(kernel: Kernel, base: int, exponents
         if exponent:
             assert kernel.secret_powers([base, base + 1], exponent, MODULUS) == expected
     assert kernel.powers([], 3, MODULUS) == kernel.secret_powers([], 3, MODULUS) == []
+
+
+@given(seed=st.integers(0, 2**32), numbers=st.integers(1, 20), lists=st.integers(0, 20))
+def test_lists_are_multiplied_one_by_one(kernel: Kernel, seed: int, numbers: int, lists: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = [int(number) for number in rng.integers(0, 2**62, numbers)]
+    ends = np.cumsum(rng.integers(0, 9, lists))
+    order = rng.integers(0, numbers, int(ends[-1]) if lists else 0)
+    expected = [prod(drawn[number] for number in part) % MODULUS for part in np.split(order, ends)[:-1]]
+    assert kernel.list_products(drawn, order, ends, MODULUS) == expected

@@ -167,3 +167,15 @@ def test_a_copy_in_another_process_is_the_same_kernel(native_kernel: NativeKerne
 def test_residues_beyond_the_modulus_count_modulo_it(native_kernel: NativeKernel) -> None:
     beyond = [15, 17, -1, 17 * 10**9]
     assert native_kernel.powers(beyond, 3, 15) == [pow(x, 3, 15) for x in beyond]
+
+
+@given(modulus=moduli(), count=st.integers(1, 20), lists=st.integers(1, 20), seed=st.integers(0, 99))
+def test_lists_are_those_of_python(
+    native_kernel: NativeKernel, modulus: int, count: int, lists: int, seed: int
+) -> None:
+    """Of any lengths beside each other, none too; lanes beyond the last list have nothing to do."""
+    numbers, drawn = residues(modulus, count, seed), np.random.default_rng(seed)
+    ends = np.cumsum(drawn.integers(0, 12, lists))
+    order = drawn.integers(0, count, int(ends[-1]))
+    expected = [math.prod(numbers[k] for k in part) % modulus for part in np.split(order, ends)[:-1]]
+    assert native_kernel.list_products(numbers, order, ends, modulus) == expected

@@ -156,3 +156,21 @@ def test_tables_serve_as_long_as_the_process_has_threads(native_kernel: NativeKe
     script = TABLES_AT_THE_END.format(lanes=native_kernel.lanes)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "[243]\n")
+
+
+@pytest.mark.parametrize(
+    ("order", "ends", "words"),
+    [
+        ([0, 3], [2], "that there are"),
+        ([-1, 0], [2], "that there are"),
+        ([0, 1], [3], "one after the other"),
+        ([0, 1], [2, 1], "one after the other"),
+        ([0, 1], [-1, 2], "one after the other"),
+        ([0.0, 1.0], [2], "integers"),
+    ],
+)
+def test_lists_that_do_not_fit_their_numbers(
+    native_kernel: NativeKernel, order: list[float], ends: list[int], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        native_kernel.list_products(CIPHERTEXTS, np.array(order), np.array(ends), MODULUS)

@@ -1,0 +1,115 @@
+"""Which bin of a column each row is in, from the sums of derivatives over its bins that boosted trees tell (ours).
+
+The label party knows g and h of every row in every tree, and reads of every node their sums over each bin. A row's bin
+is the same in all trees. So a row is in none of the bins whose sum of h it exceeds in any of its nodes. What is left
+is, for each bin, a system of linear equations whose unknowns are 0 or 1, and in small nodes a subset sum with one
+solution.
+
+What is learnt is a bin's place in the order of its column. Thresholds, and which column it is, stay with its owner.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfl.arrays import BoolArray, FloatArray, IntArray
+
+# Rows of a node of which all subsets are tried.
+_MOST_TRIED = 12
+# How much of a row's direction equations may leave open, and how far from 0 or 1 its value may be.
+_OPEN, _NEAR = 1e-6, 1e-2
+# Singular values below this share of the largest are rounding: sums are exact, floating point isn't.
+_RANK = 1e-10
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class NodeSums:
+    """What a node's sums over one column's bins are, and of what.
+
+    Attributes:
+        rows: (s,) that are summed.
+        values: (s, 2) their g and h, whole numbers, h positive.
+        sums: (bins, 2) of each bin, what is missing among them.
+    """
+
+    rows: IntArray
+    values: IntArray
+    sums: IntArray
+
+
+def possible_bins(nodes: Sequence[NodeSums], rows: int) -> BoolArray:
+    """Tell which bins of a column each row may be in, (rows, bins); all of them for a row that no sum is over.
+
+    Args:
+        nodes: of one or more trees, any of them.
+        rows: of the table.
+
+    Raises:
+        ValueError: without a node.
+
+    Examples:
+        >>> values = np.array([[5, 1], [-3, 2], [4, 3]])
+        >>> node = NodeSums(np.arange(3), values, np.array([[1, 4], [5, 1]]))
+        >>> possible_bins([node], 3).argmax(axis=1)
+        array([1, 0, 0])
+    """
+    if not nodes:
+        raise ValueError("Expected at least one node's sums.")
+    possible = np.ones((rows, len(nodes[0].sums)), dtype=np.bool_)
+    weights = np.zeros((2 * len(nodes), rows))
+    for index, node in enumerate(nodes):
+        possible[node.rows] &= node.sums[:, 1] >= node.values[:, 1:]
+        weights[2 * index : 2 * index + 2, node.rows] = node.values.T
+    sums = np.stack([node.sums for node in nodes], axis=1).astype(np.float64)
+    for _ in range(_ROUNDS):
+        before = int(possible.sum())
+        for bin_ in range(possible.shape[1]):
+            _settle(possible, bin_, weights, sums[bin_].ravel())
+        if int(possible.sum()) == before:
+            break
+    return possible
+
+
+def _settle(possible: BoolArray, bin_: int, weights: FloatArray, sums: FloatArray) -> None:
+    """Take out of a bin, or of all others, the rows whose place in it follows from its sums."""
+    settled = possible.sum(axis=1) == 1
+    left = sums - weights[:, possible[:, bin_] & settled].sum(axis=1)
+    for solve in (_by_equations, _by_subsets):
+        unknown = np.flatnonzero(possible[:, bin_] & ~settled)
+        if not len(unknown):
+            return
+        inside, outside = solve(weights[:, unknown], left)
+        possible[unknown[outside], bin_] = False
+        possible[unknown[inside]] = np.arange(possible.shape[1]) == bin_
+        settled = settled | (possible.sum(axis=1) == 1)
+        left = left - weights[:, unknown[inside]].sum(axis=1)
+
+
+def _by_equations(weights: FloatArray, sums: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Find the rows, (k,) twice, that linear equations put into the bin, and out of it."""
+    used = weights.any(axis=1)
+    scales = np.abs(weights[used]).max(axis=1, keepdims=True)
+    left, sizes, right = np.linalg.svd(weights[used] / scales, full_matrices=False)
+    rank = int((sizes > _RANK * sizes.max(initial=0.0)).sum())
+    values = right[:rank].T @ ((left[:, :rank].T @ (sums[used] / scales[:, 0])) / sizes[:rank])
+    told = 1 - np.square(right[:rank]).sum(axis=0) < _OPEN
+    return told & (np.abs(values - 1) < _NEAR), told & (np.abs(values) < _NEAR)
+
+
+def _by_subsets(weights: FloatArray, sums: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Find the rows, (k,) twice, that are in all subsets with a node's sums, and in none of them."""
+    count = weights.shape[1]
+    inside, outside = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    for index in range(0, len(sums), 2):
+        members = np.flatnonzero(weights[index + 1])
+        if not 0 < len(members) <= _MOST_TRIED:
+            continue
+        subsets = (np.arange(1 << len(members))[:, None] >> np.arange(len(members)) & 1).astype(np.float64)
+        totals = subsets @ weights[index : index + 2, members].T
+        fitting = subsets[(totals == sums[index : index + 2]).all(axis=1)]
+        if len(fitting):
+            inside[members] |= fitting.all(axis=0)
+            outside[members] |= ~fitting.any(axis=0)
+    return inside, outside

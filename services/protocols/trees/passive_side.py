@@ -1,0 +1,164 @@
+"""A passive party's side of trees: it adds up ciphertexts over its bins, divides by its columns, and follows routes."""
+
+import secrets
+
+import numpy as np
+
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.protocols.trees.tree_messages import (
+    BinSums,
+    Message,
+    NodeDivided,
+    Reply,
+    SplitChosen,
+    SplitRefused,
+    SumsAsked,
+    TreeGradients,
+    TreeTerms,
+    check_divided,
+)
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.crypto import Engine, InvalidCiphertext, PublicKey, check_ciphertexts, from_bytes, to_bytes
+from vfl.crypto.bin_sums import bin_products, pack_sums, prefix_products
+from vfl.learning.trees import Candidate, NodeRows, OwnedColumns
+from vfl.learning.trees.growing import ROOT
+
+
+class PassiveSide:
+    """One passive party while trees grow. Whatever is refused leaves it as it was.
+
+    Attributes:
+        owned: its columns and the splits that it made.
+        trees: of each, by node, (party, that party's split number); predictions need no more of the others.
+    """
+
+    def __init__(
+        self, terms: TreeTerms, name: str, table: FloatArray, public_key: PublicKey, engine: Engine | None = None
+    ) -> None:
+        self._terms, self._plan = terms, terms.plan
+        self._name, self._place = name, terms.names.index(name)
+        self._public_key, self._engine = public_key, engine or Engine()
+        if table.shape[1] != self._plan.columns[self._place]:
+            raise InvalidMessage(
+                f"{name} has agreed on {self._plan.columns[self._place]} columns, its table has {table.shape[1]}."
+            )
+        # Numbers that hide which column is which, from this session to the next; not what is in one.
+        order = np.array(secrets.SystemRandom().sample(range(table.shape[1]), table.shape[1]), dtype=np.int64)
+        self.owned = OwnedColumns.of(table, self._plan.trained, self._plan.options, order)
+        self.trees: list[dict[int, tuple[int, int]]] = []
+        self._tree = -1
+        self._columns: IntArray = np.zeros(0, dtype=np.int64)
+        self._ciphertexts: dict[int, int] = {}
+        self._nodes: dict[int, NodeRows] = {}
+        self._splits_of = dict.fromkeys(terms.names, 0)
+        self._answered: dict[tuple[object, ...], tuple[Message, Reply]] = {}
+
+    def receive(self, message: Message) -> Reply:
+        """Answer a message of the label party; the same one again with the same bytes.
+
+        Raises:
+            InvalidMessage: for what no honest label party says.
+            OutOfOrder: for a message about another tree than the one that grows.
+        """
+        if isinstance(message, TreeGradients) and message.tree == self._tree + 1 < self._plan.options.n_estimators:
+            self._begin(message)
+            return None
+        if message.tree != self._tree:
+            raise OutOfOrder(f"Tree {message.tree} doesn't grow here now: it is tree {self._tree}'s turn.")
+        if message.key in self._answered:
+            before, reply = self._answered[message.key]
+            if message != before:
+                raise InvalidMessage(
+                    f"The label party has asked for other {message.key[0]} of tree {self._tree} before."
+                )
+            return reply
+        reply = self._answer(message)
+        self._answered[message.key] = message, reply
+        return reply
+
+    def _answer(self, message: Message) -> Reply:
+        if isinstance(message, SumsAsked):
+            return self._sums(message)
+        if isinstance(message, SplitChosen):
+            return self._divide(message)
+        if isinstance(message, NodeDivided):
+            self._follow(message)
+        return None
+
+    def _begin(self, message: TreeGradients) -> None:
+        root = self._plan.root(message.tree)
+        count, width = len(root.summed), self._terms.ciphertext_bytes
+        try:
+            ciphertexts = from_bytes(message.ciphertexts, count, width)
+            check_ciphertexts(self._public_key, ciphertexts, count)
+        except InvalidCiphertext as error:
+            raise InvalidMessage(
+                f"The label party's derivatives of tree {message.tree} can't be read: {error}"
+            ) from None
+        self._tree, self._nodes = message.tree, {ROOT: root}
+        self.trees.append({})
+        self._columns = self._plan.sampled_columns(message.tree, self._place)
+        self._ciphertexts = dict(zip(root.summed.tolist(), ciphertexts, strict=True))
+        self._answered = {message.key: (message, None)}
+
+    def _sums(self, asked: SumsAsked) -> BinSums:
+        nodes = [self._asked_node(number) for number in asked.nodes]
+        if len({number.bit_length() for number in asked.nodes}) != 1 or len(set(asked.nodes)) != len(nodes):
+            raise InvalidMessage(f"The label party asks for sums of nodes {asked.nodes}, which aren't one level's.")
+        max_bin, modulus = self._plan.options.max_bin, self._public_key.n_squared
+        places = max_bin + 1
+        prefixes: list[int] = []
+        for node in nodes:
+            ciphertexts = [self._ciphertexts[row] for row in node.summed.tolist()]
+            bins = self.owned.sampled_bins(node.summed, self._columns)
+            products = bin_products(ciphertexts, bins, places, modulus, self._engine)
+            prefixes += prefix_products(products, places, max_bin, modulus)
+        rows = np.repeat([len(node.summed) for node in nodes], len(self._columns) * max_bin)
+        packed = pack_sums(prefixes, rows, self._terms.layout, self._public_key, self._engine)
+        return BinSums(self._tree, to_bytes(packed, self._terms.ciphertext_bytes))
+
+    def _asked_node(self, number: int) -> NodeRows:
+        """Find a node whose sums the label party may have: the root, or the smaller of two children."""
+        node, sibling = self._nodes.get(number), self._nodes.get(number ^ 1)
+        divisible = [one for one in (node, sibling) if one is not None and one.is_divisible(self._plan.options)]
+        if node is None or not divisible:
+            raise InvalidMessage(f"Tree {self._tree} has no node {number} that could be divided.")
+        if sibling is not None and (len(sibling.summed), number ^ 1) < (len(node.summed), number):
+            raise InvalidMessage(f"Node {number}'s sums follow from those of node {number ^ 1}, which has fewer rows.")
+        return node
+
+    def _divide(self, chosen: SplitChosen) -> NodeDivided | SplitRefused:
+        node = self._undivided(chosen.node)
+        if chosen.split != len(self.owned.splits):
+            raise InvalidMessage(
+                f"{self._name} has made {len(self.owned.splits)} splits: number {chosen.split} isn't its next one."
+            )
+        if not (0 <= chosen.column < len(self._columns) and 0 <= chosen.bin < self._plan.options.max_bin):
+            raise InvalidMessage(
+                f"{self._name} has {len(self._columns)} columns of {self._plan.options.max_bin} bins in tree "
+                f"{self._tree}, and none at column {chosen.column}, bin {chosen.bin}."
+            )
+        candidate = Candidate(self._place, chosen.column, chosen.bin, chosen.missing_left, 0.0)
+        left = self.owned.divide(node, candidate, self._columns, self._plan.options)
+        if left is None:
+            return SplitRefused(self._tree, chosen.node, chosen.split)
+        self._route(node, left, self._name)
+        return NodeDivided(self._tree, chosen.node, self._name, chosen.split, np.packbits(left).tobytes())
+
+    def _follow(self, divided: NodeDivided) -> None:
+        node = self._undivided(divided.node)
+        if divided.party == self._name:
+            raise InvalidMessage(f"{self._name} hasn't divided node {divided.node} of tree {self._tree}.")
+        self._route(node, check_divided(divided, node, self._terms, self._splits_of), divided.party)
+
+    def _undivided(self, number: int) -> NodeRows:
+        node = self._nodes.get(number)
+        if node is None or 2 * number in self._nodes or number.bit_length() > self._plan.options.max_depth:
+            raise InvalidMessage(f"Tree {self._tree} has no node {number} that is still to be divided.")
+        return node
+
+    def _route(self, node: NodeRows, left: BoolArray, party: str) -> None:
+        for child in node.divided(left):
+            self._nodes[child.number] = child
+        self.trees[-1][node.number] = self._terms.names.index(party), self._splits_of[party]
+        self._splits_of[party] += 1

@@ -1,0 +1,315 @@
+"""Trees that grow under ciphertexts are those of plain numbers, to the bit; and what the sides refuse."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.protocols.trees.passive_side import PassiveSide
+from services.protocols.trees.tree_messages import (
+    BinSums,
+    Message,
+    NodeDivided,
+    Reply,
+    SplitChosen,
+    SplitRefused,
+    SumsAsked,
+    TreeGradients,
+    TreeTerms,
+)
+from tests.harness.keys import KeyPair
+from tests.harness.tree_sessions import TreeSession
+from tests.harness.tree_tables import TreeTable, made_table
+from vfl.crypto import Engine, from_bytes, keygen, to_bytes
+from vfl.crypto.bin_sums import bin_products, encrypt_pairs, pack_sums, prefix_products
+from vfl.learning.trees import TreeOptions
+
+SMALL = TreeOptions(n_estimators=2, max_depth=3, max_bin=4, min_rows_of_a_node=5, gradient_bits=12)
+
+
+@pytest.fixture(scope="module")
+def small_keys() -> KeyPair:
+    return keygen(512, insecure=True)
+
+
+def assert_equal_to_its_plain_twin(session: TreeSession) -> None:
+    model = session.train()
+    twin, owned = session.train_plain_twin()
+    assert model == twin
+    assert model.trees[0].splits
+    for side in session.passive.values():
+        assert side.trees[: len(model.trees)] == [tree.splits for tree in model.trees]
+    assert [side.splits for side in session.sides] == [side.splits for side in owned]
+
+
+@pytest.mark.parametrize(
+    ("columns", "missing", "options"),
+    [
+        ((2, 3), 0.0, SMALL),
+        ((1, 2, 2), 0.15, SMALL),
+        ((0, 2), 0.1, replace(SMALL, max_depth=4)),
+        ((1, 3), 0.1, replace(SMALL, subsample=0.6, colsample_bytree=0.6, early_stopping_rounds=1)),
+    ],
+    ids=["two parties", "three parties, missing values", "a label party without columns", "samples, early stop"],
+)
+def test_encrypted_and_plain_trees_are_the_same_to_the_bit(
+    small_keys: KeyPair, columns: tuple[int, ...], missing: float, options: TreeOptions
+) -> None:
+    table = made_table(140, columns, missing=missing, seed=4)
+    validation = 40 if options.early_stopping_rounds else 0
+    assert_equal_to_its_plain_twin(TreeSession(table, table.plan(options, validation), small_keys))
+
+
+def test_under_a_2048_bit_key_too() -> None:
+    table = made_table(80, (1, 2), missing=0.1)
+    assert_equal_to_its_plain_twin(TreeSession(table, table.plan(replace(SMALL, n_estimators=1)), keygen()))
+
+
+def test_equal_columns_of_two_parties_are_a_tie_that_goes_to_the_first(small_keys: KeyPair) -> None:
+    made = made_table(100, (0, 2))
+    table = TreeTable((made.tables[1][:, :0], made.tables[1], made.tables[1]), made.labels)
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    assert_equal_to_its_plain_twin(session)
+    assert not session.passive["fintech 2"].owned.splits
+
+
+@pytest.mark.parametrize(
+    ("column", "label"), [(np.nan, None), (3.0, None), (None, 0)], ids=["all missing", "constant", "labels alike"]
+)
+def test_what_divides_nothing_gives_leaves_alone(small_keys: KeyPair, column: float | None, label: int | None) -> None:
+    made = made_table(30, (0, 1))
+    values = made.tables[1] if column is None else np.full((30, 1), column)
+    table = TreeTable((made.tables[0], values), made.labels if label is None else np.full(30, label))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    assert session.train() == session.train_plain_twin()[0]
+    assert not session.passive["fintech 1"].owned.splits
+
+
+def test_one_row_is_a_leaf_and_nothing_is_asked_about_it(small_keys: KeyPair) -> None:
+    table = made_table(1, (0, 1))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    assert session.train().trees[0].splits == {}
+    assert {type(message) for _, message, _ in session.heard} == {TreeGradients}
+
+
+def test_only_the_smaller_child_is_asked_for_and_every_column_has_as_many_bins(small_keys: KeyPair) -> None:
+    table = made_table(120, (1, 2))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    session.train()
+    for _, message, reply in session.heard:
+        if isinstance(message, SumsAsked):
+            assert isinstance(reply, BinSums)
+            ciphertexts = session.terms.layout.ciphertexts_for(len(message.nodes) * 2 * SMALL.max_bin)
+            assert len(reply.ciphertexts) == ciphertexts * session.terms.ciphertext_bytes
+            assert all(node ^ 1 not in message.nodes for node in message.nodes)
+
+
+def test_the_same_message_has_the_same_bytes_for_an_answer(small_keys: KeyPair) -> None:
+    table = made_table(60, (0, 2))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    session.train()
+    side = session.passive["fintech 1"]
+    splits = list(side.owned.splits)
+    last = [(message, reply) for _, message, reply in session.heard if message.tree == SMALL.n_estimators - 1]
+    assert any(isinstance(reply, BinSums) for _, reply in last)
+    for message, reply in last:
+        assert side.receive(message) == reply
+    assert side.owned.splits == splits
+
+
+def lies(session: TreeSession) -> Iterator[int]:
+    """Encryptions of what no rows sum to: nothing, all bits, and bits at random."""
+    generator = np.random.default_rng(7)
+    layout = session.terms.layout
+    while True:
+        yield from (0, (1 << layout.slots * layout.slot_bits) - 1)
+        yield int.from_bytes(generator.bytes(layout.slots * layout.slot_bits // 8), "big")
+
+
+def test_bins_that_lie_give_a_worse_tree_and_no_error(small_keys: KeyPair) -> None:
+    """Whatever sums decrypt to, the training ends: the liar learns splits and nothing else."""
+    public_key, _ = small_keys
+    table = made_table(100, (2, 2))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    lied = lies(session)
+
+    def lie(message: Message, reply: Reply) -> Reply:
+        if not isinstance(reply, BinSums):
+            return reply
+        width = session.terms.ciphertext_bytes
+        values = [
+            pow(1 + public_key.n, next(lied), public_key.n_squared) for _ in range(len(reply.ciphertexts) // width)
+        ]
+        return replace(reply, ciphertexts=to_bytes(values, width))
+
+    session.lie = lie
+    model = session.train()
+    assert len(model.trees) == SMALL.n_estimators
+    assert all(np.isfinite(list(tree.weights.values())).all() for tree in model.trees)
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (lambda message, reply: replace(reply, ciphertexts=reply.ciphertexts[:-1]), "sums of tree 0 can't be read"),
+        (lambda message, reply: replace(reply, ciphertexts=bytes(len(reply.ciphertexts))), "not between 0 and"),
+        (lambda message, reply: replace(reply, tree=1), "sent something else"),
+        (lambda message, reply: None, "sent something else"),
+    ],
+    ids=["a byte short", "no ciphertexts", "of another tree", "nothing"],
+)
+def test_sums_that_are_none_are_refused_in_words(small_keys: KeyPair, lie: Any, words: str) -> None:
+    table = made_table(60, (1, 2))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    session.lie = lambda message, reply: lie(message, reply) if isinstance(message, SumsAsked) else reply
+    with pytest.raises(InvalidMessage, match=f"fintech 1.*{words}"):
+        session.train()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"split": 5}, "isn't its next one"),
+        ({"node": 2}, "something else"),
+        ({"party": "bank"}, "something else"),
+        ({"left": b"\0"}, "by 1 bytes"),
+        ({"left": bytes(13)}, "fewer than 5 rows"),
+    ],
+)
+def test_a_division_that_is_none_is_refused_in_words(small_keys: KeyPair, change: dict[str, Any], words: str) -> None:
+    table = made_table(100, (0, 2))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    session.lie = lambda message, reply: replace(reply, **change) if isinstance(reply, NodeDivided) else reply
+    with pytest.raises(InvalidMessage, match=words):
+        session.train()
+
+
+@pytest.fixture(scope="module")
+def begun(small_keys: KeyPair) -> tuple[TreeTerms, TreeTable, TreeGradients]:
+    """The derivatives of a session's first tree, of which a party owns no column."""
+    table = made_table(60, (2, 2, 0))
+    plan = table.plan(SMALL)
+    terms = TreeTerms(("bank", "fintech", "silent"), plan, 512)
+    values = np.column_stack([np.where(table.labels == 1, -2048, 2048), np.full(60, 1024)])
+    session = TreeSession(TreeTable(table.tables[:2], table.labels), replace(plan, columns=(2, 2)), small_keys)
+    encrypted = encrypt_pairs(small_keys[1], values, session.terms.layout, session.label._engine)
+    return terms, table, TreeGradients(0, to_bytes(encrypted, terms.ciphertext_bytes))
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (SumsAsked(0, (2,)), "no node 2"),
+        (SumsAsked(0, (1, 1)), "aren't one level's"),
+        (SumsAsked(0, ()), "aren't one level's"),
+        (SplitChosen(0, 1, 1, 0, 0, False), "number 1 isn't its next one"),
+        (SplitChosen(0, 1, 0, 2, 0, False), "2 columns of 4 bins"),
+        (SplitChosen(0, 1, 0, 0, 4, False), "2 columns of 4 bins"),
+        (SplitChosen(0, 4, 0, 0, 0, False), "no node 4"),
+        (NodeDivided(0, 1, "silent", 0, bytes(8)), "silent owns no column"),
+        (NodeDivided(0, 1, "nobody", 0, bytes(8)), "nobody owns no column"),
+        (NodeDivided(0, 1, "fintech", 0, bytes(8)), "hasn't divided"),
+        (NodeDivided(0, 1, "bank", 3, bytes(8)), "number 3 isn't its next one"),
+        (NodeDivided(0, 1, "bank", 0, bytes(7)), "its 60 rows take 8"),
+        (NodeDivided(0, 1, "bank", 0, b"\x80" + bytes(7)), "fewer than 5 rows"),
+    ],
+)
+def test_what_no_honest_label_party_says_is_refused_and_changes_nothing(
+    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients], message: Message, words: str
+) -> None:
+    terms, table, gradients = begun
+    side = PassiveSide(terms, "fintech", table.tables[1], small_keys[0])
+    assert side.receive(gradients) is None
+    with pytest.raises(InvalidMessage, match=words):
+        side.receive(message)
+    assert isinstance(side.receive(SumsAsked(0, (1,))), BinSums)
+
+
+def test_gradients_of_a_tree_are_read_once_and_in_turn(
+    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
+) -> None:
+    terms, table, gradients = begun
+    side = PassiveSide(terms, "fintech", table.tables[1], small_keys[0])
+    with pytest.raises(OutOfOrder, match="Tree 0"):
+        side.receive(SumsAsked(0, (1,)))
+    with pytest.raises(InvalidMessage, match="can't be read"):
+        side.receive(replace(gradients, ciphertexts=gradients.ciphertexts[:-1]))
+    side.receive(gradients)
+    other = to_bytes(from_bytes(gradients.ciphertexts, 60, 128)[::-1], 128)
+    with pytest.raises(InvalidMessage, match="other gradients of tree 0"):
+        side.receive(replace(gradients, ciphertexts=other))
+    with pytest.raises(OutOfOrder, match="Tree 2"):
+        side.receive(replace(gradients, tree=2))
+
+
+def test_a_division_into_too_small_a_side_is_refused_by_its_owner_and_the_next_best_is_made(
+    small_keys: KeyPair,
+) -> None:
+    """Three rows alone would gain most, and are fewer than the session's fewest."""
+    column = np.repeat([0.0, 1.0, 2.0], [3, 20, 20])[:, None]
+    labels = np.repeat([1, 0, 0], [3, 20, 20])
+    labels[25:30] = 1
+    table = TreeTable((column[:, :0], column), labels)
+    options = replace(SMALL, n_estimators=1, min_child_weight=0.0)
+    session = TreeSession(table, table.plan(options), small_keys)
+    assert_equal_to_its_plain_twin(session)
+    assert any(isinstance(reply, SplitRefused) for _, _, reply in session.heard)
+
+
+def test_sums_of_the_larger_child_are_refused(
+    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
+) -> None:
+    terms, table, gradients = begun
+    side = PassiveSide(terms, "fintech", table.tables[1], small_keys[0])
+    side.receive(gradients)
+    side.receive(NodeDivided(0, 1, "bank", 0, np.packbits(np.arange(60) < 40).tobytes()))
+    with pytest.raises(InvalidMessage, match="follow from those of node 3"):
+        side.receive(SumsAsked(0, (2,)))
+    assert isinstance(side.receive(SumsAsked(0, (3,))), BinSums)
+
+
+def test_an_answer_is_rerandomised_so_that_its_randomness_names_no_rows(
+    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
+) -> None:
+    """Without it an answer were the product of its rows' ciphertexts, which the label party can look up."""
+    terms, table, gradients = begun
+    side = PassiveSide(terms, "fintech", table.tables[1], small_keys[0])
+    side.receive(gradients)
+    reply = side.receive(SumsAsked(0, (1,)))
+    assert isinstance(reply, BinSums)
+    modulus, engine = small_keys[0].n_squared, side._engine
+    encrypted = from_bytes(gradients.ciphertexts, 60, 128)
+    bins = side.owned.sampled_bins(np.arange(60), np.arange(2))
+    prefixes = prefix_products(bin_products(encrypted, bins, 5, modulus, engine), 5, 4, modulus)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(engine), "rerandomisers", lambda self, n, count: [1] * count)
+        bare = pack_sums(prefixes, np.full(8, 60), terms.layout, small_keys[0], engine)
+    sent = from_bytes(reply.ciphertexts, len(bare), 128)
+    assert set(sent).isdisjoint(bare)
+    assert engine.decrypt(small_keys[1], sent) == engine.decrypt(small_keys[1], bare)
+
+
+def test_a_label_party_that_sends_powers_of_two_reads_its_rows_bins(small_keys: KeyPair) -> None:
+    """Not prevented: what it encrypts is its own. Each sum names as many rows as a slot has bits, but for two."""
+    _, private_key = small_keys
+    table = made_table(60, (0, 2))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    side, layout, engine = session.passive["fintech 1"], session.terms.layout, Engine()
+    chosen = layout.slot_bits - 2
+    powers = [1 << row if row < chosen else 0 for row in range(60)]
+    encrypted = to_bytes(engine.encrypt(private_key, powers), session.terms.ciphertext_bytes)
+    side.receive(TreeGradients(0, encrypted))
+    reply = side.receive(SumsAsked(0, (1,)))
+    assert isinstance(reply, BinSums)
+    packed = engine.decrypt(private_key, from_bytes(reply.ciphertexts, layout.ciphertexts_for(8), 128))
+    mask = (1 << layout.slot_bits) - 1
+    slots = [packed[index // layout.slots] >> index % layout.slots * layout.slot_bits & mask for index in range(8)]
+    sums = [slot - layout.lift(60) for slot in slots]
+    bins = side.owned.sampled_bins(np.arange(chosen), np.arange(2))
+    for column in range(2):
+        for bin_ in range(SMALL.max_bin):
+            named = [sums[column * SMALL.max_bin + bin_] >> row & 1 for row in range(chosen)]
+            np.testing.assert_array_equal(named, bins[:, column] <= bin_)

@@ -1,0 +1,166 @@
+"""Boosting: one tree after the other, each grown on what those before it left; and the same in one process, in plain.
+
+`boost` is a program like `grow`: it says which tree comes, and is answered as a tree's growth asks.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.special import expit
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.confidence import log_loss
+from vfl.learning.trees.growing import ROOT, Divide, Histograms, NodeRows, Tree, grow
+from vfl.learning.trees.owned_columns import OwnedColumns, Split
+from vfl.learning.trees.tree_gradients import Gradients, check_labels, first_margin
+from vfl.learning.trees.tree_options import TreeOptions
+
+
+@dataclass(frozen=True, eq=False)
+class TreePlan:
+    """What all parties know of a training before it begins.
+
+    Attributes:
+        options: of the training.
+        columns: of each party.
+        trained: rows whose derivatives are summed, ascending.
+        validation: rows by which the training stops early, ascending.
+        seed: of the samples of rows and columns.
+    """
+
+    options: TreeOptions
+    columns: tuple[int, ...]
+    trained: IntArray
+    validation: IntArray
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not len(self.trained):
+            raise ValueError("Trees are grown on at least one training row.")
+        if self.options.early_stopping_rounds and not len(self.validation):
+            raise ValueError("early_stopping_rounds needs validation rows: set some aside, or set it to 0.")
+        self.options.check_rows(len(self.trained))
+
+    def root(self, tree: int) -> NodeRows:
+        """Name the rows of a tree: all of them are routed, a sample of the training rows is summed."""
+        count = max(1, round(self.options.subsample * len(self.trained)))
+        sample = self._generator(tree, 0).choice(self.trained, count, replace=False)
+        return NodeRows(ROOT, np.union1d(self.trained, self.validation), np.sort(sample))
+
+    def sampled_columns(self, tree: int, party: int) -> IntArray:
+        """Draw the session's numbers of the columns of a party that a tree may divide by, ascending."""
+        columns = self.columns[party]
+        count = min(columns, max(1, round(self.options.colsample_bytree * columns)))
+        return np.sort(self._generator(tree, 1 + party).choice(columns, count, replace=False))
+
+    def _generator(self, tree: int, purpose: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, tree, purpose])
+
+
+@dataclass(frozen=True, eq=False)
+class BeginTree:
+    """Says that a tree begins, with the derivatives of every row. Answered with None."""
+
+    number: int
+    gradients: Gradients
+
+
+@dataclass(frozen=True)
+class TreeModel:
+    """The label party's part of a trained model.
+
+    Attributes:
+        first_margin: of every record, before any tree.
+        trees: in their order.
+        validation_losses: after each tree that was grown, those left out of the model included.
+    """
+
+    first_margin: float
+    trees: tuple[Tree, ...]
+    validation_losses: tuple[float, ...] = ()
+
+    def margins(self, tables: Sequence[FloatArray], splits: Sequence[Sequence[Split]]) -> FloatArray:
+        """Compute the log odds of records in one place, from all parties' tables and splits: the yardstick."""
+        margins = np.full(len(tables[0]), self.first_margin)
+        for reached, tree in zip(self.reached(tables, splits).T, self.trees, strict=True):
+            margins += np.array([tree.weights[leaf] for leaf in reached.tolist()])
+        return margins
+
+    def reached(self, tables: Sequence[FloatArray], splits: Sequence[Sequence[Split]]) -> IntArray:
+        """Find the leaf of every record in every tree, (n, trees), in one place."""
+        leaves = np.full((len(tables[0]), len(self.trees)), ROOT, dtype=np.int64)
+        for index, tree in enumerate(self.trees):
+            for node, (party, number) in sorted(tree.splits.items()):
+                here = np.flatnonzero(leaves[:, index] == node)
+                left = splits[party][number].goes_left(tables[party][here])
+                leaves[here, index] = 2 * node + np.where(left, 0, 1)
+        return leaves
+
+
+Boosting: TypeAlias = Generator[BeginTree | Histograms | Divide, Any, TreeModel]
+
+
+def boost(labels: IntArray, plan: TreePlan) -> Boosting:
+    """Grow a model's trees at the label party.
+
+    Args:
+        labels: (n,) 0 or 1, of all rows.
+        plan: what all parties know.
+
+    Raises:
+        ValueError: for labels of other than two classes.
+    """
+    options = plan.options
+    check_labels(labels)
+    start = first_margin(labels[plan.trained])
+    margins = np.full(len(labels), start)
+    trees: list[Tree] = []
+    losses: list[float] = []
+    next_splits = [0] * len(plan.columns)
+    for number in range(options.n_estimators):
+        gradients = Gradients.of(margins, labels, options.unit)
+        yield BeginTree(number, gradients)
+        grown = yield from grow(plan.root(number), gradients, options, next_splits)
+        trees.append(grown.tree)
+        for party, _ in grown.tree.splits.values():
+            next_splits[party] += 1
+        margins = margins + grown.margins()
+        if len(plan.validation):
+            losses.append(validation_loss(margins[plan.validation], labels[plan.validation]))
+        best = int(np.argmin(losses)) if losses else number
+        if options.early_stopping_rounds and number - best >= options.early_stopping_rounds:
+            break
+    kept = best + 1 if options.early_stopping_rounds else len(trees)
+    return TreeModel(start, tuple(trees[:kept]), tuple(losses))
+
+
+def validation_loss(margins: FloatArray, labels: IntArray) -> float:
+    """Compute the mean log loss of margins, (n,)."""
+    ones = expit(margins)
+    return log_loss(np.column_stack([1 - ones, ones]), labels)
+
+
+def train_in_plain(labels: IntArray, parties: Sequence[OwnedColumns], plan: TreePlan) -> TreeModel:
+    """Train in one place, without any cipher: what a federation is held against. Each party keeps its splits."""
+    program = boost(labels, plan)
+    columns: list[IntArray] = []
+    values = np.zeros((0, 2), dtype=np.int64)
+    answer: Any = None
+    try:
+        while True:
+            request = program.send(answer)
+            answer = None
+            if isinstance(request, BeginTree):
+                values = request.gradients.values
+                columns = [plan.sampled_columns(request.number, party) for party in range(len(parties))]
+            elif isinstance(request, Histograms):
+                pairs = zip(parties, columns, strict=True)
+                answer = [owned.sums(request.nodes, sampled, values) for owned, sampled in pairs]
+            else:
+                party = request.candidate.party
+                answer = parties[party].divide(request.node, request.candidate, columns[party], plan.options)
+    except StopIteration as ended:
+        model: TreeModel = ended.value
+        return model
