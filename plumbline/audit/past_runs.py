@@ -150,6 +150,7 @@ class _Cell(TypedDict):
 
 
 class _Glance(TypedDict):
+    sentence: str
     parameters: list[str]
     sessions: list[int]
     rows: list[tuple[str, list[_Cell]]]
@@ -235,6 +236,7 @@ class _Outline:
         leaks: as ``RunComparison.leaks``, of results.
         trained: as ``RunComparison.training``, of results.
         costs: as ``RunComparison.costs``, of results.
+        glanced: the sentence that a report begins with, of results; empty in older ones.
     """
 
     verdict: RunVerdict
@@ -242,6 +244,7 @@ class _Outline:
     leaks: Mapping[str, str] = field(default_factory=dict)
     trained: Mapping[str, float | None] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
+    glanced: str = ""
 
 
 # Loads of a page come on threads of their own: one file at a time is in memory.
@@ -285,8 +288,15 @@ def _outline_of(file: Path, _written: int, _changed: int, _size: int) -> _Outlin
     if "steps" in results and "bytes_by_message" in results:
         megabytes = sum(results["bytes_by_message"].values()) / 1e6
         costs = {"training steps": results["steps"], "on the wire, MB": megabytes}
-    leaks = _leaks(results["glance"]) if "glance" in results else {}
-    return _Outline(verdict, _parts(answer.get("columns", [])), leaks, trained, costs)
+    glance = results.get("glance")
+    return _Outline(
+        verdict,
+        _parts(answer.get("columns", [])),
+        _leaks(glance) if glance else {},
+        trained,
+        costs,
+        glanced=glance["sentence"] if glance else "",
+    )
 
 
 def began(folder: Path) -> str:
@@ -359,7 +369,7 @@ class RunComparison:
         columns: the federation's part of every column at the headline's level, 0 to 1; None where it wasn't measured.
         quality: accuracy and AUC on test records, and how many of these each class has.
         training: what each attack on training had right of what it attacked, 0 to 1, those on labels first; None where
-            nothing is scored.
+            nothing is scored. Attacks that had nothing in any run are left out.
         costs: steps of training, and megabytes of all messages.
     """
 
@@ -391,7 +401,7 @@ def compare_runs(*folders: Path) -> RunComparison:
     options = [_flat({name: value for name, value in asked_in(at).items() if name not in _NAMING}) for at in folders]
     return RunComparison(
         settings=tuple(line for line in _side_by_side(options) if any(one != line.values[0] for one in line.values)),
-        verdicts=Fact("verdict", tuple(outline.verdict.sentence for outline in outlines)),
+        verdicts=Fact("verdict", tuple(outline.glanced or outline.verdict.sentence for outline in outlines)),
         columns=tuple(_side_by_side([outline.parts for outline in outlines])),
         quality=(
             Fact("accuracy", tuple(_measured(outline.verdict.accuracy) for outline in outlines)),
@@ -405,7 +415,7 @@ def compare_runs(*folders: Path) -> RunComparison:
         ),
         training=tuple(
             sorted(
-                _side_by_side([outline.trained for outline in outlines]),
+                (one for one in _side_by_side([outline.trained for outline in outlines]) if any(one.values)),
                 key=lambda one: not one.what.startswith("labels"),
             )
         ),

@@ -133,6 +133,7 @@ def test_runs_are_compared_by_what_their_matrices_say_of_columns_labels_and_pers
     first = make_run(runs / "20260601-120000-a", {**results, **matrix([1], "76 % told")})
     second = make_run(runs / "20260601-120001-b", {**results, **matrix([1], "not shown")})
     found = compare_runs(first, second, runs / OLDER)
+    assert found.verdicts.values == ("S.", "S.", "Part 0.25.")
     # What none measured is left out, and a run of before there was a matrix has none.
     after = "labels, parameters disclosed, after one session"
     assert found.leaks == (Fact(after, ("76 % told", "not shown", None)),)
