@@ -13,9 +13,11 @@ from vfl.arrays import IntArray
 _SPLIT_STREAM = 0
 _EPOCH_STREAM = 1
 _BLOCK_STREAM = 2
+# Of boosted trees: the rows of each, and of each party the columns.
+TREE_ROWS_STREAM, TREE_COLUMNS_STREAM = 3, 4
 
 
-def _public_permutation(length: int, seed: int, stream: int, index: int) -> IntArray:
+def public_permutation(length: int, seed: int, stream: int, index: int) -> IntArray:
     """Permute range(length) by raw Philox words.
 
     Raw bit streams are guaranteed to stay the same across numpy versions, ``Generator.permutation`` is not: two parties
@@ -41,7 +43,7 @@ def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, s
         >>> split_rows(5, validation_fraction=0.2, test_fraction=0.2, seed=0)
         RowSplit(train=array([1, 3, 4]), validation=array([2]), test=array([0]))
     """
-    order = _public_permutation(rows, seed, _SPLIT_STREAM, 0)
+    order = public_permutation(rows, seed, _SPLIT_STREAM, 0)
     counts = count_rows(rows, validation_fraction=validation_fraction, test_fraction=test_fraction)
     held_out = counts.test + counts.validation
     return RowSplit(
@@ -145,7 +147,7 @@ class BatchSchedule:
             yield from np.split(self.train_rows, np.cumsum(self._sizes)[:-1])
             return
         drawn = index if self.reshuffled else 0
-        order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, drawn)]
+        order = self.train_rows[public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, drawn)]
         yield from np.array_split(order, self.steps_per_epoch)
 
     def rows_of(self, batch: IntArray) -> IntArray:
@@ -198,7 +200,7 @@ class BlockSchedule:
         """Row indices of each block."""
         if self._cut:
             return [block for blocks in self._cut for block in blocks]
-        order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _BLOCK_STREAM, 0)]
+        order = self.train_rows[public_permutation(len(self.train_rows), self.seed, _BLOCK_STREAM, 0)]
         return np.array_split(order, -(-len(order) // self._rows_of_a_block))
 
     @property

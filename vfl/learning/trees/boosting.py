@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.confidence import log_loss
+from vfl.learning.schedule import TREE_COLUMNS_STREAM, TREE_ROWS_STREAM, public_permutation
 from vfl.learning.trees.growing import ROOT, Divide, Histograms, NodeRows, Tree, grow
 from vfl.learning.trees.owned_columns import OwnedColumns, Split
 from vfl.learning.trees.tree_gradients import Gradients, check_labels, first_margin
@@ -46,17 +47,15 @@ class TreePlan:
     def root(self, tree: int) -> NodeRows:
         """Name the rows of a tree: all of them are routed, a sample of the training rows is summed."""
         count = max(1, round(self.options.subsample * len(self.trained)))
-        sample = self._generator(tree, 0).choice(self.trained, count, replace=False)
-        return NodeRows(ROOT, np.union1d(self.trained, self.validation), np.sort(sample))
+        sample = public_permutation(len(self.trained), self.seed, TREE_ROWS_STREAM, tree)[:count]
+        return NodeRows(ROOT, np.union1d(self.trained, self.validation), self.trained[np.sort(sample)])
 
     def sampled_columns(self, tree: int, party: int) -> IntArray:
         """Draw the session's numbers of the columns of a party that a tree may divide by, ascending."""
         columns = self.columns[party]
         count = min(columns, max(1, round(self.options.colsample_bytree * columns)))
-        return np.sort(self._generator(tree, 1 + party).choice(columns, count, replace=False))
-
-    def _generator(self, tree: int, purpose: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, tree, purpose])
+        index = tree * len(self.columns) + party
+        return np.sort(public_permutation(columns, self.seed, TREE_COLUMNS_STREAM, index)[:count])
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,6 +118,13 @@ def test_samples_of_rows_and_columns_change_with_the_tree() -> None:
     assert area_under_curve(np.column_stack([-margins, margins]), table.labels) > 0.85
 
 
+def test_samples_never_change_with_a_library() -> None:
+    """Known answers: parties with different versions of numpy must sum the same rows, and mean the same columns."""
+    plan = made_table(10, (1, 6)).plan(TreeOptions(subsample=0.3, colsample_bytree=0.5), seed=7)
+    assert [plan.root(tree).summed.tolist() for tree in (0, 1)] == [[0, 7, 8], [7, 8, 9]]
+    assert [plan.sampled_columns(tree, 1).tolist() for tree in (0, 1)] == [[0, 2, 4], [1, 4, 5]]
+
+
 @pytest.mark.parametrize("max_bin", [2, 255])
 def test_few_and_many_bins(max_bin: int) -> None:
     table = made_table(600, (2, 1), values=10_000)
