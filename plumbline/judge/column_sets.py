@@ -235,7 +235,7 @@ def sentences(found: WhatIf) -> list[str]:
     """Say in sentences what follows for who chooses columns."""
     told = [_replay_words(found)]
     if not found.whole.exposed:
-        told.append("No column of the audited federation leaks a tenth or more: none has to be left out.")
+        told.append("No column of the audited federation is shown to leak a tenth or more: none has to be left out.")
     else:
         told += proposals(found)
     for one in found.confirmed:
@@ -253,7 +253,7 @@ def proposals(found: WhatIf) -> list[str]:
     run = next((one for one in found.confirmed if chosen is not None and one.changes == chosen.changes), None)
     if chosen is not None:
         best = run or chosen
-        left = "nothing leaks a tenth or more" if not best.exposed else f"{part_words(best)} still leaks"
+        left = "nothing is shown to leak a tenth or more" if not best.exposed else f"{part_words(best)} still leaks"
         words = f"{change_words(found.run if run else found.whole, best)}: {left}"
         if run or found.is_trusted(chosen):
             told.append(f"{words}.")

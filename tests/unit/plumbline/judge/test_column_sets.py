@@ -54,7 +54,8 @@ def test_what_a_federation_gave_is_held_against_its_simulation() -> None:
     told = sentences(replace(FOUND, confirmed=(ran,)))
     assert told == [
         "Replayed on the audit's own columns, the simulation is off by 0 points at most.",
-        "without employed, rate: part 65 % (employed) -> 4 % (age), AUC .792 -> .744: nothing leaks a tenth or more.",
+        "without employed, rate: part 65 % (employed) -> 4 % (age), AUC .792 -> .744: nothing is shown to leak a tenth "
+        "or more.",
         "A federation without employed, rate was run: part 4 % (age), AUC .744, but the simulation differs: age 0 % in "
         "place of 4 %, AUC .750 in place of .744.",
     ]
@@ -64,7 +65,7 @@ def test_what_a_federation_gave_is_held_against_its_simulation() -> None:
     assert sentences(replace(FOUND, run=replace(WHOLE, auc=0.8), confirmed=(ran,)))[1].startswith("without employed")
     safe = columns(0.7, age=0.0)
     assert sentences(WhatIf(safe, safe))[1:] == [
-        "No column of the audited federation leaks a tenth or more: none has to be left out."
+        "No column of the audited federation is shown to leak a tenth or more: none has to be left out."
     ]
 
 
