@@ -220,11 +220,12 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
     field = frame(WIDTH, 300, rate, Axis(0, 1, "true positives", PERCENT))
     marks: list[Mark] = [*field.marks, Trace(field.x.points(field.y, [0, 1], [0, 1]), "guess", "Guessing")]
     marks += [Trace(field.x.points(field.y, one.x, one.y), one.style, one.name) for one in curves]
-    for name, false, true in points:
-        place = (field.x(false), field.y(true))
+    places = [(field.x(false), field.y(true)) for _, false, true in points]
+    for (name, false, true), place in zip(points, places, strict=True):
         words = f"{name}: {percent_words(true, 0.001)} true, {percent_words(false, 0.001)} false positives"
         marks.append(Trace((place,), "found point", words, True))
-    marks += _apart([_beside(field.x(false), field.y(true) + 14, name) for name, false, true in points])
+    names = [_beside(x, y + 14, name) for (name, _, _), (x, y) in zip(points, places, strict=True)]
+    marks += _apart(names, places, field.y(0))
     key = [*((one.style, one.name) for one in curves), ("guess", "guessing")]
     told = "; ".join(
         f"{name}: {percent_words(true)} true at {percent_words(false)} false" for name, false, true in points
@@ -241,24 +242,29 @@ def _beside(x: float, y: float, name: str) -> Word:
     return Word(x - 8 if to_left else x + 8, y, cut(name, int(room / _LETTER)), anchor)
 
 
-def _apart(names: Sequence[Word]) -> list[Word]:
-    """Move names down, from the highest on, as far as they would stand over each other."""
+def _apart(names: Sequence[Word], points: Sequence[tuple[float, float]], lowest: float) -> list[Word]:
+    """Move names down or up by as few lines as it takes for none to stand over another, or a point."""
+    taken = [Word(x - _LETTER / 2, y + _LETTER / 2, "o") for x, y in points]
     placed: list[Word] = []
     for name in sorted(names, key=lambda one: one.y):
-        for other in placed:
-            if abs(name.y - other.y) < _LINE and _covers(name, other):
-                name = replace(name, y=other.y + _LINE)
-        placed.append(name)
+        lines = sorted(range(-len(names), len(names) + 1), key=lambda count: (abs(count), -count))
+        places = (replace(name, y=name.y + count * _LINE) for count in lines)
+        free = (
+            one
+            for one in places
+            if _LINE <= one.y <= lowest and not any(_covers(one, other) for other in (*taken, *placed))
+        )
+        placed.append(next(free, name))
     return placed
 
 
 def _covers(name: Word, other: Word) -> bool:
-    """Tell whether two names would stand over each other on one line."""
+    """Tell whether two names would stand over each other."""
     (left, right), (begin, end) = (
         (one.x - long, one.x) if one.anchor == "end" else (one.x, one.x + long)
         for one, long in ((one, _LETTER * len(one.text)) for one in (name, other))
     )
-    return left < end and begin < right
+    return abs(name.y - other.y) < _LINE and left < end and begin < right
 
 
 def share_bar(title: str, share: Share | None, style: str = "leak") -> Chart:

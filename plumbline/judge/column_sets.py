@@ -1,11 +1,15 @@
-"""What if columns were left out or coarser: sets of passive columns, what each gives away, and what it is worth."""
+"""What if columns were left out or coarser: sets of passive columns, what each gives away, and what it is worth.
 
-from collections.abc import Iterable, Mapping, Sequence
+Sets are simulated. How exact that is, its replay of the audited columns says, beside each set.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from plumbline.judge.answer import Answer, listed, percent
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import are_too_few
+from vfl.data.faults import counted
 
 # What a simulated set may differ in from the federation that confirms it, for its numbers to stand.
 # Parts that differ by less are the same to who chooses.
@@ -13,6 +17,10 @@ WITHIN_PART, WITHIN_AUC = 0.03, 0.005
 DROP = "drop"
 HEADINGS = ("columns", "largest part", "exposed", "AUC")
 Row = tuple[str, ...]
+# Measured by taking either away: docs/how-to/what-if.md.
+_WHY_COARSER_TELLS = (
+    "The model weighs all columns anew, and who knows that some take few values is left with fewer that fit."
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -133,11 +141,35 @@ class WhatIf:
     def chosen(self) -> ColumnSet | None:
         """The set that nothing leaks of and that loses least AUC; without any the one that leaks least; None for all.
 
-        Nothing is chosen where a person has named the sets.
+        Nothing is chosen where a person has named the sets, and no coarser columns that tell more.
         """
-        closed = [one for one in self.simulated if not one.exposed]
-        best = max(closed, key=lambda one: one.auc) if closed else least_leaking(self.simulated)
+        sets = [one for one in self.simulated if one not in self.coarser or not self.raised(one)]
+        closed = [one for one in sets if not one.exposed]
+        best = max(closed, key=lambda one: one.auc) if closed else least_leaking(sets)
         return best if best.changes and not self.asked else None
+
+    def off(self, columns: ColumnSet) -> float | None:
+        """Measure how far off the replay of the audit was, of the columns of a set; None where none can be compared."""
+        own = {(one.party, one.column) for one in columns.columns}
+        return max((gap for one, gap in _gaps(self.whole, self.run) if (one.party, one.column) in own), default=None)
+
+    def is_trusted(self, columns: ColumnSet) -> bool:
+        """Tell whether the replay was near enough, of the columns of a set, for what is simulated of it to stand."""
+        off = self.off(columns)
+        return off is not None and off <= WITHIN_PART and not abs(self.whole.auc - self.run.auc) > WITHIN_AUC
+
+    def raised(self, columns: ColumnSet) -> tuple[ColumnPart, ...]:
+        """List the columns of which a set tells more than all columns as they are, by more than the replay was off."""
+        before = {(one.party, one.column): one.part or 0.0 for one in self.whole.columns}
+        least = max(WITHIN_PART, self.off(columns) or 0.0)
+        more = [one for one in columns.columns if (one.part or 0.0) > before[one.party, one.column] + least]
+        return tuple(sorted(more, key=lambda one: -(one.part or 0.0)))
+
+    def row(self, columns: ColumnSet) -> Row:
+        """Write a set as a row of a table under ``HEADINGS``, with what its replay was off by."""
+        title, part, exposed, auc = row_of(columns)
+        off = self.off(columns)
+        return title, part if off is None or not columns.largest else f"{part} ± {100 * off:.0f}", exposed, auc
 
     @property
     def groups(self) -> tuple[tuple[str, list[Row]], ...]:
@@ -146,13 +178,13 @@ class WhatIf:
         steps = []
         for one in self.frontier:
             added = replace(one, changes=tuple(change for change in one.changes if change not in before))
-            steps.append((f"and {added.title}" if before else one.title, *row_of(one)[1:]))
+            steps.append((f"and {added.title}" if before else one.title, *self.row(one)[1:]))
             before = one.changes
         groups = (
             ("One column after another left out", steps),
-            ("Without one column", list(map(row_of, self.without))),
-            ("Leaking columns coarser", list(map(row_of, self.coarser))),
-            ("Sets side by side", list(map(row_of, (self.whole, *self.asked) if self.asked else ()))),
+            ("Without one column", list(map(self.row, self.without))),
+            ("Leaking columns coarser", list(map(self.row, self.coarser))),
+            ("Sets side by side", list(map(self.row, (self.whole, *self.asked) if self.asked else ()))),
         )
         return tuple((title, rows) for title, rows in groups if rows)
 
@@ -201,16 +233,11 @@ def decimals(share: float) -> str:
 
 def sentences(found: WhatIf) -> list[str]:
     """Say in sentences what follows for who chooses columns."""
-    told = []
-    if off := differs(found.whole, found.run):
-        told.append(f"The simulation of all columns isn't the audit: {off}. Trust differences, not levels.")
+    told = [_replay_words(found)]
     if not found.whole.exposed:
-        told.append("No column of the audited federation leaks a tenth or more: none has to be left out.")
-    elif (chosen := found.chosen) is not None:
-        left = "nothing leaks a tenth or more" if not chosen.exposed else f"{part_words(chosen)} still leaks"
-        told.append(f"{change_words(found.whole, chosen)}: {left}.")
-    elif not found.asked:
-        told.append("No column that can be left out or coarser makes it leak less.")
+        told.append("No column of the audited federation is shown to leak a tenth or more: none has to be left out.")
+    else:
+        told += proposals(found)
     for one in found.confirmed:
         simulated = found.beside(one)
         off = differs(simulated, one) if simulated else ""
@@ -219,15 +246,74 @@ def sentences(found: WhatIf) -> list[str]:
     return told
 
 
+def proposals(found: WhatIf) -> list[str]:
+    """Say which set is proposed, or why none is, and why coarser columns aren't; nothing of sets that were named."""
+    told = []
+    chosen = found.chosen
+    run = next((one for one in found.confirmed if chosen is not None and one.changes == chosen.changes), None)
+    if chosen is not None:
+        best = run or chosen
+        left = "nothing is shown to leak a tenth or more" if not best.exposed else f"{part_words(best)} still leaks"
+        words = f"{change_words(found.run if run else found.whole, best)}: {left}"
+        if run or found.is_trusted(chosen):
+            told.append(f"{words}.")
+        else:
+            told.append(f"Not proposed before a federation of it has been run, since the replay was off: {words}.")
+    elif not found.asked:
+        told.append("No column that can be left out or coarser makes it leak less.")
+    return [*told, *_coarser_words(found)]
+
+
+def _replay_words(found: WhatIf) -> str:
+    """Say how far off the simulation of the audited columns was."""
+    if off := differs(found.whole, found.run):
+        return f"Replayed on the audit's own columns, the simulation is off: {off}."
+    most = found.off(found.whole)
+    if most is None:
+        return "The simulation could not be held against the audit, of which no part was measured."
+    return (
+        f"Replayed on the audit's own columns, the simulation is off by {counted(round(100 * most), 'point')} at most."
+    )
+
+
+def _coarser_words(found: WhatIf) -> list[str]:
+    """Say of which columns coarser ones tell more, and why; nothing where they don't."""
+    coarser = {
+        one: [kind for kind in dict.fromkeys(change.kind for change in one.changes) if kind != DROP]
+        for one in (*found.coarser, *found.asked)
+    }
+    worse = {one: raised for one, kinds in coarser.items() if kinds and (raised := found.raised(one))}
+    if not worse:
+        return []
+    kinds = listed(list(dict.fromkeys(kind for one in worse for kind in coarser[one])))
+    example, raised = max(worse.items(), key=lambda one: len(one[1]))
+    first = raised[0]
+    before = next(one.part for one in found.whole.columns if (one.party, one.column) == (first.party, first.column))
+    return [
+        f"Coarser columns aren't proposed as {kinds}: as {listed(coarser[example])} they tell more of "
+        f"{counted(len(raised), 'column')}, such as {listed([first.column])} ({percent(before or 0.0)} -> "
+        f"{percent(first.part or 0.0)}). {_WHY_COARSER_TELLS}"
+    ]
+
+
 def differs(simulated: ColumnSet, measured: ColumnSet) -> str:
     """Say in which numbers a simulation is further from a federation than it may be; empty where it is near."""
-    own: Mapping[tuple[str, str], float | None] = {(one.party, one.column): one.part for one in simulated.columns}
+    own = {(one.party, one.column): one.part for one in simulated.columns}
     far = [
-        f"{listed([one.column])} {percent(part)} in place of {percent(one.part)}"
-        for one in measured.columns
-        if one.part is not None and (part := own.get((one.party, one.column))) is not None
-        if abs(part - one.part) > WITHIN_PART
+        f"{listed([one.column])} {percent(own[one.party, one.column] or 0.0)} in place of {percent(one.part or 0.0)}"
+        for one, gap in _gaps(simulated, measured)
+        if gap > WITHIN_PART
     ]
     if abs(simulated.auc - measured.auc) > WITHIN_AUC:
         far.append(f"AUC {decimals(simulated.auc)} in place of {decimals(measured.auc)}")
     return ", ".join(far)
+
+
+def _gaps(simulated: ColumnSet, measured: ColumnSet) -> list[tuple[ColumnPart, float]]:
+    """List the columns of which both measured a part, as a federation has them, with how far these are apart."""
+    own = {(one.party, one.column): one.part for one in simulated.columns}
+    return [
+        (one, abs(part - one.part))
+        for one in measured.columns
+        if one.part is not None and (part := own.get((one.party, one.column))) is not None
+    ]

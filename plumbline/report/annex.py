@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plumbline.judge.answer import ColumnAnswer, errors_words, listed, short
+from plumbline.judge.column_sets import proposals
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, recommendation_words
 from plumbline.judge.lights import Light, telling
@@ -298,10 +299,13 @@ def _measures(findings: Findings) -> tuple[str, ...]:
     """Say what can be done about what was found, with lines for a person's own choice."""
     plan, columns = findings.summary.agreement.plan, findings.answer.columns
     measures = []
-    if told := [one.column for one in columns if one.light == "red"]:
-        measures.append(f"Leave out, or make coarser, the columns that leak much: {listed(told)}.")
-    if told := [one.column for one in columns if one.light == "amber"]:
-        measures.append(f"Leave out, or make coarser, the columns that leak something: {listed(told)}.")
+    for light, how in (("red", "much"), ("amber", "something")):
+        if told := [one.column for one in columns if one.light == light]:
+            measures.append(f"Leave out the columns that leak {how}: {listed(told)}.")
+    if findings.what_if is not None and findings.what_if.whole.exposed:
+        measures += [f"What if, simulated: {one}" for one in proposals(findings.what_if)]
+    elif measures:
+        measures.append("Find out which of them suffice, and whether coarser ones would do (plumbline whatif).")
     measures.append(
         recommendation_words(findings.trials)
         or "Measure which defence would hold, and what it costs: none was tried (plumbline audit --try-defences)."

@@ -102,6 +102,8 @@ def test_roc_runs_from_corner_to_corner_and_names_points_on_the_side_with_room()
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6))
 @example([(0.1, 0.9)] * 4)
+@example([(0.9, 0.0)] * 6)
+@example([(0.1, 0.9), (0.4, 0.86), (0.1, 0.84), (0.1, 0.895)])
 @settings(max_examples=20, deadline=None)
 def test_no_name_of_a_point_stands_over_another(points: list[tuple[float, float]]) -> None:
     curve = Series("model", (0, 1), (0, 1), "s1")
@@ -111,6 +113,7 @@ def test_no_name_of_a_point_stands_over_another(points: list[tuple[float, float]
     assert len(words) == len(points)
     long = 6 * len(names[0])
     begins = {one: one.x - (long if one.anchor == "end" else 0) for one in words}
+    assert all(0 < one.y <= chart.height for one in words)
     for one, other in itertools.combinations(words, 2):
         assert abs(one.y - other.y) >= 12 or abs(begins[one] - begins[other]) >= long, (one, other)
 

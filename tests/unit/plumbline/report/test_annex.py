@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from plumbline.judge.column_sets import Change, WhatIf, proposals
 from plumbline.judge.findings import Findings
 from plumbline.judge.lights import Light
 from plumbline.judge.residual_risk import verdict_rows
@@ -17,9 +18,11 @@ from plumbline.report.annex import Annex, RunPapers, annex_of
 from services.common.run_folder import RunFolder
 from tests.harness.annexes import docx_text, needs_annex, pdf_text, squeezed
 from tests.harness.audited import HOSTILE_NAMES
+from tests.harness.column_sets import COARSER, FOUND, columns
 from tests.harness.reported import FACTS, PLAIN, MadeColumn, findings_of, made_run
 from vfl.data.columns import ColumnRole
 
+RAISED = columns(0.78, employed=0.3, rate=0.05, age=0.42)
 HASHES = {"results.json": "0123456789abcdef" * 4}
 
 
@@ -40,6 +43,12 @@ def words_of(annex: Annex) -> Iterator[str]:
             yield from (cell for row in section.grid.rows for cell in row.cells)
         yield section.note
     yield from annex.signatures
+
+
+def wide_what_if() -> WhatIf:
+    """What was found with other columns, of names as long as any."""
+    changes = [Change("passive", f"{'a long name of a column ' * 3}{number}", "bins2") for number in range(30)]
+    return replace(FOUND, coarser=(replace(COARSER, changes=tuple(changes), columns=RAISED.columns),))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +114,7 @@ def test_it_has_two_pages_of_a4_and_both_files_say_the_same(tmp_path: Path, colu
     from pypdf import PdfReader
 
     folder = made_run(tmp_path, columns, warnings=("INSECURE: " + "something is off. " * 90,))
-    findings, tried = findings_of(folder), list[Annex]()
+    findings, tried = replace(findings_of(folder), what_if=wide_what_if()), list[Annex]()
     papers = replace(papers_of(folder), facts={"versions": {"plumbline": "1\x00\x1b[31m" * 90}})
 
     def made(most: int) -> Annex:
@@ -168,3 +177,14 @@ def test_neither_library_is_imported_before_it_is_asked_for() -> None:
 
 def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+
+
+def test_measures_are_what_if_s_own_words_and_name_it_where_nobody_asked(folder: RunFolder) -> None:
+    """The annex advised coarser columns where what-if had measured that they tell more."""
+    findings = findings_of(folder)
+    measures = next(one for one in annex_of(findings, papers_of(folder), 5).pages[1] if "Measures" in one.title).choices
+    assert any("plumbline whatif" in one for one in measures)
+    asked = annex_of(replace(findings, what_if=FOUND), papers_of(folder), 5)
+    measures = next(one for one in asked.pages[1] if "Measures" in one.title).choices
+    assert [one for one in proposals(FOUND) if f"What if, simulated: {one}" not in measures] == []
+    assert not any("plumbline whatif" in one for one in measures)
