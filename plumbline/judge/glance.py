@@ -193,7 +193,8 @@ def _sentence(columns: Sequence[ColumnAnswer], sessions: int, labels: Cell, besi
     if told:
         leak = "leaks" if told == 1 else "leak"
         of_them = "" if not much else " much" if much == told else f", {much} of them much"
-        words = f"{told} of {len(columns)} columns {leak}{of_them}"
+        some = f"{told} of {len(columns)} columns" if len(columns) > 1 else "the one column"
+        words = f"{some} {leak}{of_them}"
     elif besides in ("red", "amber"):
         words = f"columns leak {'much' if besides == 'red' else 'something'} in training"
     elif not any(at(one.levels, one.headline).attack for one in columns):
