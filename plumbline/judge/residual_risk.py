@@ -8,18 +8,20 @@ light   likelihood            at stake                    severity
 green   limited               only columns called public  negligible
 amber   significant           other columns               limited
 red     maximum               a sensitive column, labels  significant
-grey    not measured
+grey    not measured          persons                     their columns'
 ======  ====================  ==========================  ==========
 
 Green is never negligible: attacks that nobody tried are not shown to fail. Grey counts as maximum until it is measured.
 Severity is never maximum by itself: whether harm can be undone is nothing that an attack measures.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plumbline.judge.answer import Answer, PartyAnswer
 from plumbline.judge.findings import Findings
-from plumbline.judge.lights import Light
+from plumbline.judge.glance import Glance
+from plumbline.judge.lights import Light, worst
 
 LIKELIHOOD: dict[Light, str] = {
     "green": "limited",
@@ -27,11 +29,13 @@ LIKELIHOOD: dict[Light, str] = {
     "red": "maximum",
     "grey": "not measured: take it as maximum",
 }
+_SEVERITIES = ("negligible", "limited", "significant")
 RULE = (
     "Likelihood follows the light: little leaks, limited; something leaks, significant; much leaks, maximum; what was "
     "not shown counts as maximum. Severity follows what is at stake: public columns, negligible; other columns, "
-    "limited; sensitive columns and labels, significant. Raise it to maximum for special categories of data (Art. 9), "
-    "criminal offences (Art. 10), children, or harm that cannot be undone. No measurement decides this: a person does."
+    "limited; sensitive columns and labels, significant; persons, as their columns. Raise it to maximum for special "
+    "categories of data (Art. 9), criminal offences (Art. 10), children, or harm that cannot be undone. No measurement "
+    "decides this: a person does."
 )
 
 
@@ -58,10 +62,23 @@ class VerdictRow:
 
 
 def verdict_rows(findings: Findings) -> tuple[VerdictRow, ...]:
-    """List what a run says of each party's data: the labels of the active party first, then each other's columns."""
+    """List what a run says of each party's data: the active party's labels, persons, then each other's columns."""
     active, *passive = findings.answer.parties
     rows = [VerdictRow(f"labels of {active.title}", active.light, active.words, "significant")]
-    return (*rows, *(row_of_columns(findings.answer, party) for party in passive))
+    columns = [row_of_columns(findings.answer, party) for party in passive]
+    return (*rows, _row_of_persons(findings.glance, columns), *columns)
+
+
+def _row_of_persons(glance: Glance, columns: Sequence[VerdictRow]) -> VerdictRow:
+    """Say of how many persons much is told, in the worst case of the matrix."""
+    cells = dict(glance.rows)["persons"]
+    light = worst([one.light for one in cells])
+    told = next(one.words for one in cells if one.light == light)
+    words = f"Half or more of what was unknown is told of {told}."
+    if light == "grey":
+        words = f"Of how many half or more of what was unknown is told: {told}."
+    severity = max((one.severity for one in columns), key=_SEVERITIES.index, default="limited")
+    return VerdictRow("persons, each by themselves", light, words, severity)
 
 
 def row_of_columns(answer: Answer, party: PartyAnswer) -> VerdictRow:

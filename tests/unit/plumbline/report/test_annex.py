@@ -11,6 +11,7 @@ import pytest
 
 from plumbline.judge.column_sets import Change, WhatIf, proposals
 from plumbline.judge.findings import Findings
+from plumbline.judge.glance import NOT_MEASURED, Cell
 from plumbline.judge.lights import Light
 from plumbline.judge.residual_risk import verdict_rows
 from plumbline.report import annex_files
@@ -94,7 +95,25 @@ def test_likelihood_follows_the_light_and_severity_what_is_at_stake(
     for role, severity in severities.items():
         columns = tuple(replace(one, role=role) for one in answer.columns)
         rows = verdict_rows(replace(findings, answer=replace(answer, parties=parties, columns=columns)))
-        assert [(one.likelihood, one.severity) for one in rows] == [(likelihood, "significant"), (likelihood, severity)]
+        labels, persons, of_columns = [(one.likelihood, one.severity) for one in rows]
+        assert (labels, of_columns) == ((likelihood, "significant"), (likelihood, severity))
+        assert persons[1] == severity
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (Cell("amber", "24 % of them"), "Half or more of what was unknown is told of 24 % of them."),
+        (NOT_MEASURED, "Of how many half or more of what was unknown is told: not measured."),
+    ],
+)
+def test_persons_have_the_light_of_the_matrix(
+    findings: Findings, monkeypatch: pytest.MonkeyPatch, cell: Cell, words: str
+) -> None:
+    glance = replace(findings.glance, rows=(("persons", (NOT_MEASURED, cell)),))
+    monkeypatch.setattr(Findings, "glance", property(lambda _: glance))
+    row = verdict_rows(findings)[1]
+    assert (row.stake, row.light, row.words) == ("persons, each by themselves", cell.light, words)
 
 
 def test_longer_lists_are_cut_and_say_how_much_is_left_out(tmp_path: Path) -> None:
