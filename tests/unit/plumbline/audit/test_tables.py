@@ -223,8 +223,8 @@ def test_a_split_file_without_a_header_is_told_of_once(files: Files) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"active_columns": ()}, r"contradicts|is a file: say which"),
-        ({"active_columns": (), "label": ""}, r"is a file: say which of its columns"),
+        ({"active_columns": ()}, r"contradicts|names a file: say which"),
+        ({"active_columns": (), "label": ""}, r"names a file: say which of its columns"),
         ({"data": "wine"}, "registered data set, which --parties deals out"),
         ({"label": ""}, "--label as well"),
     ],
