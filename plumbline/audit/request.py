@@ -103,8 +103,8 @@ class TableOptions:
             raise ValueError("--passive-columns splits one table: give it with --data FILE and --active-columns.")
         if self.data and not self.splits and "." in self.data:
             raise ValueError(
-                f"--data {without_password(self.data)} names a file: say which of its columns are the active party's with "
-                "--active-columns, and name the label with --label; the rest is the passive party's."
+                f"--data {without_password(self.data)} names a file: say which of its columns are the active party's "
+                "with --active-columns, and name the label with --label; the rest is the passive party's."
             )
         if (self.columns or self.drop or self.encode) and not self.has_tables:
             raise ValueError(

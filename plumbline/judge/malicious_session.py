@@ -1,6 +1,5 @@
 """The session of an audit in which attacks sent other messages than the protocol's: its model, and what it cost."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ from plumbline.judge.answer import together
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding
 from services.common.run_folder import RunFolder
+from vfl.learning.score_quality import area_figure
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class MaliciousSession:
 
     def words(self, audited: RunSummary) -> str:
         """Say which attacks had the session, what their messages did to its model, and what it cost beside its own."""
-        own, others = (f"{auc:.4f}" if math.isfinite(auc) else "not measured" for auc in (self.auc, audited.auc))
+        own, others = (area_figure(auc, audited.tested_by_class) for auc in (self.auc, audited.auc))
         return (
             "In a session of its own, over the same records, other messages than the protocol's were sent by "
             f"{together(self.attacks)}: the AUC of its model is {own}, where that of the audited one is {others}. It "

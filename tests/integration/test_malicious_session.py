@@ -80,7 +80,7 @@ def test_what_the_attack_found_is_of_the_session_of_its_own_whose_model_it_spoil
     plan = json.loads(attacked.config.read_text())["plan"]
     assert plan["amounts"]["malicious session"] == "for auxiliary_ciphertext"
     assert "In a session of its own, for it sends other messages than the protocol's: auxiliary_ciphertext." in printed
-    words = f"the AUC of its model is {session['auc']:.4f}, where that of the audited one is {results['auc']:.4f}."
+    words = f"the AUC of its model is {session['auc']:.3f}, where that of the audited one is {results['auc']:.3f}."
     assert words in printed
     page = attacked.report.read_text()
     assert words in page

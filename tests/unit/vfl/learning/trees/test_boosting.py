@@ -1,5 +1,6 @@
 """Boosted trees in one place: beside scikit-learn and XGBoost, by hand, and on tables at the edges."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,30 +42,40 @@ def test_trees_are_scikit_learns(missing: float) -> None:
     np.testing.assert_allclose(margins, theirs.decision_function(table.joined), atol=2e-5)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_trees_are_xgboosts(missing: float) -> None:
+@pytest.mark.parametrize(
+    ("missing", "values", "options"),
+    [
+        (0.0, 16, PLAIN),
+        (0.9, 16, PLAIN),
+        (0.1, 250, replace(PLAIN, max_bin=255, max_depth=6)),
+        (0.1, 16, replace(PLAIN, gamma=1.5, reg_lambda=0.0, min_child_weight=2.0)),
+    ],
+    ids=["no gaps", "gaps", "255 bins", "gamma"],
+)
+def test_trees_are_xgboosts(missing: float, values: int, options: TreeOptions) -> None:
     xgboost: Any = pytest.importorskip("xgboost", reason="needs xgboost-cpu")
-    table = made_table(1_000, (4, 3), missing=missing)
-    model, owned = table.train(table.plan(PLAIN))
+    table = made_table(1_000, (4, 3), values=values, missing=missing)
+    model, owned = table.train(table.plan(options))
     joined = xgboost.DMatrix(table.joined, label=table.labels)
     asked = {
         "objective": "binary:logistic",
         "tree_method": "hist",
         "base_score": 0.5,
-        "max_bin": PLAIN.max_bin,
-        "eta": PLAIN.learning_rate,
-        "max_depth": PLAIN.max_depth,
-        "lambda": PLAIN.reg_lambda,
-        "min_child_weight": PLAIN.min_child_weight,
+        "max_bin": options.max_bin,
+        "eta": options.learning_rate,
+        "max_depth": options.max_depth,
+        "lambda": options.reg_lambda,
+        "gamma": options.gamma,
+        "min_child_weight": options.min_child_weight,
         "nthread": 1,
     }
-    theirs = xgboost.train(asked, joined, num_boost_round=PLAIN.n_estimators)
+    theirs = xgboost.train(asked, joined, num_boost_round=options.n_estimators)
     splits = [one.splits for one in owned]
     np.testing.assert_allclose(
         model.margins(table.tables, splits), theirs.predict(joined, output_margin=True), atol=2e-4
     )
     reached, leaves = model.reached(table.tables, splits), theirs.predict(joined, pred_leaf=True).astype(np.int64)
-    assert all(same_groups(reached[:, tree], leaves[:, tree]) for tree in range(PLAIN.n_estimators))
+    assert all(same_groups(reached[:, tree], leaves[:, tree]) for tree in range(options.n_estimators))
 
 
 def test_one_division_by_hand() -> None:
