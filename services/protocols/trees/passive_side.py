@@ -71,7 +71,7 @@ class PassiveSide:
             before, reply = self._answered[message.key]
             if message != before:
                 raise InvalidMessage(
-                    f"The label party has asked for other {message.key[0]} of tree {self._tree} before."
+                    f"The label party contradicts what it said before about {message.key[0]} of tree {self._tree}."
                 )
             return reply
         reply = self._answer(message)

@@ -104,7 +104,7 @@ class SplitChosen:
     @property
     def key(self) -> tuple[str, int, int, int, bool]:
         """What it is about."""
-        return "split", self.node, self.column, self.bin, self.missing_left
+        return "the split", self.node, self.column, self.bin, self.missing_left
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class NodeDivided:
     @property
     def key(self) -> tuple[str, int]:
         """What it is about."""
-        return "divided", self.node
+        return f"node {self.node}", self.node
 
 
 Message: TypeAlias = TreeGradients | SumsAsked | SplitChosen | NodeDivided

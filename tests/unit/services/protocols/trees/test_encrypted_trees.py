@@ -251,8 +251,12 @@ def test_gradients_of_a_tree_are_read_once_and_in_turn(
         with pytest.raises(OutOfOrder, match="no tree has begun"):
             side.receive(early)
     side.receive(gradients)
+    division = NodeDivided(0, 1, "bank", 0, np.packbits(np.arange(60) % 2 == 0).tobytes())
+    side.receive(division)
+    with pytest.raises(InvalidMessage, match=r"contradicts .* about node 1 of tree 0"):
+        side.receive(replace(division, split=1))
     other = to_bytes(from_bytes(gradients.ciphertexts, 60, 128)[::-1], 128)
-    with pytest.raises(InvalidMessage, match="other gradients of tree 0"):
+    with pytest.raises(InvalidMessage, match=r"contradicts .* about gradients of tree 0"):
         side.receive(replace(gradients, ciphertexts=other))
     with pytest.raises(OutOfOrder, match="Tree 2"):
         side.receive(replace(gradients, tree=2))

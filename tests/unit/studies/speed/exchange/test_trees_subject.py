@@ -51,6 +51,6 @@ def test_a_library_that_is_not_installed_is_said_to_be(monkeypatch: pytest.Monke
 
 def test_another_tree_than_the_plain_one_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     read = SumLayout.read
-    monkeypatch.setattr(SumLayout, "read", lambda self, plaintexts, rows: read(self, plaintexts, rows)[::-1])
+    monkeypatch.setattr(SumLayout, "read", lambda self, plaintexts, rows: 0 * read(self, plaintexts, rows))
     with pytest.raises(WrongResult):
         measure_trees(TINY)
