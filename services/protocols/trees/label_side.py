@@ -15,7 +15,6 @@ from services.protocols.trees.tree_messages import (
     NodeDivided,
     Peer,
     SplitChosen,
-    SplitRefused,
     SumsAsked,
     TreeGradients,
     TreeTerms,
@@ -114,12 +113,10 @@ class LabelSide:
             raise InvalidMessage(f"{name}'s sums of tree {self._tree} can't be read: {error}") from None
         return ciphertexts
 
-    def _divide(self, request: Divide) -> BoolArray | None:
+    def _divide(self, request: Divide) -> BoolArray:
         node, candidate, party = request.node, request.candidate, request.candidate.party
         if party == 0:
             left = self.owned.divide(node, candidate, self._columns[0], self._plan.options)
-            if left is None:
-                return None
             divided = NodeDivided(self._tree, node.number, self._name, request.split, np.packbits(left).tobytes())
         else:
             name = self._terms.names[party]
@@ -127,8 +124,6 @@ class LabelSide:
                 self._tree, node.number, request.split, candidate.column, candidate.bin, candidate.missing_left
             )
             reply = self._peers[name](chosen)
-            if reply == SplitRefused(self._tree, node.number, request.split):
-                return None
             if not isinstance(reply, NodeDivided) or (reply.tree, reply.node, reply.party) != (
                 self._tree,
                 node.number,

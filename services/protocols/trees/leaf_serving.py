@@ -53,9 +53,12 @@ class LeafServer:
             rows: places of the records among the aligned ones.
 
         Raises:
-            InvalidMessage: for another list than the one before under this number, or rows that aren't there.
+            InvalidMessage: for another list than the one before under this number, rows that aren't there, or a
+                number of other than 64 bits.
         """
         wanted = tuple(rows)
+        if not 0 <= request < 1 << 64:
+            raise InvalidMessage("Requests are numbered from 0, in 64 bits.")
         if any(not 0 <= row < len(self._table) for row in wanted):
             raise InvalidMessage(f"Expected rows from 0 to {len(self._table) - 1}.")
         if self._asked.setdefault(request, wanted) != wanted:
@@ -67,7 +70,14 @@ class LeafServer:
         return self._ordered(request, shares) + self._masks.mask(request, shares.shape)
 
     def reached(self, request: int, places: IntArray) -> IntArray:
-        """Undo the order: the index of each record's reached leaf among its tree's, from `places`, (records, trees)."""
+        """Undo the order: the index of each record's reached leaf among its tree's, from `places`, (records, trees).
+
+        Raises:
+            InvalidMessage: for places that aren't those of the request's records and leaves.
+        """
+        sizes, records = np.array(self._paths.sizes), len(self._asked.get(request, ()))
+        if places.shape != (records, len(sizes)) or not ((places >= 0) & (places < sizes)).all():
+            raise InvalidMessage(f"The adder's places are not those of request {request}'s records and leaves.")
         orders = self._orders(request, len(places))
         columns = [np.take_along_axis(one, places[:, [tree]], axis=1) for tree, one in enumerate(orders)]
         return np.hstack([np.zeros((len(places), 0), dtype=np.int64), *columns])

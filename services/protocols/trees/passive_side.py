@@ -11,7 +11,6 @@ from services.protocols.trees.tree_messages import (
     NodeDivided,
     Reply,
     SplitChosen,
-    SplitRefused,
     SumsAsked,
     TreeGradients,
     TreeTerms,
@@ -36,6 +35,8 @@ class PassiveSide:
         self, terms: TreeTerms, name: str, table: FloatArray, public_key: PublicKey, engine: Engine | None = None
     ) -> None:
         self._terms, self._plan = terms, terms.plan
+        if name not in terms.names[1:]:
+            raise InvalidMessage(f"{name} is none of the session's passive parties, {', '.join(terms.names[1:])}.")
         self._name, self._place = name, terms.names.index(name)
         self._public_key, self._engine = public_key, engine or Engine()
         if table.shape[1] != self._plan.columns[self._place]:
@@ -63,8 +64,9 @@ class PassiveSide:
         if isinstance(message, TreeGradients) and message.tree == self._tree + 1 < self._plan.options.n_estimators:
             self._begin(message)
             return None
-        if message.tree != self._tree:
-            raise OutOfOrder(f"Tree {message.tree} doesn't grow here now: it is tree {self._tree}'s turn.")
+        if message.tree != self._tree or self._tree < 0:
+            turn = f"it is tree {self._tree}'s turn" if self._tree >= 0 else "no tree has begun"
+            raise OutOfOrder(f"Tree {message.tree} doesn't grow here now: {turn}.")
         if message.key in self._answered:
             before, reply = self._answered[message.key]
             if message != before:
@@ -127,7 +129,7 @@ class PassiveSide:
             raise InvalidMessage(f"Node {number}'s sums follow from those of node {number ^ 1}, which has fewer rows.")
         return node
 
-    def _divide(self, chosen: SplitChosen) -> NodeDivided | SplitRefused:
+    def _divide(self, chosen: SplitChosen) -> NodeDivided:
         node = self._undivided(chosen.node)
         if chosen.split != len(self.owned.splits):
             raise InvalidMessage(
@@ -138,10 +140,11 @@ class PassiveSide:
                 f"{self._name} has {len(self._columns)} columns of {self._plan.options.max_bin} bins in tree "
                 f"{self._tree}, and none at column {chosen.column}, bin {chosen.bin}."
             )
-        candidate = Candidate(self._place, chosen.column, chosen.bin, chosen.missing_left, 0.0)
-        left = self.owned.divide(node, candidate, self._columns, self._plan.options)
-        if left is None:
-            return SplitRefused(self._tree, chosen.node, chosen.split)
+        candidate = Candidate(self._place, chosen.column, chosen.bin, chosen.missing_left)
+        try:
+            left = self.owned.divide(node, candidate, self._columns, self._plan.options)
+        except ValueError as error:
+            raise InvalidMessage(f"{self._name} won't divide tree {self._tree}: {error}") from None
         self._route(node, left, self._name)
         return NodeDivided(self._tree, chosen.node, self._name, chosen.split, np.packbits(left).tobytes())
 

@@ -33,7 +33,7 @@ class TreeTerms:
     key_bits: int
 
     def __post_init__(self) -> None:
-        if len(set(self.names)) != len(self.plan.columns):
+        if not len(set(self.names)) == len(self.names) == len(self.plan.columns):
             raise InvalidMessage(f"Expected {len(self.plan.columns)} parties of different names, got {self.names}.")
 
     @cached_property
@@ -131,17 +131,8 @@ class NodeDivided:
         return "divided", self.node
 
 
-@dataclass(frozen=True)
-class SplitRefused:
-    """Owner to the label party: this split would leave too few rows on a side."""
-
-    tree: int
-    node: int
-    split: int
-
-
 Message: TypeAlias = TreeGradients | SumsAsked | SplitChosen | NodeDivided
-Reply: TypeAlias = BinSums | NodeDivided | SplitRefused | None
+Reply: TypeAlias = BinSums | NodeDivided | None
 # How a message reaches another party and is answered.
 Peer: TypeAlias = Callable[[Message], Reply]
 
@@ -169,7 +160,11 @@ def check_divided(divided: NodeDivided, node: NodeRows, terms: TreeTerms, splits
         raise InvalidMessage(
             f"{party} divides {where} by {len(divided.left)} bytes; its {count} rows take {-(-count // 8)}."
         )
-    left = np.unpackbits(np.frombuffer(divided.left, dtype=np.uint8), count=count).astype(np.bool_)
+    bits = np.unpackbits(np.frombuffer(divided.left, dtype=np.uint8)).astype(np.bool_)
+    left = bits[:count]
+    if bits[count:].any():
+        # Passed on to all parties, they would be a message of their own.
+        raise InvalidMessage(f"{party} sets bits beyond the {count} rows of {where}.")
     if not is_large_enough(node, left, terms.plan.options):
         fewest = terms.plan.options.min_rows_of_a_node
         raise InvalidMessage(f"{party} divides {where} into a side of fewer than {fewest} rows, the session's fewest.")

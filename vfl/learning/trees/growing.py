@@ -1,7 +1,7 @@
 """Growing a tree level by level, as a program that asks: whoever runs it answers from plain bins or from ciphertexts.
 
     sums = yield Histograms(nodes)        of each party, (nodes, columns, max_bin, 2) prefix sums of g and h
-    left = yield Divide(node, candidate, split)   which rows of the node go left, or None where its party refuses
+    left = yield Divide(node, candidate, split)   which rows of the node go left
 
 Of two children only the smaller one is asked for: the other's sums are the parent's without it.
 """
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.trees.split_gains import Candidate, leaf_weight, ranked
+from vfl.learning.trees.split_gains import Candidate, best_division, leaf_weight
 from vfl.learning.trees.tree_gradients import Gradients
 from vfl.learning.trees.tree_options import TreeOptions
 
@@ -137,32 +137,19 @@ def grow(root: NodeRows, gradients: Gradients, options: TreeOptions, next_splits
     while level:
         pairs = []
         for node in level:
-            total = gradients.values[node.summed].sum(axis=0)
-            division = None
-            if node.number in sums:
-                division = yield from _divided(node, sums[node.number], total, options, numbers)
-            if division is None:
-                weights[node.number] = leaf_weight(total, options)
+            values = gradients.values[node.summed]
+            chosen = best_division(sums[node.number], values, options) if node.number in sums else None
+            if chosen is None:
+                weights[node.number] = leaf_weight(values.sum(axis=0), options)
                 reached[node.routed] = node.number
                 continue
-            party, left = division
-            splits[node.number] = (party, numbers[party])
-            numbers[party] += 1
+            left = yield Divide(node, chosen, numbers[chosen.party])
+            splits[node.number] = (chosen.party, numbers[chosen.party])
+            numbers[chosen.party] += 1
             pairs.append(node.divided(left))
         sums = yield from _sums_of(pairs, sums, options)
         level = [child for pair in pairs for child in pair]
     return GrownTree(Tree(splits, weights), reached)
-
-
-def _divided(
-    node: NodeRows, sums: list[IntArray], total: IntArray, options: TreeOptions, numbers: Sequence[int]
-) -> Generator[Divide, Any, tuple[int, BoolArray] | None]:
-    """Ask for the best division that its party doesn't refuse; None where there is none."""
-    for candidate in ranked(sums, total, len(node.summed), options):
-        left = yield Divide(node, candidate, numbers[candidate.party])
-        if left is not None:
-            return candidate.party, left
-    return None
 
 
 def _sums_of(

@@ -79,12 +79,13 @@ class OwnedColumns:
             ]
         )
 
-    def divide(self, node: NodeRows, candidate: Candidate, columns: IntArray, options: TreeOptions) -> BoolArray | None:
-        """Divide a node and keep the split; None, and nothing kept, where too few rows would be on a side."""
+    def divide(self, node: NodeRows, candidate: Candidate, columns: IntArray, options: TreeOptions) -> BoolArray:
+        """Divide a node and keep the split. Raises ValueError, and keeps nothing, for too few rows on a side."""
         column = int(self.order[columns[candidate.column]])
         bins = self.binned[node.routed, column]
         left: BoolArray = np.where(bins == self.bins.max_bin, candidate.missing_left, bins <= candidate.bin)
         if not is_large_enough(node, left, options):
-            return None
+            fewest = options.min_rows_of_a_node
+            raise ValueError(f"Node {node.number} would have a side of fewer than {fewest} rows, the session's fewest.")
         self.splits.append(Split(column, self.bins.upper(column, candidate.bin), candidate.missing_left))
         return left

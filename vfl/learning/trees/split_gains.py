@@ -1,6 +1,6 @@
-"""Which divisions of a node gain most, from prefix sums of whole numbers: the same code whoever has added them up."""
+"""Which division of a node gains most, from prefix sums of whole numbers: the same code whoever has added them up."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,37 +21,39 @@ class Candidate:
         column: of that party, by its number in the session.
         bin: the last one that goes left.
         missing_left: whether rows without a value go left.
-        gain: of the loss, on its own scale.
     """
 
     party: int
     column: int
     bin: int
     missing_left: bool
-    gain: float
 
 
-def ranked(sums: Sequence[IntArray], total: IntArray, rows: int, options: TreeOptions) -> Iterator[Candidate]:
-    """List a node's divisions that gain enough, the best first.
+def best_division(sums: Sequence[IntArray], values: IntArray, options: TreeOptions) -> Candidate | None:
+    """Find the division of a node that gains most; None where none gains enough.
 
     Equal gains go by party, column, bin, and whether what is missing goes left. Of several bins with the same sums, and
-    so with the same rows, only the lowest is listed. Sums that no rows of this node can have gain nothing.
+    so with the same rows, only the lowest counts. Sums beyond what the node's rows could have gain nothing.
+
+    Either side has `min_rows_of_a_node` rows for certain, as its h is more than one row less could have. No owner need
+    refuse it then. One that could, and were asked for the next best, would learn the order of all its candidates.
 
     Args:
         sums: of each party, (columns, max_bin, 2) prefix sums of g and h.
-        total: (2,) the node's own.
-        rows: of the node.
+        values: (s, 2) g and h of the node's own rows.
         options: of the training.
     """
-    gains = [_gains(prefixes, total, rows, options) for prefixes in sums]
-    parties = np.concatenate([np.full(gain.size, party) for party, gain in enumerate(gains)])
-    places = np.concatenate([np.arange(gain.size) for gain in gains])
+    gains = [_gains(prefixes, values, options) for prefixes in sums]
     together = np.concatenate([gain.ravel() for gain in gains])
-    enough = np.flatnonzero((together > _LEAST_GAIN) & (together >= options.gamma))
-    for index in enough[np.argsort(-together[enough], kind="stable")]:
-        party = int(parties[index])
-        column, bin_, missing_left = np.unravel_index(places[index], gains[party].shape)
-        yield Candidate(party, int(column), int(bin_), bool(missing_left), float(together[index]))
+    best = together.max(initial=-np.inf)
+    if best <= _LEAST_GAIN or best < options.gamma:
+        return None
+    party, place = 0, int(together.argmax())
+    while place >= gains[party].size:
+        place -= gains[party].size
+        party += 1
+    column, bin_, missing_left = np.unravel_index(place, gains[party].shape)
+    return Candidate(party, int(column), int(bin_), bool(missing_left))
 
 
 def leaf_weight(total: IntArray, options: TreeOptions) -> float:
@@ -59,14 +61,16 @@ def leaf_weight(total: IntArray, options: TreeOptions) -> float:
     return float(-options.learning_rate * total[0] / (total[1] + options.reg_lambda * options.unit))
 
 
-def _gains(prefixes: IntArray, total: IntArray, rows: int, options: TreeOptions) -> FloatArray:
+def _gains(prefixes: IntArray, values: IntArray, options: TreeOptions) -> FloatArray:
     """Compute the gains of (columns, max_bin) divisions, what is missing right and left: (columns, max_bin, 2)."""
+    total = values.sum(axis=0)
     missing = total - prefixes[:, -1:]
     left = np.stack([prefixes, prefixes + missing], axis=2)
     right = total - left
-    unit, largest = options.unit, rows * options.unit
+    unit, largest = options.unit, len(values) * options.unit
     gains = _score(left, options) + _score(right, options) - _score(total, options)
-    least = max(1.0, options.min_child_weight * unit)
+    too_few = np.sort(values[:, 1])[::-1][: options.min_rows_of_a_node - 1].sum()
+    least = max(too_few + 1.0, options.min_child_weight * unit)
     possible = (np.abs(left[..., 0]) <= largest) & (np.abs(right[..., 0]) <= largest)
     possible &= (left[..., 1] >= least) & (right[..., 1] >= least)
     # h grows by every row: where it stands still, this bin adds none.

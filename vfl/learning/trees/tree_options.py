@@ -18,7 +18,8 @@ class TreeOptions:
         reg_lambda: Added to a sum of second derivatives wherever something is divided by it.
         gamma: The least gain of a division.
         min_child_weight: The least sum of second derivatives on either side of a division.
-        min_rows_of_a_node: The fewest rows on either side of a division. Sums over few rows tell most about each.
+        min_rows_of_a_node: The fewest rows on either side of a division, so many that its second derivatives prove it.
+            Sums over few rows tell most about each.
         subsample: Share of the training rows that each tree is grown on.
         colsample_bytree: Share of each party's columns that each tree may divide by, one column at least.
         max_bin: Bins of a column, 2 to 255; rows without a value have one more.

@@ -15,7 +15,6 @@ from services.protocols.trees.tree_messages import (
     NodeDivided,
     Reply,
     SplitChosen,
-    SplitRefused,
     SumsAsked,
     TreeGradients,
     TreeTerms,
@@ -23,9 +22,10 @@ from services.protocols.trees.tree_messages import (
 from tests.harness.keys import KeyPair
 from tests.harness.tree_sessions import TreeSession
 from tests.harness.tree_tables import TreeTable, made_table
+from vfl.arrays import BoolArray, IntArray
 from vfl.crypto import Engine, from_bytes, keygen, to_bytes
 from vfl.crypto.bin_sums import bin_products, encrypt_pairs, pack_sums, prefix_products
-from vfl.learning.trees import TreeOptions
+from vfl.learning.trees import Candidate, NodeRows, Split, TreeOptions
 
 SMALL = TreeOptions(n_estimators=2, max_depth=3, max_bin=4, min_rows_of_a_node=5, gradient_bits=12)
 
@@ -146,8 +146,12 @@ def test_bins_that_lie_give_a_worse_tree_and_no_error(small_keys: KeyPair) -> No
         return replace(reply, ciphertexts=to_bytes(values, width))
 
     session.lie = lie
+    # Asked for a division that it can't make, a liar makes another.
+    side = session.passive["fintech 1"]
+    side.owned.divide = lambda node, *_: np.arange(len(node.routed)) % 2 == 0  # type: ignore[method-assign]
     model = session.train()
     assert len(model.trees) == SMALL.n_estimators
+    assert any(isinstance(reply, NodeDivided) for _, _, reply in session.heard)
     assert all(np.isfinite(list(tree.weights.values())).all() for tree in model.trees)
 
 
@@ -215,6 +219,12 @@ def begun(small_keys: KeyPair) -> tuple[TreeTerms, TreeTable, TreeGradients]:
         (NodeDivided(0, 1, "bank", 3, bytes(8)), "number 3 isn't its next one"),
         (NodeDivided(0, 1, "bank", 0, bytes(7)), "its 60 rows take 8"),
         (NodeDivided(0, 1, "bank", 0, b"\x80" + bytes(7)), "fewer than 5 rows"),
+        (NodeDivided(0, 1, "bank", 0, b"\xff\xff" + bytes(5) + b"\x01"), "beyond the 60 rows"),
+        (NodeDivided(0, -1, "bank", 0, bytes(8)), "no node -1"),
+        (SumsAsked(0, (0,)), "no node 0"),
+        (SumsAsked(0, (1 << 63, 2)), "no node 9223372036854775808"),
+        (SplitChosen(0, 1, 0, -1, 0, False), "2 columns of 4 bins"),
+        (SplitChosen(0, 1, 0, 1 << 70, 0, False), "2 columns of 4 bins"),
     ],
 )
 def test_what_no_honest_label_party_says_is_refused_and_changes_nothing(
@@ -237,6 +247,9 @@ def test_gradients_of_a_tree_are_read_once_and_in_turn(
         side.receive(SumsAsked(0, (1,)))
     with pytest.raises(InvalidMessage, match="can't be read"):
         side.receive(replace(gradients, ciphertexts=gradients.ciphertexts[:-1]))
+    for early in (replace(gradients, tree=-1), SumsAsked(-1, (1,)), NodeDivided(-1, 1, "bank", 0, bytes(8))):
+        with pytest.raises(OutOfOrder, match="no tree has begun"):
+            side.receive(early)
     side.receive(gradients)
     other = to_bytes(from_bytes(gradients.ciphertexts, 60, 128)[::-1], 128)
     with pytest.raises(InvalidMessage, match="other gradients of tree 0"):
@@ -245,18 +258,32 @@ def test_gradients_of_a_tree_are_read_once_and_in_turn(
         side.receive(replace(gradients, tree=2))
 
 
-def test_a_division_into_too_small_a_side_is_refused_by_its_owner_and_the_next_best_is_made(
-    small_keys: KeyPair,
-) -> None:
-    """Three rows alone would gain most, and are fewer than the session's fewest."""
+@pytest.mark.parametrize("max_depth", [3, 6])
+def test_no_honest_party_is_asked_for_too_small_a_side(small_keys: KeyPair, max_depth: int) -> None:
+    """Three rows alone would gain most, and are fewer than the session's fewest: another division is asked for."""
     column = np.repeat([0.0, 1.0, 2.0], [3, 20, 20])[:, None]
     labels = np.repeat([1, 0, 0], [3, 20, 20])
     labels[25:30] = 1
     table = TreeTable((column[:, :0], column), labels)
-    options = replace(SMALL, n_estimators=1, min_child_weight=0.0)
+    options = replace(SMALL, max_depth=max_depth, min_child_weight=0.0)
     session = TreeSession(table, table.plan(options), small_keys)
     assert_equal_to_its_plain_twin(session)
-    assert any(isinstance(reply, SplitRefused) for _, _, reply in session.heard)
+    root = next(message for _, message, _ in session.heard if isinstance(message, SplitChosen))
+    assert root.bin == 1
+
+
+def test_too_small_a_side_is_refused_by_its_owner_and_nothing_is_kept(
+    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
+) -> None:
+    terms, _, gradients = begun
+    column = np.where(np.arange(60) < 4, 0.0, 1.0)
+    side = PassiveSide(terms, "fintech", np.column_stack([column, column]), small_keys[0])
+    side.receive(gradients)
+    for bin_ in range(SMALL.max_bin):
+        with pytest.raises(InvalidMessage, match=r"fintech won't divide tree 0: Node 1 .* fewer than 5 rows"):
+            side.receive(SplitChosen(0, 1, 0, 0, bin_, False))
+    assert side.owned.splits == []
+    assert side.trees == [{}]
 
 
 def test_sums_of_the_larger_child_are_refused(
@@ -290,6 +317,45 @@ def test_an_answer_is_rerandomised_so_that_its_randomness_names_no_rows(
     sent = from_bytes(reply.ciphertexts, len(bare), 128)
     assert set(sent).isdisjoint(bare)
     assert engine.decrypt(small_keys[1], sent) == engine.decrypt(small_keys[1], bare)
+
+
+def test_a_passive_party_that_sends_other_sums_reads_labels_from_the_split(small_keys: KeyPair) -> None:
+    """Not prevented: eight candidates, one for each way to label three rows, of which the true one gains most."""
+    public_key, _ = small_keys
+    made = made_table(60, (0, 2))
+    table = TreeTable((made.tables[0], np.zeros((60, 2))), made.labels)
+    session = TreeSession(table, table.plan(replace(SMALL, n_estimators=1)), small_keys)
+    side, layout, square = session.passive["fintech 1"], session.terms.layout, public_key.n_squared
+
+    def lie(message: Message, reply: Reply) -> Reply:
+        if not isinstance(message, SumsAsked) or message.nodes != (1,):
+            return reply
+        sums = []
+        for pattern in range(8):
+            # Each g counts four times with its sign, h are known; g has an offset, so that its square grows with it.
+            second = 20 * 1024 + pattern
+            sums.append(pow(1 + public_key.n, (20 * 4096 << layout.second_bits) + second, square))
+            for row in range(3):
+                sign = 4 if pattern >> row & 1 else -4
+                bare = side._ciphertexts[row] * pow(1 + public_key.n, -1024, square)
+                sums[-1] = sums[-1] * pow(bare, sign, square) % square
+        packed = pack_sums(sums, np.full(8, 60), layout, public_key, Engine())
+        return BinSums(0, to_bytes(packed, session.terms.ciphertext_bytes))
+
+    asked: list[Candidate] = []
+
+    def divide(node: NodeRows, candidate: Candidate, columns: IntArray, options: TreeOptions) -> BoolArray:
+        asked.append(candidate)
+        side.owned.splits.append(Split(0, 0.0, False))
+        return np.resize([True, False], len(node.routed))
+
+    session.lie = lie
+    side.owned.divide = divide  # type: ignore[method-assign]
+    session.train()
+    pattern = asked[0].column * SMALL.max_bin + asked[0].bin
+    assert [pattern >> row & 1 for row in range(3)] == (1 - table.labels[:3]).tolist()
+    # One of them at each node, and no more: there is no next best to ask for.
+    assert len(asked) == len(side.trees[0])
 
 
 def test_a_label_party_that_sends_powers_of_two_reads_its_rows_bins(small_keys: KeyPair) -> None:

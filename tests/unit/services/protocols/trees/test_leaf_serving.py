@@ -79,6 +79,22 @@ def test_rows_that_are_not_there_are_refused(served: Served) -> None:
             served.servers[0].answer(30, [row])
 
 
+@pytest.mark.parametrize("request_", [-1, 1 << 64])
+def test_a_number_that_is_no_request_is_refused(served: Served, request_: int) -> None:
+    with pytest.raises(InvalidMessage, match="64 bits"):
+        served.servers[0].answer(request_, [1])
+
+
+def test_places_that_an_adder_makes_up_are_refused(served: Served) -> None:
+    shares = [server.answer(70, [1, 2]) for server in served.servers]
+    places = reached_places(shares, served.paths[0].sizes)
+    for wrong in (places - 32, places + 32, places[:1], places[:, :-1]):
+        with pytest.raises(InvalidMessage, match="request 70"):
+            served.servers[0].reached(70, wrong)
+    with pytest.raises(InvalidMessage, match="request 71"):
+        served.servers[0].reached(71, places)
+
+
 def test_the_adder_sees_a_uniform_place_for_the_same_leaf(served: Served) -> None:
     """One record 3,000 times: the place of its leaf in the first tree is each one about as often."""
     rows = [7] * 3_000
