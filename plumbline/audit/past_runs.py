@@ -236,7 +236,6 @@ class _Outline:
         leaks: as ``RunComparison.leaks``, of results.
         trained: as ``RunComparison.training``, of results.
         costs: as ``RunComparison.costs``, of results.
-        glanced: the sentence that a report begins with, of results; empty in older ones.
     """
 
     verdict: RunVerdict
@@ -244,7 +243,6 @@ class _Outline:
     leaks: Mapping[str, str] = field(default_factory=dict)
     trained: Mapping[str, float | None] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
-    glanced: str = ""
 
 
 # Loads of a page come on threads of their own: one file at a time is in memory.
@@ -270,9 +268,10 @@ def _outline_of(file: Path, _written: int, _changed: int, _size: int) -> _Outlin
         results = results_in(file.parent)
     except RunFolderError as error:
         return str(error)
-    answer = results.get("answer", {})
+    answer, glance = results.get("answer", {}), results.get("glance")
     verdict = RunVerdict(
-        sentence=answer.get("sentence", ""),
+        # Older results have no first line.
+        sentence=glance["sentence"] if glance else answer.get("sentence", ""),
         light=answer.get("light", ""),
         part=results.get("largest_part"),
         accuracy=results.get("accuracy"),
@@ -288,15 +287,7 @@ def _outline_of(file: Path, _written: int, _changed: int, _size: int) -> _Outlin
     if "steps" in results and "bytes_by_message" in results:
         megabytes = sum(results["bytes_by_message"].values()) / 1e6
         costs = {"training steps": results["steps"], "on the wire, MB": megabytes}
-    glance = results.get("glance")
-    return _Outline(
-        verdict,
-        _parts(answer.get("columns", [])),
-        _leaks(glance) if glance else {},
-        trained,
-        costs,
-        glanced=glance["sentence"] if glance else "",
-    )
+    return _Outline(verdict, _parts(answer.get("columns", [])), _leaks(glance) if glance else {}, trained, costs)
 
 
 def began(folder: Path) -> str:
@@ -401,7 +392,7 @@ def compare_runs(*folders: Path) -> RunComparison:
     options = [_flat({name: value for name, value in asked_in(at).items() if name not in _NAMING}) for at in folders]
     return RunComparison(
         settings=tuple(line for line in _side_by_side(options) if any(one != line.values[0] for one in line.values)),
-        verdicts=Fact("verdict", tuple(outline.glanced or outline.verdict.sentence for outline in outlines)),
+        verdicts=Fact("verdict", tuple(outline.verdict.sentence for outline in outlines)),
         columns=tuple(_side_by_side([outline.parts for outline in outlines])),
         quality=(
             Fact("accuracy", tuple(_measured(outline.verdict.accuracy) for outline in outlines)),

@@ -166,7 +166,7 @@ def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any
     write_report(run.report, findings, dict(facts), run.parties)
     answer, summary = findings.answer, findings.summary
     quality = summary.accuracy, summary.auc, summary.tested_by_class
-    short = RunVerdict(answer.sentence, answer.light, answer.largest_part, *quality)
+    short = RunVerdict(findings.glance.sentence, answer.light, answer.largest_part, *quality)
     write_durably(run.verdict, json.dumps(asdict(short), indent=1).encode())
 
 
