@@ -57,7 +57,7 @@ class GramSpace:
         cost="seconds; of more than 20 columns, minutes",
         level="covariance",
         at_level={level: {"prior": level} for level in get_args(Prior)},
-        seconds=lambda extent: 2.0 + 0.0003 * extent.records + 0.02 * min(extent.features, 50) ** 2,
+        seconds=lambda extent: 2.0 + 0.0003 * extent.records + 0.07 * min(extent.features, 50) ** 2,
     )
 
     def __post_init__(self) -> None:
