@@ -12,7 +12,7 @@ Examples:
     >>> fintech = pd.DataFrame({"client": clients, "limit": [500 * (one % 9) for one in clients]})
     >>> how = dict(attacks="ls", epochs=5, verbosity="quiet")
     >>> found = plumbline.audit(bank, fintech, label="bought", id="client", **how)
-    The one column leaks much; labels were not ...
+    If the passive party joins with this one column and discloses its parameters, the active party can ...
     >>> found.to_frame()[["column", "light", "part"]]
       column light  part
     0  limit   red   1.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+import plumbline  # noqa: F401 - before any module imports gRPC, whose own lines it silences
 from tests.harness.audited import shared_folder
 from tests.harness.chromium import chromium_of
 from tests.harness.costs import Costs

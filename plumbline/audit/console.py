@@ -74,10 +74,10 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
         console: where.
         findings: of one run.
         elapsed: seconds of the whole run.
-        verbosity: ``quiet`` is one sentence, ``normal`` the answer on a screen, ``verbose`` everything.
+        verbosity: ``quiet`` is the sentences in a line, ``normal`` the answer on a screen, ``verbose`` everything.
     """
     if verbosity == "quiet":
-        console.print(shown_text(findings.glance.sentence), highlight=False, soft_wrap=True)
+        console.print(shown_text(findings.answer.sentence), highlight=False, soft_wrap=True)
         return
     print_glance(console, findings.glance)
     if verbosity == "normal":

@@ -177,7 +177,7 @@ def audit(
             metavar="PART", min=0, max=1, help="Exit with 3 where more than this part leaks of a column, or of labels."
         ),
     ] = None,
-    quiet: Annotated[bool, _output("--quiet", help="One sentence and the report's path only.")] = False,
+    quiet: Annotated[bool, _output("--quiet", help="The verdict and the report's path only.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Bytes by message and times as well.")] = False,
     as_json: Annotated[
         bool,

@@ -84,7 +84,7 @@ def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         (("audit", "--data", "wine", "--attacks", "halfstar"), "Did you mean 'half_star'?"),
         (("audit", "--data", "wine", "--defences", "dp-noise"), "Did you mean 'dp_noise'?"),
         (("audit", "--data", "wine", "--set", "epoch=3"), "There is no setting 'epoch'. Did you mean 'epochs'?"),
-        (("audit", "--data", "wine", "--set", "epochs=many"), "PLUMBLINE_EPOCHS: "),
+        (("audit", "--data", "wine", "--set", "epochs=many"), "--epochs: expected a whole number, got 'many'"),
         (("audit", "--data", "wine", "--encode", "age=one-hot"), "Did you mean 'onehot'?"),
         (
             ("audit", *TABLES[:4]),

@@ -104,8 +104,8 @@ def test_milliseconds_and_bytes_are_for_who_asks(findings: Findings) -> None:
     assert any("Bytes on the wire" in line for line in shown(findings, "verbose"))
 
 
-def test_quiet_is_one_sentence(findings: Findings) -> None:
-    assert " ".join(shown(findings, "quiet")) == findings.glance.sentence
+def test_quiet_is_the_sentence(findings: Findings) -> None:
+    assert " ".join(shown(findings, "quiet")) == findings.answer.sentence
 
 
 def test_parties_are_called_by_their_tables_where_these_tell_them_apart() -> None:
