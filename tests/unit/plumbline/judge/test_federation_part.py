@@ -22,7 +22,6 @@ from plumbline.judge.federation_part import (
 from plumbline.judge.lights import Light, light_of
 from vfl.arrays import FloatArray
 
-RNG = np.random.default_rng(11)
 RECORDS = 400
 
 
@@ -109,7 +108,7 @@ def test_intervals_cover_the_true_part_about_95_times_of_100() -> None:
 
 
 def test_mean_losses_come_with_intervals_over_columns_and_of_each() -> None:
-    varied = Losses("a", "nothing", RNG.exponential(size=(400, 2)) * [1.0, 3.0])
+    varied = Losses("a", "nothing", np.random.default_rng(11).exponential(size=(400, 2)) * [1.0, 3.0])
     found = compared([varied], [flat("guess", "nothing", 0.25, 0.25)])
     both, (first, second) = found.mean_losses("a")
     assert both.mean == pytest.approx(varied.values.mean())
@@ -154,11 +153,15 @@ def test_one_session_is_judged_without_attacks_that_read_several() -> None:
 def test_who_is_best_by_luck_is_not_credited_with_it() -> None:
     """Fifty attacks that are worse than the guess in truth: the luckiest of them on all records looks better."""
     guess = Losses("guess", "nothing", np.full((60, 1), 1.0))
-    lucky = [Losses(str(number), "nothing", RNG.exponential(1.05, size=(60, 1))) for number in range(50)]
-    assert min(one.values.mean() for one in lucky) < 0.9
-
-    (column,) = choose_and_judge(lucky, [guess])
-    assert not column.levels[0].is_exposed
+    exposed = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        lucky = [Losses(str(number), "nothing", generator.exponential(1.05, size=(60, 1))) for number in range(50)]
+        assert min(one.values.mean() for one in lucky) < 0.9
+        (column,) = beside_each_other([("x", one) for one in choose_and_judge(lucky, [guess])])
+        exposed += column.levels[0].is_exposed
+    # Of a share of .05 more than 9 are one in a thousand; without a correction for fifty it is a quarter.
+    assert exposed <= 9
 
 
 def test_an_interval_allows_for_a_choice_that_few_persons_cannot_make() -> None:
@@ -210,8 +213,9 @@ def test_every_attack_counts_and_what_is_tested_twice_counts_once() -> None:
 
 def test_an_attack_that_wins_every_fold_has_no_choice_in_its_chance() -> None:
     """The chance of a verdict is the least of its attacks' on all records, whichever attack the folds choose."""
-    guess = Losses("guess", "nothing", RNG.exponential(1.0, (60, 2)))
-    attacks = [Losses(str(number), "nothing", RNG.exponential(0.8, (60, 2))) for number in range(9)]
+    generator = np.random.default_rng(11)
+    guess = Losses("guess", "nothing", generator.exponential(1.0, (60, 2)))
+    attacks = [Losses(str(number), "nothing", generator.exponential(0.8, (60, 2))) for number in range(9)]
     for column, found in enumerate(choose_and_judge(attacks, [guess])):
         alone = {one.name: float(p_values(guess.values, one.values)[column]) for one in attacks}
         assert dict(found.tests[0].chances) == pytest.approx(alone)
