@@ -45,10 +45,11 @@ def chromium_of(folder: Path) -> Iterator["Browser"]:
 
     with sync_playwright() as driver:
         if hasattr(os, "pidfd_open"):
-            yield driver.chromium.connect_over_cdp(_address(folder))
+            # Without a limit of its own: on a busy machine a browser takes as long as it takes, and pytest has a limit.
+            yield driver.chromium.connect_over_cdp(_address(folder), timeout=0)
         else:
             # Nobody could tell it of the run's end.
-            with driver.chromium.launch(executable_path=CHROMIUM) as own:
+            with driver.chromium.launch(executable_path=CHROMIUM, timeout=0) as own:
                 yield own
 
 

@@ -69,6 +69,8 @@ class Visit:
 def visited(browser: "Browser", file: Path, look: Look) -> Iterator[Visit]:
     """Opens a page's file, in a browser that remembers nothing, until nothing of it is left to load."""
     context = browser.new_context(viewport={"width": look.width, "height": 900}, color_scheme=look.scheme)
+    # pytest has a limit: on a busy machine a page takes as long as it takes.
+    context.set_default_timeout(0)
     try:
         visit = Visit(context.new_page(), look)
         own = file.resolve().as_uri()
