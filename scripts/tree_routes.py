@@ -3,19 +3,22 @@
     python -m scripts.tree_routes --data breast_cancer credit --trees 1 10 --known 20
 
 Every party is told which rows go left at every division, so that it knows the leaf of every training row. A logistic
-regression from a party's own columns, with some labels known, is the guess without trees; with leaves as further
-columns it is the attack; with the leaves of other rows, the control. Areas under the curve on the labels that aren't
-known, mean of twenty draws of known ones, half of either class.
+regression from a party's own columns, with some labels known, is the guess without trees. With leaves as further
+columns it is one attack. The other is the direction in which trees agree (``attacks.leaf_axis``): it needs no known
+label, and is completed by some. The leaves of other rows are the control. Areas under the curve on the labels that
+aren't known, mean of twenty draws of known ones, half of either class; for the direction alone, on all labels.
 """
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from attacks.leaf_axis import label_axis, labels_by_leaves
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import load_dataset
 from vfl.learning.score_quality import area_under_curve
@@ -33,16 +36,38 @@ def leaves_heard(tables: list[FloatArray], labels: IntArray, trees: int) -> IntA
     return model.reached(tables, [one.splits for one in owned])
 
 
-def area_of(columns: FloatArray, labels: IntArray, known: int) -> float:
-    """Fit on so many known labels of either class, and give the area under the curve on the others'."""
+def area_of(estimate: Callable[[IntArray], FloatArray], labels: IntArray, known: int) -> float:
+    """Estimate (n, 2) from so many known labels of either class, and give the area under the curve on the others'."""
     areas = []
     for draw in range(_DRAWS):
         order = np.random.default_rng(draw).permutation(len(labels))
         chosen = np.concatenate([order[labels[order] == label][: known // 2] for label in (0, 1)])
         others = np.setdiff1d(order, chosen)
-        scores = LogisticRegression(max_iter=2_000).fit(columns[chosen], labels[chosen]).predict_proba(columns[others])
-        areas.append(area_under_curve(scores, labels[others]))
+        areas.append(area_under_curve(estimate(chosen)[others], labels[others]))
     return float(np.mean(areas))
+
+
+def areas_of(own: FloatArray, leaves: IntArray, labels: IntArray, known: int) -> list[float]:
+    """Give the areas of a table's row, but for the guess without trees."""
+    indicators = OneHotEncoder(sparse_output=False).fit_transform(leaves)
+    axis, other = label_axis(leaves), np.random.default_rng(2).permutation(leaves)
+
+    def by_regression(columns: FloatArray) -> float:
+        def estimate(rows: IntArray) -> FloatArray:
+            return LogisticRegression(max_iter=2_000).fit(columns[rows], labels[rows]).predict_proba(columns)
+
+        return area_of(estimate, labels, known)
+
+    def by_axis(given: IntArray) -> float:
+        return area_of(lambda rows: labels_by_leaves(given, own, rows, labels[rows]), labels, known)
+
+    return [
+        by_regression(own),
+        by_regression(np.hstack([own, indicators])),
+        area_under_curve(np.column_stack([-axis, axis]), labels),
+        by_axis(leaves),
+        by_axis(other),
+    ]
 
 
 def main() -> None:
@@ -53,8 +78,8 @@ def main() -> None:
     parser.add_argument("--known", type=int, default=20)
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("PLUMBLINE_DATA_DIR"))
     asked = parser.parse_args()
-    print("| data | trees | own columns | with leaves | with leaves of other rows |")
-    print("|---|---:|---:|---:|---:|")
+    print("| data | trees | own columns | with leaves | the direction alone | and known labels | of other rows |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     for name in asked.data:
         loaded = load_dataset(name, asked.data_dir)
         rows = np.sort(np.random.default_rng(1).permutation(len(loaded.features))[:_MOST_ROWS])
@@ -62,12 +87,9 @@ def main() -> None:
         half = loaded.features.shape[1] // 2
         tables = [loaded.features[rows, :half], loaded.features[rows, half:]]
         own = StandardScaler().fit_transform(tables[1])
-        before = area_of(own, labels, asked.known)
         for trees in asked.trees:
-            leaves = OneHotEncoder(sparse_output=False).fit_transform(leaves_heard(tables, labels, trees))
-            other = np.random.default_rng(2).permutation(leaves)
-            told, control = (area_of(np.hstack([own, part]), labels, asked.known) for part in (leaves, other))
-            print(f"| {name} | {trees} | {before:.3f} | {told:.3f} | {control:.3f} |")
+            areas = areas_of(own, leaves_heard(tables, labels, trees), labels, asked.known)
+            print(f"| {name} | {trees} | {' | '.join(f'{area:.3f}' for area in areas)} |")
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ def port_of_metrics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 class Slow(BoundedHandler):
     """Answers when it may."""
 
-    asked = threading.Semaphore(0)
-    go_on = threading.Event()
+    asked: threading.Semaphore
+    go_on: threading.Event
 
     def do_GET(self) -> None:
         self.asked.release()
@@ -108,7 +108,8 @@ class Slow(BoundedHandler):
 
 @pytest.fixture
 def slow() -> Iterator[int]:
-    Slow.go_on.clear()
+    # Its own: who was asked by an earlier test and not waited for is nobody of this one's.
+    Slow.asked, Slow.go_on = threading.Semaphore(0), threading.Event()
     with BoundedServer(("127.0.0.1", 0), Slow) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server.server_address[1]
