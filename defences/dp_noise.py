@@ -208,7 +208,16 @@ class DpNoise:
             guaranteed_steps=0
             if math.isnan(terms.learning_rate)
             else noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
-            note=" ".join(filter(None, [self._given(attained is not None), *unmet, self._too_likely(terms)])),
+            note=" ".join(
+                filter(
+                    None,
+                    [
+                        "" if self.sigma is None else _GIVEN.format(_WORTHLESS if attained is None else _WORTH),
+                        *unmet,
+                        _too_likely(self._delta_for(terms), terms.most_records),
+                    ],
+                )
+            ),
         )
 
     def check(self, terms: TrainingTerms) -> None:
@@ -224,7 +233,7 @@ class DpNoise:
             raise DefenceError(_NO_NETWORKS)
         if terms.columns > 1 and self.sigma is None:
             raise DefenceError(_TWO_CLASSES)
-        sigma, signal = self.sigma_for(terms), self._largest_share(terms)
+        sigma, signal = self.sigma_for(terms), _largest_share(self.gradient_bound, terms)
         largest_batch = terms.rows + 1
         deviation = largest_deviation(terms.steps * largest_batch, _OVERFLOW_CHANCE)
         needed = signal + deviation * sigma
@@ -354,9 +363,6 @@ class DpNoise:
     def _steps(self, terms: TrainingTerms) -> int:
         return terms.steps if self.steps is None else self.steps
 
-    def _given(self, has_worth: bool) -> str:
-        return "" if self.sigma is None else _GIVEN.format(_WORTH if has_worth else _WORTHLESS)
-
     def _unmet(self, terms: TrainingTerms) -> list[str]:
         """Say, in sentences, why no epsilon holds in this session, as far as this party sees."""
         if terms.columns > 1:
@@ -387,24 +393,6 @@ class DpNoise:
 
     def _is_coarse(self, terms: TrainingTerms) -> bool:
         return self.sigma_for(terms) < _FEWEST_STEPS * terms.residual_step
-
-    def _too_likely(self, terms: TrainingTerms) -> str:
-        delta, records = self._delta_for(terms), terms.most_records
-        if delta <= _DELTA_TIMES_RECORDS / records:
-            return ""
-        return (
-            f"Delta is {delta:.3g}, and there are {records} training records: publishing each of them with a chance of "
-            f"{delta:.3g}, {delta * records:.3g} in all, would keep it too. Leave delta out for one of 1 in 10 times "
-            "the number of records."
-        )
-
-    def _largest_share(self, terms: TrainingTerms) -> float:
-        """|theta^T x| is at most 4 G - 2 for ||x|| <= 1 (eq. 41); the label party adds 2.
-
-        Longer rows give larger ones, but how long this party's are must not show in a refusal that others read.
-        """
-        products = norm_bound(self.gradient_bound)
-        return products + LABEL_TERM if terms.role == "active" else products
 
     def _weaker(self, fitting: float, terms: TrainingTerms) -> list[str]:
         """Say how to come from a sigma down to one that fits; empty where none is positive."""
@@ -439,6 +427,26 @@ def _in_steps(sigma: float, finest: float) -> tuple[int, float]:
     step = max(finest, math.ldexp(1.0, exponent - _MOST_DIGITS))
     unit = max(step, math.ldexp(1.0, exponent - _DIGITS))
     return math.ceil(sigma / unit) * int(unit / step), step
+
+
+def _largest_share(gradient_bound: float, terms: TrainingTerms) -> float:
+    """|theta^T x| is at most 4 G - 2 for ||x|| <= 1 (eq. 41); the label party adds 2.
+
+    Longer rows give larger ones, but how long this party's are must not show in a refusal that others read.
+    """
+    products = norm_bound(gradient_bound)
+    return products + LABEL_TERM if terms.role == "active" else products
+
+
+def _too_likely(delta: float, records: int) -> str:
+    """Say what a delta as large as this allows; empty for one that allows next to nothing."""
+    if delta <= _DELTA_TIMES_RECORDS / records:
+        return ""
+    return (
+        f"Delta is {delta:.3g}, and there are {records} training records: publishing each of them with a chance of "
+        f"{delta:.3g}, {delta * records:.3g} in all, would keep it too. Leave delta out for one of 1 in 10 times "
+        "the number of records."
+    )
 
 
 def _rounded_down(value: float) -> str:

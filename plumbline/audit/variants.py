@@ -11,8 +11,9 @@ from typing import Any
 
 from services.common import protocols
 from services.common.learner_calls import LearnerCalls, made
+from services.common.plan_settings import OF_LEARNERS
 from services.common.setting_texts import listed
-from services.common.settings import OF_LEARNERS, environment_values
+from services.common.settings import environment_values
 from vfl.crypto import ciphers
 from vfl.learning import registry
 from vfl.learning.linear.regression import LinearRegression

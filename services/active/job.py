@@ -1,8 +1,6 @@
 """One job of the active party: align, agree, train, choose the epoch, test. Opens no connection."""
 
-import json
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,15 +11,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from services.active.aligning import Aligning
+from services.active.gathering import Gathering, Waiting
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
+from services.active.outcomes import JobOutcomes
 from services.active.scoring import Scoring, first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.errors import (
     FederationError,
     InvalidMessage,
-    OutOfOrder,
-    PeerRefused,
-    PeerVanished,
     described,
     is_expected,
     is_interruption,
@@ -30,34 +27,24 @@ from services.common.errors import (
 )
 from services.common.identity import Role
 from services.common.meters import StageTimer
-from services.common.run_records import DeliveredScores, EpochRecord
-from services.common.state_folder import State, broken
-from services.party.calibrating import calibrates, calibration_record, count_slope
+from services.party.calibrating import count_slope
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
 from services.party.form_count import FormCount
 from services.party.lasting_batches import SessionBatches
-from services.party.party_training import PartyTraining, remarks_of
+from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
-from services.party.resumption import Place, resumptions
-from services.party.session import PartySession, join
-from services.party.training_log import OUTCOMES
-from vfl.arrays import FloatArray, IntArray
+from services.party.session import PartySession, join, rejoined
+from services.party.training_log import KeptTraining
+from vfl.arrays import IntArray
 from vfl.data.id_array import IdArray
 from vfl.data.labels import NO_LABEL
-from vfl.learning import log_loss
-from vfl.learning.calibration import UNCALIBRATED, Calibration, fitted
-from vfl.learning.score_quality import ScoreQuality
+from vfl.learning.calibration import UNCALIBRATED
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-# Between two looks whether all parties of an interrupted training are back.
-_LOOKS_SECONDS = 0.5
-# Who hasn't answered a look by then is named as one that is waited for.
-_ANSWERS_SECONDS = 2.0
 
 _INSTALLED = "The model was trained in one place, on both parties' data, and installed; nothing was trained here."
 
@@ -77,19 +64,6 @@ class Labels:
     trained: IntArray
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """Whom an interrupted training waits for.
-
-    Attributes:
-        names: of the parties that are away.
-        since: when it was interrupted, in seconds of the wall's clock.
-    """
-
-    names: tuple[str, ...]
-    since: float
-
-
 class Job:
     """One run from an open session to tested scores. Used once, by one thread; ``interrupt`` and ``end`` by any.
 
@@ -97,10 +71,9 @@ class Job:
         session_id: of the session that it opened, empty before.
         session: this party's part, from the agreement on.
         order: this party's own row numbers in the common order, once it is aligned.
-        test_answers: what this party was told of the test rows, (test rows, outputs), once it has tested.
-        quality: what they are worth; None without test rows.
+        outcomes: what its training and its test came to.
+        gathering: of its parties, after interruptions.
         observer: is told of its stages, steps and epochs until it is interrupted.
-        waiting: whom its training waits for; None while it doesn't wait.
     """
 
     def __init__(
@@ -115,9 +88,6 @@ class Job:
         self.session_id = ""
         self.session: PartySession | None = None
         self.order: IntArray = np.empty(0, dtype=np.int64)
-        self.test_answers: FloatArray | None = None
-        self.quality: ScoreQuality | None = None
-        self.waiting: Waiting | None = None
         self._context = context
         self._data = context.data
         self._coordinator = context.coordinator
@@ -125,19 +95,15 @@ class Job:
         self._executor = context.executor
         self._passive_parties = dict(passive_parties)
         self._labels = labels
-        self._scoring = scoring
         self._told = told
         self._ending = Ending()
         # Of the training from one interruption to the next; None while nothing could go on after one.
         self._round: Ending | None = None
         self._first_step = 0
-        # Who was away in the interruption at work, the first of them.
-        self._was_absent: list[str] = []
         # Whether parties have keys that they haven't shown yet, as after an interruption.
         self._shows_keys = False
-        self._outcomes: list[EpochOutcome] = []
-        # Of epochs that may be kept; None where none could be fitted.
-        self._calibrations: dict[int, Calibration | None] = {}
+        self.outcomes = JobOutcomes(context, scoring)
+        self.gathering = Gathering(context, self._passive_parties, self._ending)
         self._finished = threading.Event()
         self.observer = _Guarded(observer, self._ending)
         self._watch = self._new_watch()
@@ -149,11 +115,18 @@ class Job:
         return PeerWatch(self._context.heartbeats, lost, step_timeout=self._context.settings.step_timeout)
 
     @classmethod
-    def interrupted(cls, job: "Job", session: PartySession, order: IntArray) -> "Job":
+    def interrupted(cls, job: "Job", kept: KeptTraining) -> "Job":
         """Take up a job that a process before this one was at work in; ``go_on`` does the rest of it."""
-        job.session_id, job.session, job.order = session.agreement.session_id, session, order
-        job._outcomes, job._calibrations = _kept_outcomes(job._context.state, job.session_id)
-        job.waiting = Waiting((), time.time())
+        context, labels, rows = job._context, job._labels, kept.terms.order
+        job.order, job.session = (
+            rows,
+            PartySession.open(
+                context, rejoined(context, kept), labels.indices[rows], labels.trained[rows], kept=kept.log
+            ),
+        )
+        job.session_id = job.session.agreement.session_id
+        job.outcomes.take_up(job.session_id)
+        job.gathering.waiting = Waiting((), time.time())
         return job
 
     @property
@@ -220,7 +193,7 @@ class Job:
             self.observer.stage("training")
             outcome = self._train(training) if training.can_wait else self._train_epochs(training)
         self.observer.stage("testing")
-        self._test(training)
+        self.outcomes.test(training, self._ending.check)
         return outcome
 
     def go_on(self) -> JobOutcome:
@@ -231,11 +204,11 @@ class Job:
         assert self.session is not None  # noqa: S101 - an interrupted job has it
         training = self.session.training
         self.observer.stage("training")
-        self._note_terms(self.session)
+        _note_terms(self._context, self.session, self._labels)
         self._await_all(training, time.time())
         outcome = self._train(training)
         self.observer.stage("testing")
-        self._test(training)
+        self.outcomes.test(training, self._ending.check)
         return outcome
 
     def _train(self, training: PartyTraining) -> JobOutcome:
@@ -263,64 +236,16 @@ class Job:
             self._await_all(training, since)
 
     def _await_all(self, training: PartyTraining, since: float) -> None:
-        """Wait until every party is there, and agree with all where to go on."""
-        within = self._context.settings.resume_within
-        while True:
-            self._ending.check()
-            try:
-                self._agree_on_place(training, since)
-            except FederationError as error:
-                if not is_interruption(error):
-                    raise
-                if training.back.log.waited + time.time() - since > within:
-                    raise PeerVanished(f"{told(error)} Waited for {within:g} s (PLUMBLINE_RESUME_WITHIN).") from error
-                time.sleep(_LOOKS_SECONDS)
-            else:
-                self.waiting = None
-                return
-
-    def _agree_on_place(self, training: PartyTraining, since: float) -> None:
-        asked: dict[str, Future[object]] = {
-            name: self._executor.submit(party.stop_training, self.session_id)
-            for name, party in self._passive_parties.items()
-        }
-        asked[str(Role.COORDINATOR)] = self._executor.submit(self._coordinator.session_terms, self.session_id)
-        answered, _ = wait(asked.values(), _ANSWERS_SECONDS)
-        absent = [name for name, call in asked.items() if call not in answered or call.exception()]
-        self.waiting = Waiting(tuple(absent), since)
-        self._was_absent = (absent or self._was_absent)[:1]
-        places: dict[str, Place] = {self._context.name: training.place()}
-        away: dict[str, FederationError] = {}
-        for name, call in asked.items():
-            try:
-                place = self._ending.for_future(call)
-                if isinstance(place, Place):
-                    places[name] = place
-            except FederationError as error:
-                self._ending.check()
-                if not is_interruption(error):
-                    # It has forgotten the session, or ended it.
-                    words = error.words if isinstance(error, PeerRefused) else told(error)
-                    raise OutOfOrder(f"{name} can't go on with this training: {words}") from error
-                away[name] = error
-        if away:
-            raise next(iter(away.values()))
-        agreed = resumptions(places)
-        own = agreed[self._context.name]
-        behind = [name for name, place in places.items() if place.completed < places[self._context.name].completed]
-        (by,) = (behind or self._was_absent or [self._context.name])[:1]
-        # First: where this party has had enough of it, nobody else goes back.
-        training.back.check_often(by)
-        self._for_all_passive_by_name(lambda name, party: party.resume_training(self.session_id, agreed[name]))
-        training.resume(own, by, waited=time.time() - since)
-        self._was_absent = []
+        """Wait until every party is there, and stand where all can go on."""
+        own = self.gathering.await_all(training, since)
         # An epoch whose last step is done again is another one.
-        del self._outcomes[training.epochs_done :]
+        del self.outcomes.epochs[training.epochs_done :]
         self._first_step = own.step
         self._round, self._watch = Ending(), self._new_watch()
         self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
         self._shows_keys = True
         _log.info("All parties are back: the training goes on from step %d.", own.step)
+        self.gathering.waiting = None
 
     def end(self, reason: str) -> None:
         """End the session at every party that can be reached, and free who waits in it."""
@@ -377,7 +302,7 @@ class Job:
         check_as_opened(joined.agreement, terms)
         self._ending.check()
         self.session = PartySession.open(self._context, joined, labels, self._labels.trained[rows], count=self._told)
-        self._note_terms(self.session)
+        _note_terms(self._context, self.session, self._labels)
         self.session.remember()
         training = self.session.training
         self._show_keys(training)
@@ -388,41 +313,17 @@ class Job:
         self._for_all_passive(lambda party: party.show_public_key(self.session_id))
         self._shows_keys = False
 
-    def _note_terms(self, session: PartySession) -> None:
-        plan, settings = session.agreement.plan, self._context.settings
-        self._record.note(
-            warnings=list(session.terms_warnings),
-            simulation=[*self._data.simulation, *([_INSTALLED] if not plan.family.spec.trains else [])],
-            class_names=list(self._labels.class_names),
-            transport=settings.transport,
-            attacks=list(settings.attacks),
-            epochs=[],
-            kept_epoch=0,
-        )
-
     def _train_epochs(self, training: PartyTraining) -> JobOutcome:
         plan = training.agreement.plan
-        outcomes, at, attempt = self._outcomes, self._round, training.back.log.attempt
-        best: int | None = None
-        for epoch in range(plan.epochs):
-            if epoch == len(outcomes):
-                outcome = self._train_epoch(training, epoch, attempt)
-                if at is not None:
-                    at.check()
-                outcomes.append(outcome)
-                self._keep_outcomes(training)
-                self.observer.epoch(outcome)
-            outcome = outcomes[epoch]
-            if math.isnan(outcome.validation_loss):
-                continue
-            if best is None or outcome.validation_loss < outcomes[best].validation_loss:
-                best = epoch
-            if plan.patience and epoch - best >= plan.patience:
-                _log.info("No better validation loss for %d epochs: stopping.", plan.patience)
-                break
-        kept = best if plan.patience and best is not None else len(outcomes) - 1
-        fit = self._calibrations.get(kept)
-        calibration = fit or UNCALIBRATED
+        outcomes, at, attempt = self.outcomes, self._round, training.back.log.attempt
+        while not outcomes.are_enough(plan):
+            outcome = self._train_epoch(training, len(outcomes.epochs), attempt)
+            if at is not None:
+                at.check()
+            outcomes.add(training, outcome)
+            self.observer.epoch(outcome)
+        kept = outcomes.kept_epoch(plan)
+        calibration = outcomes.calibrations.get(kept) or UNCALIBRATED
         count_slope(training.agreement, training.name, training.setting.means.ledger)
         finishing = [
             self._executor.submit(party.finish_training, self.session_id, kept, calibration.step)
@@ -442,16 +343,8 @@ class Job:
             self._context.adversary.attack(
                 training, self.observer.step, ids=IdArray.of(self._data.ids).take(self.order)
             )
-        self._record.note(
-            epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
-            kept_epoch=kept,
-            remarks=remarks_of(training),
-            skipped_steps=training.back.log.skipped or None,
-            interruptions=dict(training.back.log.interruptions) or None,
-            validation_rows=len(training.rows.validation),
-            calibration=calibration_record(training.agreement, fit),
-        )
-        return JobOutcome(self.session_id, len(self.order), len(outcomes), kept)
+        outcomes.note(training, kept)
+        return JobOutcome(self.session_id, len(self.order), len(outcomes.epochs), kept)
 
     def _train_epoch(self, training: PartyTraining, epoch: int, attempt: int) -> EpochOutcome:
         steps = training.schedule.steps_per_epoch
@@ -482,75 +375,28 @@ class Job:
             training.run_epoch(epoch, on_step, attempt)
             first_failure(others)
         seconds = time.perf_counter() - start
-        is_validated = training.agreement.validates(epoch)
-        return EpochOutcome(epoch, self._validation_loss(training, epoch) if is_validated else math.nan, seconds)
-
-    def _validation_loss(self, training: PartyTraining, epoch: int) -> float:
-        if (loss := training.side.validated_loss) is not None:
-            return loss
-        rows = training.rows.validation
-        if not len(rows):
-            return math.nan
-        scores, labels = self._asked(training, rows)[1], training.model.labels_of(rows)
-        plan = training.agreement.plan
-        may_be_kept = plan.patience or epoch == plan.epochs - 1
-        # Now: these scores are told once, and not kept.
-        if may_be_kept and calibrates(training.agreement):
-            self._calibrations[epoch] = fitted(scores, labels)
-        return log_loss(scores, labels)
-
-    def _test(self, training: PartyTraining) -> None:
-        """Score the test rows over the session and write them, with the labels, to this party's own folder."""
-        rows = training.model.judged_rows
-        self.test_answers, scores = self._asked(training, rows)
-        labels = training.model.labels_of(rows)
-        self._ending.check()
-        self.quality = ScoreQuality.of(scores, labels)
-        self._record.finish(training.model.own_part, DeliveredScores(rows, scores, labels))
-
-    def _asked(self, training: PartyTraining, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Ask what this party is told of some rows, and their confidence scores."""
-        asked = rows.tolist()
-        model = training.model_for(asked) if asked else training.model
-        answers = self._scoring.answers(model, asked)
-        return answers, model.scores_of(answers, len(asked))
-
-    def _keep_outcomes(self, training: PartyTraining) -> None:
-        if training.can_wait:
-            content = {
-                "session": self.session_id,
-                "epochs": [vars(outcome) for outcome in self._outcomes],
-                "calibrations": {epoch: vars(fit) for epoch, fit in self._calibrations.items() if fit},
-            }
-            self._context.state.write(OUTCOMES, json.dumps(content).encode())
+        return EpochOutcome(epoch, self.outcomes.validation_loss(training, epoch), seconds)
 
     def forget_training(self) -> None:
         """Keep nothing of its training any more: it is over, or has ended."""
         if self.session is not None:
             self.session.training.back.forget()
 
-    def _for_all_passive_by_name(self, action: Callable[[str, PassiveParty], None]) -> None:
-        first_failure([self._executor.submit(action, *one) for one in self._passive_parties.items()])
-
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
         first_failure([self._executor.submit(action, party) for party in self._passive_parties.values()])
 
 
-def _kept_outcomes(state: State, session_id: str) -> tuple[list[EpochOutcome], dict[int, Calibration | None]]:
-    """Read what the epochs of a session came to so far, and their fits; raises StateError for a broken file."""
-    if (content := state.read(OUTCOMES)) is None:
-        return [], {}
-    try:
-        kept = json.loads(content)
-        if kept["session"] != session_id:
-            return [], {}
-        fits: dict[int, Calibration | None] = {
-            int(epoch): Calibration(fit["step"], tuple(fit["intercepts"]), fit["loss"])
-            for epoch, fit in kept.get("calibrations", {}).items()  # absent from files of before
-        }
-        return [EpochOutcome(**one) for one in kept["epochs"]], fits
-    except (ValueError, KeyError, TypeError) as error:
-        raise broken(f"{OUTCOMES} of this party's state", error) from error
+def _note_terms(context: PartyContext, session: PartySession, labels: Labels) -> None:
+    plan, settings = session.agreement.plan, context.settings
+    context.record.note(
+        warnings=list(session.terms_warnings),
+        simulation=[*context.data.simulation, *([_INSTALLED] if not plan.family.spec.trains else [])],
+        class_names=list(labels.class_names),
+        transport=settings.transport,
+        attacks=list(settings.attacks),
+        epochs=[],
+        kept_epoch=0,
+    )
 
 
 class _Guarded:

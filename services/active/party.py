@@ -2,44 +2,39 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from attacks import AuxiliaryRows
+from services.active.attacking import ScoreAttacks
 from services.active.coalescing import Coalescing, OnEnd, stays
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
 from services.active.progress import JobProgress, LogObserver, ProgressMeter, Reachability
 from services.active.scoring import Predictions, Scoring
 from services.active.serving import Serving, TrainedModel
-from services.adversary.knowledge import Knowledge, PriorKnowledge, disclosed_parts, own_class_rows
-from services.adversary.predictions import AttackHost, spread
+from services.adversary.knowledge import PriorKnowledge
+from services.adversary.predictions import AttackHost
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
     Cancelled,
     FederationError,
-    InvalidMessage,
     OutOfOrder,
     UnknownRecord,
     described,
-    log_failure,
     told,
 )
 from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS
-from services.party.context import PartyContext, TellsAttack, nobody_watches
-from services.party.form_count import FORMS, REMEDY, FormCount
-from services.party.lasting_batches import begin_batches
+from services.party.context import PartyContext
 from services.party.model_file import KeptModel
 from services.party.served_models import ServedModels
-from services.party.session import PartySession, rejoined
+from services.party.session import PartySession, begin_ledgers
 from services.party.training_log import kept_training
-from services.shared_weights.opening_ledger import begin_ledger
 from vfl.arrays import FloatArray
-from vfl.data import Table, encode_labels
+from vfl.data import encode_labels
 from vfl.data.record_ids import bare_id
 from vfl.learning.score_quality import ScoreQuality
 
@@ -96,23 +91,11 @@ class ActiveParty:
         self.executor = context.executor
         self.reachability = Reachability(context.heartbeats)
         self.tally = context.tally
-        self._context = context
-        self._record = context.record
+        self._context, self._record = context, context.record
         self._passive_parties = dict(passive_parties)
         self._scoring = Scoring(context.coordinator, passive_parties, context.executor, context.engine)
-        settings = context.settings
-        self._told = FormCount(
-            context.name,
-            context.data,
-            context.state,
-            settings.most_sums,
-            refuses_first=settings.guard == "refuse",
-            note=context.anchor(FORMS, REMEDY).note,
-        )
+        self._told = context.form_count(context.settings.most_sums)
         self.tally.add(self._told.measures_of_labels)
-        self._attack_host = attack_host
-        self._beforehand = beforehand or PriorKnowledge()
-        self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
         # Predictions have threads and a bound of their own: however many operators ask, a job's messages to the same
         # parties find a thread here, and a stream of the connection there.
         self._asking = ThreadPoolExecutor(_PREDICTIONS_AT_ONCE, thread_name_prefix="predictions")
@@ -124,13 +107,10 @@ class ActiveParty:
         self._meter = ProgressMeter()
         # The last one that was trained to its end: its peers may send a message again.
         self._trained: PartySession | None = None
-        # Whose scores the attacks are on; empty after a restart.
-        self._attacked_session = ""
-        with suppress(OutOfOrder):  # the next session tells
-            begin_ledger(context.state)
-            begin_batches(context.state)
+        begin_ledgers(context.state)
         models = ServedModels(context.name, context.data, context.state, self.labels)
-        self._serving = Serving(models, context, passive_parties)
+        self._serving = serving = Serving(models, context, passive_parties)
+        self._attacks = ScoreAttacks(attack_host, passive_parties, self._scoring, serving, beforehand, self.id_forms)
         self._is_closing = False
         self.stage = "idle" if self._serving.newest is None else "serving"
         self._take_up_training(models)
@@ -143,31 +123,24 @@ class ActiveParty:
         if models.knows(kept.terms.agreement.session_id):
             kept.log.forget()
             return
-        rows = kept.terms.order
         try:
-            joined, labels = rejoined(self._context, kept), self._job_labels()
-            session = PartySession.open(
-                self._context, joined, labels.indices[rows], labels.trained[rows], kept=kept.log
-            )
+            self._job = Job.interrupted(self._new_job(LogObserver()), kept)
         except FederationError as error:
             _log.error("%s", error)
             return
-        self._job = Job.interrupted(self._new_job(labels, LogObserver()), session, rows)
         self.stage = "training"
 
     @property
     def is_interrupted(self) -> bool:
         """Whether a job of the process before this one is to go on (``go_on``)."""
-        return self._job is not None and self._job.waiting is not None
+        return self._job is not None and self._job.gathering.waiting is not None
 
-    def _job_labels(self) -> Labels:
-        trained = self._context.defences.replace_labels(self.labels, self._context.data.ids, len(self.class_names))
-        return Labels(self.labels, self.class_names, trained)
-
-    def _new_job(self, labels: Labels, observer: JobObserver) -> Job:
+    def _new_job(self, observer: JobObserver) -> Job:
         self._meter = ProgressMeter()
-        watched = _Watched(self, observer, self._meter)
-        return Job(self._context, self._passive_parties, labels, self._scoring, watched, self._told)
+        watched, context = _Watched(self, observer, self._meter), self._context
+        trained = context.defences.replace_labels(self.labels, context.data.ids, len(self.class_names))
+        labels = Labels(self.labels, self.class_names, trained)
+        return Job(context, self._passive_parties, labels, self._scoring, watched, self._told)
 
     @property
     def session_id(self) -> str:
@@ -212,7 +185,7 @@ class ActiveParty:
         job = self._job
         if job is None:
             return None
-        progress, waiting = replace(self._meter.now(), interruptions=job.interruptions), job.waiting
+        progress, waiting = replace(self._meter.now(), interruptions=job.interruptions), job.gathering.waiting
         if waiting is None:
             return progress
         return replace(progress, waiting_for=waiting.names, waiting_since=waiting.since, seconds_left=None)
@@ -240,37 +213,39 @@ class ActiveParty:
 
         The model that was served before goes on answering until this one has taken its place at every party.
         """
-        if not self._job_lock.acquire(blocking=False):
-            raise OutOfOrder("A job is running already: wait for its end, or cancel it (`plumbline cancel`).")
-        try:
+        with self._at_work("A job is running already: wait for its end, or cancel it (`plumbline cancel`)."):
             self._job = None
             self.failure = ""
             self._record.check()
             LearnerCalls(plan.family)(plan.family.check_label_party)
-            self._job = job = self._new_job(self._job_labels(), observer)
+            self._job = job = self._new_job(observer)
             # One whose switch has begun is served first: the others may have forgotten the one before.
             job.while_open(self._serving.settle)
             return self._finish(job, lambda: job.run(plan))
-        except Exception as error:
-            self._fail(error)
-            raise
-        finally:
-            self._end_job()
 
     def go_on(self) -> JobOutcome:
         """Do the rest of the job that the process before this one was at work in; raises as ``train``."""
-        if not self._job_lock.acquire(blocking=False):
-            raise OutOfOrder("Another job has begun: the interrupted one is given up.")
-        try:
-            job = self._job
-            if job is None:
+        with self._at_work("Another job has begun: the interrupted one is given up."):
+            if (job := self._job) is None:
                 raise OutOfOrder("There is no interrupted job.")
             return self._finish(job, job.go_on)
+
+    @contextmanager
+    def _at_work(self, refusal: str) -> Iterator[None]:
+        """Work at a job, the only one; raises OutOfOrder with ``refusal`` while there is another."""
+        if not self._job_lock.acquire(blocking=False):
+            raise OutOfOrder(refusal)
+        try:
+            yield
         except Exception as error:
             self._fail(error)
             raise
         finally:
-            self._end_job()
+            if self._job is not None:
+                self._job.finish()
+            self._job = None
+            self._context.cores.forget()
+            self._job_lock.release()
 
     def _finish(self, job: Job, work: Callable[[], JobOutcome]) -> JobOutcome:
         """Train and test, then serve what came of it."""
@@ -283,13 +258,6 @@ class ActiveParty:
         self._trained = job.session
         job.observer.stage("serving")
         return outcome
-
-    def _end_job(self) -> None:
-        if self._job is not None:
-            self._job.finish()
-        self._job = None
-        self._context.cores.forget()
-        self._job_lock.release()
 
     def cancel(self) -> None:
         """End the job at work, at every party; returns when it is over. The served model goes on answering.
@@ -314,79 +282,13 @@ class ActiveParty:
         session = job.session
         assert session is not None  # noqa: S101 - a job that has run has it
         warnings = (*session.terms_warnings, *session.guard_warnings)
-        kept = KeptModel.of(session.training.model, job.order, warnings, job.quality)
+        kept = KeptModel.of(session.training.model, job.order, warnings, job.outcomes.quality)
         model = TrainedModel.of(kept, self._context.data.ids)
-        if self._attack_host.is_idle:
+        if self._attacks.is_idle:
             return model
         job.observer.stage("attacking")
-        model = model.knowing(self._knowledge_of(model))
-        # On the thread of all attacks, so that none on the model before comes in between.
-        self._attacking.submit(self._attack_tests, model, job.test_answers, job.observer.step).result()
-        return model
-
-    def _attack_tests(self, model: TrainedModel, answers: FloatArray | None, tell: TellsAttack) -> None:
-        self._attack_host.begin()
-        self._attacked_session = model.session_id
-        tests = model.model.judged_rows
-        chosen = spread(len(tests), self._context.settings.attacked_records or len(tests))
-        self._attack(model, tests[chosen].tolist(), None if answers is None else answers[chosen], tell)
-
-    def _knowledge_of(self, model: TrainedModel) -> Knowledge:
-        """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
-        shown = {name: party.disclose_parameters(model.session_id) for name, party in self._passive_parties.items()}
-        known = Knowledge(
-            model.model,
-            disclosed_parts(shown, model.model.agreement),
-            moments=self._beforehand.moments,
-            order=model.kept.order,
-            own_rows=own_class_rows(model.model, self._scoring.scores),
-        )
-        _log.info("White box." if known.disclosed is not None else "Black box: nothing is disclosed.")
-        if self._beforehand.records is None:
-            return known
-        return self._with_auxiliary(model, known, self._beforehand.records)
-
-    def _with_auxiliary(self, model: TrainedModel, known: Knowledge, records: Table) -> Knowledge:
-        """Ask for the scores of the auxiliary records, as an active party may for any aligned one."""
-        rows = model.row_of_id.rows(self.id_forms(records.ids))
-        aligned = rows >= 0
-        indices = rows[aligned]
-        if not len(indices):
-            raise InvalidMessage("None of the auxiliary records is aligned: PLUMBLINE_AUXILIARY needs common ids.")
-        auxiliary = AuxiliaryRows(
-            features_active=known.own_features(indices),
-            features_passive=records.features[aligned],
-            scores=self._scoring.answers(model.model, indices.tolist()),
-            labels=model.model.labels_of(indices),
-        )
-        return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
-
-    def _attack(
-        self,
-        model: TrainedModel,
-        rows: Sequence[int],
-        answers: FloatArray | None,
-        tell: TellsAttack = nobody_watches,
-    ) -> None:
-        """Mount the attacks on what this party was told of some rows: not on what it makes of it."""
-        if model.knowledge is None or answers is None:
-            return
-        rows, answers = model.knowledge.unknown_of(rows, answers)
-        if rows:
-            self._attack_host.attack(model.knowledge, rows, answers, tell)
-
-    def _attack_prediction(self, session_id: str, rows: Sequence[int], answers: FloatArray) -> None:
-        """Mount the attacks on an answer. After a restart they ask again what passive parties disclose of the model."""
-        model = self._serving.newest
-        if self._attack_host.is_idle or not len(rows) or model is None or model.session_id != session_id:
-            return
-        if not self._attacked_session:
-            model = model.knowing(self._knowledge_of(model))
-            self._serving.know(model)
-            self._attack_host.go_on()
-            self._attacked_session = session_id
-        if self._attacked_session == session_id:
-            self._attack(model, rows, answers)
+        most = self._context.settings.attacked_records
+        return self._attacks.on_tests(model, job.outcomes.test_answers, most, job.observer.step)
 
     def _fail(self, error: Exception) -> None:
         cancelled = isinstance(error, Cancelled)
@@ -419,8 +321,8 @@ class ActiveParty:
             self._session.training.exchange.end("the active party is stopping.")
         self._serving.close()
         self._one_by_one.close()
-        for threads in (self._attacking, self._asking):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._attacks.close()
+        self._asking.shutdown(wait=False, cancel_futures=True)
 
     # -- Protocol 1 and prediction ---------------------------------------------------------------------------------
 
@@ -456,9 +358,7 @@ class ActiveParty:
         rows = found[found >= 0].tolist()
         with self._predicting:
             answers = self._prediction_scoring.answers(model.model, rows)
-        # On the transcript as it grows, but never in the way of an answer.
-        attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, answers)
-        attack.add_done_callback(log_failure)
+        self._attacks.on_prediction(model.session_id, rows, answers)
         return Predictions(known, model.model.scores_of(answers, len(rows)))
 
     def predict_one(self, record: str, on_end: OnEnd = stays) -> FloatArray:

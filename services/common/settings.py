@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
-    BaseSettings,
     EnvSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
@@ -20,6 +19,7 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage
 from services.common.identity import Role, role_of
 from services.common.opening_options import SHARED, OpeningOptions
+from services.common.plan_settings import LINEAR, OF_LEARNERS, TERMS, PlanSettings
 from services.common.setting_texts import (
     as_text,
     attacks_labelled,
@@ -27,34 +27,16 @@ from services.common.setting_texts import (
     is_address,
     listed,
     listed_labels,
-    pairs,
 )
 from services.common.value_faults import fault_words
 from vfl.crypto import ciphers
-from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
-from vfl.data.columns import ENCODINGS, AskedEncoding
-from vfl.data.encodings import is_encoding
-from vfl.data.reading_rules import ReadingRules, Unlabelled
-from vfl.data.table_limits import TableLimits
 from vfl.learning import registry as learners
-from vfl.learning.linear.initialisation import Initialisation
-from vfl.learning.linear.regression import LinearRegression, Steps
-from vfl.learning.network.split_network import Backward, Network
-from vfl.plugin_options import PluginOption, options_of
+from vfl.plugin_options import options_of
 from vfl.suggestions import did_you_mean, nearest
 
 PREFIX = "PLUMBLINE_"
 # Settings of tools and tests around the services; known, so that they are not taken for typing errors.
 _ELSEWHERE = frozenset({"PLUMBLINE_PAGES_PORT", "PLUMBLINE_PORT", "PLUMBLINE_TEST_POSTGRES_URL"})
-
-
-# What the plan asks of settings by the same name; the learner's options have several.
-_TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if not name.startswith(("learner", "protocol_")))
-_LINEAR = {one.name: one for one in options_of(LinearRegression)}
-_OPENING = {one.name: one for one in options_of(OpeningOptions)}
-_NETWORK = {one.name: one for one in options_of(Network)}
-# Options of learners that are settings of their own, by what stands for the learners that have them.
-OF_LEARNERS = {**dict.fromkeys(_LINEAR, LinearRegression.name), "backward": Network.name}
 
 
 # The defence whose proof is of plain steps.
@@ -68,151 +50,11 @@ class SettingsError(ValueError):
     """A setting that is unknown, wrong or contradicts another; the text says what to do."""
 
 
-def _term(name: str, **default: Any) -> Any:
-    """Declare a setting that the active party proposes to all: default and meaning are those of the plan's field."""
-    field = TrainingPlan.__dataclass_fields__[name]
-    return Field(**{"default": field.default, **default}, description=field.metadata["description"])
-
-
-def _option(name: str, options: Mapping[str, PluginOption] = _LINEAR) -> Any:
-    """Declare a setting that is an option of a learner: default and meaning are the learner's."""
-    return Field(options[name].default, description=options[name].meaning)
-
-
-class Settings(BaseSettings):
+class Settings(PlanSettings):
     """Settings of one process. Each field is the environment variable PLUMBLINE_<NAME IN CAPITALS>."""
 
     # Inputs stay out of errors' own texts, which may reach a log: a database's URL has a password in it.
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True, hide_input_in_errors=True)
-
-    name: str = Field("", description="This party's name; default: its role.")
-    listen: str = Field("127.0.0.1:50051", min_length=1, description="Address to serve on, HOST:PORT.")
-    peers: Annotated[dict[str, str], NoDecode] = Field(
-        default_factory=dict,
-        description="The others: coordinator=HOST:PORT,active=HOST:PORT,NAME=HOST:PORT (the rest are passive).",
-    )
-    transport: Literal["mtls", "insecure"] = Field(
-        "mtls", description="insecure: no TLS and no checked identities. For tests only."
-    )
-    certs: Path = Field(Path("certs"), description="Folder of ca.crt, NAME.crt and NAME.key.")
-
-    data: str = Field(
-        "",
-        description="A .csv or .parquet file, a folder of such parts, a SQLAlchemy URL with ?table=NAME, or a "
-        "registered data set.",
-    )
-    data_dir: Path = Field(Path("data"), description="Folder of the registry's raw files.")
-    share: str = Field(
-        "",
-        description="K/N: with a registered data set, this party's share of its columns (1/N is the active one).",
-    )
-    missing_fraction: float = Field(
-        0.02, ge=0, lt=1, description="Rows that each share of a registered data set lacks."
-    )
-    whole_row_unit_norm: bool = Field(
-        False, description="SIMULATION, with a registered data set: rows of norm 1 over all parties' columns (Hu)."
-    )
-    id_column: str = Field("id", min_length=1, description="Column of the record ids.")
-    label_column: str = Field("", description="Column of the labels; the active party's only.")
-    columns: Annotated[tuple[str, ...], NoDecode] = Field(
-        (),
-        description="Columns of this party's table to use: names and patterns, age,income,c*, or a JSON list; default: "
-        "all besides id and label.",
-    )
-    drop: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Columns of this party's table to leave out: names and patterns, or a JSON list."
-    )
-    public: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Columns of this party's table whose values are published: no secret, and known to any guess."
-    )
-    sensitive: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Columns of this party's table to protect first: they come first in verdicts."
-    )
-    encode: Annotated[dict[str, AskedEncoding], NoDecode] = Field(
-        default_factory=dict,
-        description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
-        f"{', '.join(ENCODINGS)}.",
-    )
-    encoding: str = Field(
-        "", description="Of this party's text file, as Python calls it: gb18030, windows-1251; default: found out."
-    )
-    sheet: str = Field("", description="Of this party's workbook, by its name; default: the first that isn't hidden.")
-    missing: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="What stands for no value in this party's table: -9999,age=-1, or a JSON list."
-    )
-    unlabelled: Unlabelled = Field(
-        "refuse",
-        description="Active party: predict, where rows may have no label: predicted, neither trained on nor judged.",
-    )
-    ignore_in_labels: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description=f"Active party: what doesn't make two classes of one: {', '.join(LABEL_FORMS)}."
-    )
-    ignore_in_ids: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description=f"What doesn't make two ids of one, the same at all parties: {', '.join(ID_FORMS)}."
-    )
-    table_megabytes: int = Field(
-        TableLimits.megabytes,
-        ge=1,
-        description="A larger table of this party's isn't read: megabytes when unpacked; a workbook's count 4 times.",
-    )
-    table_columns: int = Field(TableLimits.columns, ge=1, description="As many columns are read of a table.")
-    table_cells: int = Field(
-        TableLimits.cells,
-        ge=1,
-        description="As many cells are read of a table; a workbook's count 20 times, a database's twice.",
-    )
-    encoder: Literal["minmax", "standardise", "unit_norm", "none"] = Field(
-        "minmax", description="How this party scales its own columns."
-    )
-
-    epochs: int = _term("epochs", default=0)
-    batch_size: int = _term("batch_size")
-    batches: str = _term("batches")
-    protocol: str = _term("protocol")
-    serving: Literal["opened", "shared"] = _option("serving", _OPENING)
-    opening: Literal["guarded", "always"] = Field(
-        "guarded",
-        description="With protocol=shared. guarded: weights stay shared after training where, opened, they could carry "
-        "more than 5 % of the labels or of a record. always: this party lets them be opened all the same.",
-    )
-    opening_bits: int = _option("opening_bits", _OPENING)
-    protocol_options: Annotated[dict[str, Any], NoDecode] = Field(
-        default_factory=dict, description="Options of another package's protocol as JSON; those of ours are settings."
-    )
-    learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
-    learner_options: Annotated[dict[str, Any], NoDecode] = Field(
-        default_factory=dict,
-        description='Its options as JSON: {"hidden": 32}; each of linear is a setting, too.',
-    )
-    backward: Backward = _option("backward", _NETWORK)
-    learning_rate: float = _option("learning_rate")
-    l2: float = _option("l2")
-    initialisation: Initialisation = _option("initialisation")
-    steps: Steps | None = Field(
-        None,
-        description=f"{_LINEAR['steps'].meaning} Default: own_moments; plain with dp_noise, whose proof is of "
-        "these, and with protocol=shared where batch_size or l2 is given.",
-    )
-    calibrated: bool = Field(True, description=_LINEAR["calibrated"].meaning)
-    validation_fraction: float = _term("validation_fraction")
-    test_fraction: float = _term("test_fraction")
-    patience: int = _term("patience")
-    seed: int = _term("seed")
-    private_seed: int | None = Field(
-        None, ge=0, description="This party's initial weights and noise; default: the operating system's randomness."
-    )
-
-    cipher: str = _term("cipher")
-    cipher_options: Annotated[dict[str, Any], NoDecode] = Field(
-        default_factory=dict, description="Options of another package's cipher as JSON; those of ours are settings."
-    )
-    packing: bool = _term("packing")
-    rerandomise: bool = _term("rerandomise")
-    key_bits: int = _term("key_bits")
-    allow_insecure_keys: bool = Field(False, description="Needed for keys under 2048 bits.")
-    feature_fraction_bits: int = _term("feature_fraction_bits")
-    residual_fraction_bits: int = _term("residual_fraction_bits")
-    residual_integer_bits: int = _term("residual_integer_bits")
 
     truncate_answers: bool = Field(
         True,
@@ -344,19 +186,6 @@ class Settings(BaseSettings):
             raise ValueError(f"expected HOST:PORT, such as {example}, got {value!r}")
         return value
 
-    @field_validator("peers", mode="before")
-    @classmethod
-    def _parse_peers(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        peers = {}
-        for entry in filter(None, (part.strip() for part in value.split(","))):
-            name, separator, address = entry.partition("=")
-            if not separator or not is_address(address.strip(), least_port=1):
-                raise ValueError(f"expected NAME=HOST:PORT, got {entry!r}")
-            peers[name.strip()] = address.strip()
-        return peers
-
     @model_validator(mode="before")
     @classmethod
     def _read_labels(cls, values: Any) -> Any:
@@ -386,45 +215,6 @@ class Settings(BaseSettings):
     def _parse_names(cls, value: Any) -> Any:
         return listed(value) if isinstance(value, str) else value
 
-    @field_validator("encoding")
-    @classmethod
-    def _check_encoding(cls, value: str) -> str:
-        if value and not is_encoding(value):
-            raise ValueError(f"expected an encoding of text, such as gb18030 or windows-1251, got {value!r}")
-        return value
-
-    @field_validator("columns", "drop", "public", "sensitive", "missing", mode="before")
-    @classmethod
-    def _parse_columns(cls, value: Any) -> Any:
-        # A name may hold a comma: then the list is JSON.
-        if isinstance(value, str) and value.lstrip().startswith("["):
-            return from_json(value, 'a JSON list such as ["age", "c*"]')
-        return listed(value) if isinstance(value, str) else value
-
-    @field_validator("ignore_in_ids", "ignore_in_labels", mode="before")
-    @classmethod
-    def _parse_forms(cls, value: Any, info: ValidationInfo) -> Any:
-        names = listed(value) if isinstance(value, str) else value
-        known = ID_FORMS if info.field_name == "ignore_in_ids" else LABEL_FORMS
-        if unknown := [name for name in names if name not in known]:
-            raise ValueError(
-                f"expected some of {', '.join(known)}; got {unknown[0]!r}.{did_you_mean(unknown[0], known)}"
-            )
-        return names
-
-    @field_validator("encode", mode="before")
-    @classmethod
-    def _parse_encode(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            is_json = value.lstrip().startswith("{")
-            value = from_json(value, 'a JSON object such as {"zip": "onehot"}') if is_json else pairs(value)
-        for column, encoding in value.items() if isinstance(value, Mapping) else ():
-            if encoding not in ENCODINGS:
-                known = ", ".join(ENCODINGS)
-                meant = did_you_mean(str(encoding), ENCODINGS)
-                raise ValueError(f"column {column!r} can become one of {known}; got {encoding!r}.{meant}")
-        return value
-
     @field_validator(
         "attack_options", "defence_options", "cipher_options", "protocol_options", "learner_options", mode="before"
     )
@@ -433,32 +223,6 @@ class Settings(BaseSettings):
         if not isinstance(value, str):
             return value
         return from_json(value, 'JSON such as {"gia": {"init": "half"}}')
-
-    @field_validator(*_TERMS)
-    @classmethod
-    def _check_term(cls, value: Any, info: ValidationInfo) -> Any:
-        if expected := TrainingPlan.what_is_expected_of(str(info.field_name), value):
-            raise ValueError(f"expected {expected}, got {value!r}")
-        return value
-
-    @field_validator("learning_rate", "l2")
-    @classmethod
-    def _check_option(cls, value: Any, info: ValidationInfo) -> Any:
-        name = str(info.field_name)
-        try:
-            LinearRegression(**{name: value})
-        except ValueError as error:
-            raise ValueError(str(error).replace(f"Expected {name} to be", "expected")) from error
-        return value
-
-    @field_validator("share")
-    @classmethod
-    def _check_share(cls, value: str) -> str:
-        if value:
-            index, _, count = value.partition("/")
-            if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-                raise ValueError(f"expected K/N with 1 <= K <= N, such as 1/2, got {value!r}")
-        return value
 
     @model_validator(mode="after")
     def _check_together(self) -> "Settings":
@@ -501,19 +265,9 @@ class Settings(BaseSettings):
             raise ValueError(f"cipher={plan.cipher} uses no keys and contradicts key_bits: drop one of them")
         return self
 
-    @property
-    def table_limits(self) -> TableLimits:
-        """How large a table of this party's may be."""
-        return TableLimits(self.table_megabytes, self.table_columns, self.table_cells)
-
-    @property
-    def reading_rules(self) -> ReadingRules:
-        """How this party's table is read."""
-        return ReadingRules(**{one.name: getattr(self, one.name) for one in fields(ReadingRules)})
-
     def plan(self) -> TrainingPlan:
         """Make the training plan that these settings propose; raises InvalidMessage when it can't work."""
-        terms = {name: getattr(self, name) for name in _TERMS}
+        terms = {name: getattr(self, name) for name in TERMS}
         plan = TrainingPlan(**terms, learner=self._learner, learner_options=self._learner_options)
         plan = plan.following_its_learner(self.model_fields_set)
         plan = replace(plan, protocol_options=self._options_of(plan.protocol))
@@ -533,7 +287,7 @@ class Settings(BaseSettings):
 
     @property
     def _learner_options(self) -> dict[str, Any]:
-        given = _LINEAR.keys() if self._learner == "linear" else self.model_fields_set & self._own_options
+        given = LINEAR.keys() if self._learner == "linear" else self.model_fields_set & self._own_options
         own = {name: getattr(self, name) for name in given} if self._learner != "installed" else {}
         if "steps" in own and own["steps"] is None:
             is_cut = self.protocol == "shared" and bool(self.batch_size or self.l2)
@@ -545,7 +299,7 @@ class Settings(BaseSettings):
         """Which settings are options of this learner."""
         if self.learner == "installed":
             # An installed model's settings may say how one was trained.
-            return set(_LINEAR)
+            return set(LINEAR)
         options = options_of(learners.REGISTRY.class_of(self.learner)) if learners.is_built_in(self.learner) else ()
         return {one.name for one in options} & OF_LEARNERS.keys()
 

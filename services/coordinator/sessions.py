@@ -72,34 +72,7 @@ class Sessions:
         self._is_closed = False
         self._kept = KeptSessions(state or StateInMemory())
         for kept in self._kept.all():
-            self._sessions[kept.agreement.session_id] = self._restored(kept)
-
-    def _restored(self, kept: KeptSession) -> SessionState:
-        session = SessionState.restored(kept)
-        try:
-            is_as_before = self._protection.fingerprint(session.classes) == kept.defences
-        except OutOfOrder as error:
-            _log.error("%s", error)
-            is_as_before = False
-        if not is_as_before:
-            before, now = (
-                " and ".join(names) or "nothing" for names in (kept.agreement.score_defences, self._protection.names)
-            )
-            session.changed = (
-                "What the coordinator applies to scores is not what it was when this model was trained (then "
-                f"{before}, now {now}; or their options or their secret): put its settings and its state folder back, "
-                "or train again."
-            )
-            _log.error("%s", session.changed)
-        try:
-            session.columns = LearnerCalls(session.plan.family).outputs(session.classes)
-        except (ValueError, LearnerFailed) as error:
-            _log.error("%s", error)
-            session.changed = (
-                f"The coordinator can't use the learner {session.plan.learner} of this model any more: put its package "
-                "back, or train again."
-            )
-        return session
+            self._sessions[kept.agreement.session_id] = _restored(kept, self._protection)
 
     def open(self, caller: Identity, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
         """Open a session for an active party; returns its id. It ends every other that isn't served.
@@ -382,3 +355,30 @@ def _joined(calls: LearnerCalls, session: SessionState, products: list[Any]) -> 
     """Join all parties' shares of logits to one, (rows, columns)."""
     assert session.agreement is not None  # noqa: S101 - nobody is answered before
     return calls.join(list(session.agreement.serving.added(products)))
+
+
+def _restored(kept: KeptSession, protection: Protection) -> SessionState:
+    """Take up a session of before. Where scores can't be made as they were, nothing is answered, and it says why."""
+    session = SessionState.restored(kept)
+    try:
+        is_as_before = protection.fingerprint(session.classes) == kept.defences
+    except OutOfOrder as error:
+        _log.error("%s", error)
+        is_as_before = False
+    if not is_as_before:
+        before, now = (" and ".join(names) or "nothing" for names in (kept.agreement.score_defences, protection.names))
+        session.changed = (
+            "What the coordinator applies to scores is not what it was when this model was trained (then "
+            f"{before}, now {now}; or their options or their secret): put its settings and its state folder back, "
+            "or train again."
+        )
+        _log.error("%s", session.changed)
+    try:
+        session.columns = LearnerCalls(session.plan.family).outputs(session.classes)
+    except (ValueError, LearnerFailed) as error:
+        _log.error("%s", error)
+        session.changed = (
+            f"The coordinator can't use the learner {session.plan.learner} of this model any more: put its package "
+            "back, or train again."
+        )
+    return session

@@ -4,17 +4,18 @@ A message that comes again changes nothing. A different one in its place is refu
 party's own. A peer is at most one step ahead or behind.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
-from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.protocol_calls import ProtocolCalls, ProtocolFailed
 from services.exchange.message_kinds import Message, MessageHeader, MessageKind, MessagePeer
+from services.exchange.step_order import StepOrder
 
 
 class Mailbox:
@@ -50,12 +51,9 @@ class Mailbox:
         self._kinds = {kind.name: kind for kind in listed}
         if len(self._kinds) < len(listed):
             raise self._refused("declares two kinds of messages of one name")
-        self._steps, self._timeout, self._tell = steps, timeout, tell
-        self._step = 0
+        self._tell, self._order = tell, StepOrder(steps, timeout)
         self._sent: dict[tuple[str, int], Message] = {}
         self._received: dict[tuple[str, str, int], tuple[bytes, NDArray[Any]]] = {}
-        self._condition = threading.Condition()
-        self._ended: FederationError | None = None
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
@@ -67,8 +65,8 @@ class Mailbox:
             NotAllowed: from a peer that sends no such message.
             OutOfOrder: for another step than is due, and once the session has ended.
         """
-        with self._condition:
-            self._refuse_if_ended()
+        with self._order:
+            self._order.refuse_if_ended()
             kind = self._kinds.get(header.kind)
             if kind is None or peer not in kind.senders - {self._name} or self._name not in kind.receivers:
                 raise NotAllowed(f"{peer} has no such message to send to {self._name}.")
@@ -87,13 +85,13 @@ class Mailbox:
         header = message.header
         self.expects(peer, header)
         values, digest = self._kinds[header.kind].unpacked(message), sha256(message.data).digest()
-        with self._condition:
+        with self._order:
             # It may have ended while they were read.
-            self._refuse_if_ended()
+            self._order.refuse_if_ended()
             known, _ = self._received.setdefault((header.kind, peer, header.step), (digest, values))
             if known != digest:
                 raise OutOfOrder(f"Another {header.kind} of step {header.step} was received already: it is taken once.")
-            self._condition.notify_all()
+            self._order.notify_all()
 
     # -- what this party's own loop does ---------------------------------------------------------------------------
 
@@ -112,8 +110,8 @@ class Mailbox:
             message = declared.packed(step, values)
         except InvalidMessage as error:
             raise self._refused(f"sends what it hasn't declared. {error}") from error
-        with self._condition:
-            self._refuse_if_ended()
+        with self._order:
+            self._order.refuse_if_ended()
             is_new = (kind, step) not in self._sent
             if self._sent.setdefault((kind, step), message) != message:
                 raise self._refused(f"sends another {kind} of step {step} than before")
@@ -130,28 +128,32 @@ class Mailbox:
             PeerVanished: without one of them.
             OutOfOrder: when the session has ended.
         """
-        senders = sorted(self._declared(kind).senders - {self._name})
-        with self._condition:
+        senders, protocol = sorted(self._declared(kind).senders - {self._name}), self._agreement.plan.protocol
+        with self._order:
             for sender in senders:
-                key = kind, sender, step
-                self._wait(lambda key=key: key in self._received, f"{sender}'s {kind} of step {step}")  # type: ignore[misc]
+                received = partial(self._received.get, (kind, sender, step))
+                self._order.await_value(received, f"{sender}'s {kind} of step {step} (protocol {protocol})")
             return {sender: self._received[kind, sender, step][1] for sender in senders}
 
     def complete_step(self, step: int) -> None:
         """Let peers go on behind a step, and forget what none can send again."""
-        with self._condition:
-            self._step = step + 1
+        with self._order:
+            self._order.step = step + 1
             once = {name for name, kind in self._kinds.items() if kind.once}
             self._sent = {key: one for key, one in self._sent.items() if key[0] in once or key[-1] >= step}
             self._received = {key: one for key, one in self._received.items() if key[0] in once or key[-1] >= step}
 
     def end(self, reason: str) -> None:
         """End it: whoever waits or sends is told why."""
-        self._end(OutOfOrder(f"The session has ended: {reason}"))
+        with self._order:
+            self._order.end(reason)
+            self._received.clear()
 
     def suspend(self, reason: str) -> None:
         """End it, and tell whoever waits or sends that another one will go on with the training."""
-        self._end(Suspended(reason))
+        with self._order:
+            self._order.suspend(reason)
+            self._received.clear()
 
     # -- inner -----------------------------------------------------------------------------------------------------
 
@@ -167,25 +169,5 @@ class Mailbox:
         if kind.once:
             if step != 0:
                 raise InvalidMessage(f"Expected step 0 of {kind.name}, which is sent once, got {step}.")
-        elif not 0 <= step < self._steps:
-            raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
-        elif not self._step <= step <= self._step + 1:
-            raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
-
-    def _wait(self, is_there: Callable[[], bool], what: str) -> None:
-        self._condition.wait_for(lambda: self._ended is not None or is_there(), self._timeout)
-        self._refuse_if_ended()
-        if not is_there():
-            protocol = self._agreement.plan.protocol
-            raise PeerVanished(f"Waited {self._timeout:g} s for {what} (protocol {protocol}); the session ends.")
-
-    def _refuse_if_ended(self) -> None:
-        if self._ended is not None:
-            # Each thread its own: one that is raised twice keeps both callers' frames.
-            raise type(self._ended)(*self._ended.args)
-
-    def _end(self, error: FederationError) -> None:
-        with self._condition:
-            self._ended = self._ended or error
-            self._received.clear()
-            self._condition.notify_all()
+        else:
+            self._order.check(step)

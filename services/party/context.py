@@ -15,6 +15,7 @@ from services.common.state_folder import State, StateInMemory
 from services.exchange.message_kinds import MessagePeer
 from services.party.anchor import Anchor
 from services.party.features import PartyData
+from services.party.form_count import FORMS, REMEDY, FormCount
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
@@ -149,3 +150,8 @@ class PartyContext:
     def anchor(self, file: str, remedy: str) -> Anchor:
         """Make what anchors one of this party's ledgers; see ``Anchor`` for both."""
         return Anchor(self.coordinator, self.state, self.name, file, remedy)
+
+    def form_count(self, share: float) -> FormCount:
+        """Take up the count of what this party's records were answered, of which it allows so large a share."""
+        refuses_first, note = self.settings.guard == "refuse", self.anchor(FORMS, REMEDY).note
+        return FormCount(self.name, self.data, self.state, share, refuses_first=refuses_first, note=note)

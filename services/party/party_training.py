@@ -74,10 +74,8 @@ class PartyTraining:
             LearnerFailed: when the learner can't work with this data, such as an installed model of another table.
         """
         plan = agreement.plan
-        self.agreement = agreement
-        self.name = name
+        self.agreement, self.name, self.gridded = agreement, name, gridded
         features = gridded.values
-        self.gridded = gridded
         self._calls = calls = LearnerCalls(plan.family, means.timeout)
         self.rows = rows_of_plan(plan, len(features))
         check_steps(plan, len(self.rows.train))

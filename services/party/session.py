@@ -4,6 +4,7 @@ import gc
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -13,13 +14,13 @@ import numpy as np
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.exposure import GuardedParty
-from services.common.state_folder import check_room, secret_of
+from services.common.state_folder import State, check_room, secret_of
 from services.party.anchor import Anchor
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.form_count import FormCount
-from services.party.lasting_batches import SessionBatches
+from services.party.lasting_batches import SessionBatches, begin_batches
 from services.party.party_training import PartyTraining, predictions_of
 from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
@@ -231,6 +232,13 @@ def join(
             "PLUMBLINE_PEERS."
         )
     return Joined(agreement, aligned, described, batches)
+
+
+def begin_ledgers(state: State) -> None:
+    """Make a party's ledgers where it has none yet. Of broken ones the next session tells."""
+    with suppress(OutOfOrder):
+        begin_ledger(state)
+        begin_batches(state)
 
 
 def _opening_anchor(context: PartyContext) -> Anchor:

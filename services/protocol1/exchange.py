@@ -14,18 +14,20 @@ decryption of a step is answered once. A peer is at most one step ahead or behin
 answered in other tries of the training, under keys that are gone, its rights say (``answers.py``).
 """
 
-import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
-from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
-from services.protocol1.answers import Answered, Rights, RightsOfOneTry
+from services.exchange.step_order import StepOrder, check_same
+from services.protocol1.answers import Rights, RightsOfOneTry
 from services.protocol1.cipher import Cipher, PlainCipher, Unmask
 from services.protocol1.hidden_layer import hidden_header
 from services.protocol1.outgoing import OutgoingVector
+from services.protocol1.peer_questions import PeerQuestions
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
 from vfl.crypto.pairwise_masks import MASK_KEY_BYTES
@@ -87,21 +89,12 @@ class Beginning:
 
 
 @dataclass
-class _Question:
-    """A peer's masked sums of a step, and the answer as soon as it is decrypted."""
-
-    sums: WireVector
-    answer: DecryptedVector | None = None
-
-
-@dataclass
 class _PeerState:
     """What one peer has sent, by step, and what it was answered."""
 
     key: PublicKeyShown | None = None
     residuals: dict[int, WireVector] = field(default_factory=dict)
     hidden: dict[int, WireVector] = field(default_factory=dict)
-    questions: dict[int, _Question] = field(default_factory=dict)
     asked: dict[int, OpenQuestion] = field(default_factory=dict)
     pending: Unmask | None = None
 
@@ -131,20 +124,16 @@ class GradientExchange:
         beginning: Beginning = Beginning(),
     ) -> None:
         self._cipher = cipher
-        self._roles = roles
-        self._answering, self._anchoring = beginning.answering, beginning.anchoring
+        self.roles = roles
         self._peers = {peer: _PeerState() for peer in peers}
         self._sending = [peer for peer in self._peers if roles.senders is None or peer in roles.senders]
-        self._steps = steps
         self._rows_of_step = rows_of_step
-        self._timeout = timeout
-        self._condition = threading.Condition()
-        self._rights = beginning.rights
+        self._order = StepOrder(steps, timeout, beginning.step)
+        self._questions = PeerQuestions(
+            cipher, self._order, beginning.rights, answering=beginning.answering, anchoring=beginning.anchoring
+        )
         for peer, question in beginning.asked.items():
             self._peers[peer].asked[beginning.asked_at] = question
-        self._first_step = self._step = beginning.step
-        self._encrypted_step = beginning.step - 1
-        self._ended: FederationError | None = None
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
@@ -155,7 +144,7 @@ class GradientExchange:
             InvalidMessage: for a key that doesn't fit the terms.
             OutOfOrder: for a second, different one.
         """
-        with self._condition:
+        with self._order:
             state = self._state_of(peer)
             if state.key is not None:
                 if state.key != key:
@@ -163,14 +152,14 @@ class GradientExchange:
                         f"{peer} has shown a key for this session already; a session has one key per party."
                     )
                 return
-            if peer in self._roles.masked_with and len(key.mask_key) != MASK_KEY_BYTES:
+            if peer in self.roles.masked_with and len(key.mask_key) != MASK_KEY_BYTES:
                 raise InvalidMessage(
                     f"{peer} has shown no key of {MASK_KEY_BYTES} bytes for masks, without which products of several "
                     "parties aren't forwarded: run one version of Plumbline everywhere."
                 )
             self._cipher.accept_key(peer, key)
             state.key = key
-            self._condition.notify_all()
+            self._order.notify_all()
 
     def expects_residuals(self, peer: str, step: int, header: VectorHeader) -> None:
         """Refuse a peer's residuals by their header, before any value of them is read.
@@ -179,10 +168,10 @@ class GradientExchange:
             InvalidMessage: for another header than the agreed one.
             OutOfOrder: for another step, or before the peer's key.
         """
-        with self._condition:
+        with self._order:
             state = self._sender(peer)
             if step not in state.residuals:
-                self._check_step(step, earliest=self._step, latest=self._step + 1)
+                self._order.check(step)
         header.check(self._cipher.residuals_header(peer, self._rows_of_step(step)))
 
     def expects_sums(self, peer: str, step: int, header: VectorHeader) -> None:
@@ -192,13 +181,8 @@ class GradientExchange:
             InvalidMessage: for another header than the agreed one.
             OutOfOrder: for another step.
         """
-        with self._condition:
-            self._asker(peer)
-            known = self._rights.answered(peer, step)
-            if known is None:
-                self._check_question(peer, step)
-        # Perhaps asked under a key that was given up since.
-        header.check(self._cipher.sums_header(peer) if known is None else known.header)
+        self._check_may_ask(peer)
+        header.check(self._questions.header(peer, step))
 
     def receive_residuals(self, peer: str, step: int, vector: WireVector) -> None:
         """Take a peer's encrypted residuals of ``step``. What is refused changes nothing.
@@ -207,16 +191,16 @@ class GradientExchange:
             InvalidMessage: for anything but the agreed ciphertexts.
             OutOfOrder: for another step, others than before, or before the peer's key.
         """
-        with self._condition:
+        with self._order:
             state = self._sender(peer)
-            if self._has_residuals(state, step, vector):
+            if self._is_known(state.residuals, step, vector, "residuals"):
                 return
         # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
         self._cipher.check_residuals(step, peer, self._rows_of_step(step), vector)
-        with self._condition:
-            if not self._has_residuals(state, step, vector):
+        with self._order:
+            if not self._is_known(state.residuals, step, vector, "residuals"):
                 state.residuals[step] = vector
-                self._condition.notify_all()
+                self._order.notify_all()
 
     def expects_hidden(self, peer: str, step: int, header: VectorHeader) -> None:
         """Refuse a peer's forwarded products by their header, before any value of them is read.
@@ -226,60 +210,25 @@ class GradientExchange:
             OutOfOrder: for another step.
             NotAllowed: from a peer that forwards nothing to this party.
         """
-        with self._condition:
+        with self._order:
             if step not in self._forwarder(peer).hidden:
-                self._check_step(step, earliest=self._step, latest=self._step + 1)
-        header.check(hidden_header(self._rows_of_step(step), self._roles.units))
+                self._order.check(step)
+        header.check(hidden_header(self._rows_of_step(step), self.roles.units))
 
     def receive_hidden(self, peer: str, step: int, vector: WireVector) -> None:
         """Take a peer's forwarded products of ``step``; raises as ``expects_hidden``. Refused, it changes nothing."""
-        with self._condition:
+        with self._order:
             state = self._forwarder(peer)
-            if step in state.hidden:
-                self._same_or_refuse(state.hidden[step], vector, f"products of step {step}")
+            if self._is_known(state.hidden, step, vector, "products"):
                 return
-            self._check_step(step, earliest=self._step, latest=self._step + 1)
-            vector.check(hidden_header(self._rows_of_step(step), self._roles.units))
+            vector.check(hidden_header(self._rows_of_step(step), self.roles.units))
             state.hidden[step] = vector
-            self._condition.notify_all()
+            self._order.notify_all()
 
     def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         """Decrypt a peer's masked sums of ``step``, once. The same message again gets the same answer."""
-        answer = self._answered(peer, step, vector)
-        # Without the lock: it asks another party, and what is waited for must be suspended meanwhile.
-        self._anchoring()
-        return answer
-
-    def _answered(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
-        """Find the answer to a question, or decrypt it and spend the peer's right to it."""
-        with self._condition:
-            state = self._asker(peer)
-            if (known := self._rights.answered(peer, step)) is not None:
-                return known.again(vector, step)
-            self._check_question(peer, step)
-            # Taken before it is answered: decryption takes long, and a second question must not overtake the first.
-            question = state.questions.setdefault(step, _Question(vector))
-            self._same_or_refuse(question.sums, vector, f"sums of step {step}")
-            if question.answer is not None:
-                return question.answer
-        try:
-            answer = self._cipher.decrypt(step, peer, vector)
-        except InvalidMessage:
-            with self._condition:
-                # Nothing was decrypted of it, and the right one may follow.
-                if state.questions.get(step) is question and question.answer is None:
-                    del state.questions[step]
-            raise
-        with self._condition:
-            if isinstance(self._ended, Suspended):
-                # What this party has answered is agreed on by now: nothing may be added to it.
-                self._refuse_if_ended()
-            if question.answer is None:
-                self._rights.spend(peer, step, Answered.of(vector, answer))
-                self._answering(peer, answer.count)
-                question.answer = answer
-            self._condition.notify_all()
-            return question.answer
+        self._check_may_ask(peer)
+        return self._questions.answer(peer, step, vector)
 
     # -- what this party's own training loop does ------------------------------------------------------------------
 
@@ -293,13 +242,13 @@ class GradientExchange:
 
         ``make`` encrypts it. Senders may take it before: they send each part when it is there.
         """
-        with self._condition:
-            self._check_step(step, earliest=self._step, latest=self._step)
+        with self._order:
+            self._order.check(step, latest=self._order.step)
 
         def is_whole() -> None:
             # Before any peer has all of them, and may ask.
-            with self._condition:
-                self._encrypted_step = step
+            with self._order:
+                self._questions.encrypted_step = step
 
         return OutgoingVector(*self._cipher.encrypt(step, residual), is_whole)
 
@@ -325,7 +274,7 @@ class GradientExchange:
         Raises:
             PeerVanished: after the timeout without one.
         """
-        return [self._awaited(peer, "hidden", step, "products") for peer in self._roles.forwarders]
+        return [self._awaited(peer, "hidden", step, "products") for peer in self.roles.forwarders]
 
     def residuals_in_the_clear(self, step: int, peer: str) -> FloatArray:
         """Read a peer's residuals of ``step``, (rows, columns), where nothing is encrypted and they are read directly.
@@ -354,7 +303,7 @@ class GradientExchange:
             combination = self._cipher.combine(step, peer, features, vector)
         with timer.stage("mask"):
             masked, state.pending = self._cipher.mask(step, peer, combination)
-        with self._condition:
+        with self._order:
             state.asked[step] = OpenQuestion(masked, state.pending)
         return masked
 
@@ -377,30 +326,25 @@ class GradientExchange:
         Raises:
             PeerVanished: after the timeout.
         """
-        for peer, state in self._peers.items():
-            if peer not in self._sending and self._encrypted_step >= step and not self._roles.reads_directly:
-
-                def answered(peer: str = peer, state: _PeerState = state) -> object:
-                    # Perhaps before the training was interrupted.
-                    known, question = self._rights.answered(peer, step), state.questions.get(step)
-                    return known or (question and question.answer)
-
-                self._await(answered, f"{peer}'s sums of step {step}")
+        if self._questions.encrypted_step >= step and not self.roles.reads_directly:
+            for peer in [one for one in self._peers if one not in self._sending]:
+                self._await(partial(self._questions.answered, peer, step), f"{peer}'s sums of step {step}")
 
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can ask for again."""
-        with self._condition:
-            self._step = step + 1
+        with self._order:
+            self._order.step = step + 1
+            self._questions.forget(step)
             for state in self._peers.values():
                 kept: dict[int, Any]
                 state.asked.pop(step, None)
-                for kept in (state.residuals, state.hidden, state.questions):
+                for kept in (state.residuals, state.hidden):
                     for old in [key for key in kept if key < step]:
                         del kept[old]
 
     def open_questions(self, step: int) -> dict[str, OpenQuestion]:
         """List this party's own questions of ``step``, by peer. Whether they were answered, the peers know."""
-        with self._condition:
+        with self._order:
             return {peer: state.asked[step] for peer, state in self._peers.items() if step in state.asked}
 
     def await_keys(self) -> None:
@@ -413,42 +357,28 @@ class GradientExchange:
             self._await(lambda state=state: state.key, f"{peer}'s public key")  # type: ignore[misc]
 
     @property
-    def reads_directly(self) -> bool:
-        """Whether residuals are read as they come."""
-        return self._roles.reads_directly
-
-    @property
     def mask_keys(self) -> Mapping[str, bytes]:
         """What every peer has shown for masks, by name; empty before ``await_keys``."""
         return {peer: state.key.mask_key for peer, state in self._peers.items() if state.key is not None}
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or asks from now on, is told ``reason``."""
-        self._end(OutOfOrder(f"The session has ended: {reason}"))
+        self._order.end(reason)
+        self._cipher.close()
 
     def suspend(self, reason: str) -> None:
         """End the exchange, and tell whoever waits or asks that another one will go on with the training.
 
         From now on nothing is answered that was not answered before.
         """
-        self._end(Suspended(reason))
-
-    def _end(self, error: FederationError) -> None:
-        with self._condition:
-            self._ended = self._ended or error
-            self._condition.notify_all()
+        self._order.suspend(reason)
         self._cipher.close()
 
     # -- inner checks ----------------------------------------------------------------------------------------------
 
     def _await(self, value: Callable[[], T | None], what: str) -> T:
-        with self.waiting(), self._condition:
-            self._condition.wait_for(lambda: self._ended is not None or value() is not None, self._timeout)
-            self._refuse_if_ended()
-            found = value()
-        if found is None:
-            raise PeerVanished(f"Waited {self._timeout:g} s for {what}; the session ends here.")
-        return found
+        with self.waiting(), self._order:
+            return self._order.await_value(value, what)
 
     def _awaited(self, peer: str, kind: str, step: int, what: str) -> WireVector:
         vectors: dict[int, WireVector] = getattr(self._peers[peer], kind)
@@ -464,47 +394,25 @@ class GradientExchange:
 
     def _forwarder(self, peer: str) -> _PeerState:
         state = self._state_of(peer)
-        if peer not in self._roles.forwarders:
+        if peer not in self.roles.forwarders:
             raise NotAllowed(f"{peer} forwards no products to this party in this session.")
         return state
 
-    def _asker(self, peer: str) -> _PeerState:
-        state = self._state_of(peer)
-        if self._roles.reads_directly:
+    def _check_may_ask(self, peer: str) -> None:
+        self._state_of(peer)
+        if self.roles.reads_directly:
             raise NotAllowed("In this session nobody asks for sums: residuals are read as they come.")
-        return state
 
     def _state_of(self, peer: str) -> _PeerState:
-        self._refuse_if_ended()
+        self._order.refuse_if_ended()
         if peer not in self._peers:
             raise NotAllowed(f"{peer} is not a party of this session.")
         return self._peers[peer]
 
-    def _has_residuals(self, state: _PeerState, step: int, vector: WireVector) -> bool:
+    def _is_known(self, vectors: dict[int, WireVector], step: int, vector: WireVector, what: str) -> bool:
         """Tell whether these came before. Raises OutOfOrder for others in their place, or where it isn't their time."""
-        if step in state.residuals:
-            self._same_or_refuse(state.residuals[step], vector, f"residuals of step {step}")
+        if step in vectors:
+            check_same(vectors[step], vector, f"{what} of step {step}")
             return True
-        self._check_step(step, earliest=self._step, latest=self._step + 1)
+        self._order.check(step)
         return False
-
-    def _check_question(self, peer: str, step: int) -> None:
-        self._check_step(step, earliest=max(self._step - 1, self._first_step), latest=self._encrypted_step)
-        self._rights.check_right(peer, step)
-
-    def _check_step(self, step: int, *, earliest: int, latest: int) -> None:
-        self._refuse_if_ended()
-        if not 0 <= step < self._steps:
-            raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
-        if not earliest <= step <= latest:
-            raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
-
-    def _refuse_if_ended(self) -> None:
-        if self._ended is not None:
-            # A new one: who raises it puts its own traceback into it.
-            raise type(self._ended)(*self._ended.args)
-
-    @staticmethod
-    def _same_or_refuse(known: WireVector, vector: WireVector, what: str) -> None:
-        if known != vector:
-            raise OutOfOrder(f"Different {what} were received already; a step is answered once.")

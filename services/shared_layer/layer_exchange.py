@@ -27,7 +27,6 @@ from services.protocol1.shown_keys import shown_key
 from services.protocol1.vectors import PublicKeyShown
 from services.shared_layer.layer_messages import FORWARDING, LayerSizes
 from services.shared_layer.layer_terms import LayerTerms
-from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.share_mailbox import Outgoing, ShareMailbox
 from services.shared_weights.share_messages import Kind
 from vfl.crypto import Engine, PrivateKey, PublicKey
@@ -101,13 +100,13 @@ class LayerExchange(ShareMailbox):
         if self._name == self._active or peer == self._active:
             super().receive_public_key(peer, key)
             return
-        with self._condition:
+        with self._order:
             self._check_peer(peer)
             if key.key_id or key.content:
                 raise NotAllowed(f"{peer} has no public key to show in this session.")
             if self._mask_keys.setdefault(peer, key) != key:
                 raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
-            self._condition.notify_all()
+            self._order.notify_all()
 
     # -- the label party's steps -----------------------------------------------------------------------------------
 
@@ -215,8 +214,8 @@ class LayerExchange(ShareMailbox):
 
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can send again."""
-        with self._condition:
-            self._step = step + 1
+        with self._order:
+            self._order.step = step + 1
             self._sent.clear()
             self._left.clear()
             for key in [key for key in self._received if self._layer.taken_before(key[2]) < step]:
@@ -247,8 +246,10 @@ class LayerExchange(ShareMailbox):
     def _agree_on_masks(self) -> None:
         if self._has_agreed:
             return
-        with self._condition:
-            self._wait(lambda: len(self._mask_keys) == len(self._others), "the other passive parties' keys")
+        with self._order:
+            self._order.await_value(
+                lambda: len(self._mask_keys) == len(self._others) or None, "the other passive parties' keys"
+            )
             shown = {peer: self._mask_keys[peer].mask_key for peer in self._others}
         try:
             self._masks.agree(shown)
@@ -267,19 +268,11 @@ class LayerExchange(ShareMailbox):
 
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         if kind is Kind.FROZEN:
-            # Where epochs are validated, the label party may stop after any, once it is over.
-            stops = validates_on_shares(self._terms.agreement)
-            over = self._layer.batches.steps_per_epoch if stops else self._steps - 1
-            if step != self._steps or self._step < over:
-                raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
+            self._check_over(kind, step, self._layer.batches.steps_per_epoch)
         elif kind in FORWARDING and self._layer.is_validation(step):
-            taken = self._layer.taken_before(step)
-            if not self._step <= taken <= self._step + 1:
-                raise OutOfOrder(f"A validation after {taken} steps is out of order: {self._step} are taken here.")
-        elif not 0 <= step < self._steps:
-            raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
-        elif not self._step <= step <= self._step + 1:
-            raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
+            self._check_validation(self._layer.taken_before(step))
+        else:
+            self._order.check(step)
 
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
         if kind in (Kind.WEIGHT_DIFFERENCES, Kind.SIGNAL_DIFFERENCES, Kind.HANDED):

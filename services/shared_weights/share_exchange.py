@@ -37,7 +37,6 @@ from services.shared_weights.opening import (
     kept_words,
     opened,
     opened_to,
-    validates_on_shares,
     word_of,
 )
 from services.shared_weights.opening_ledger import OpeningLedger
@@ -119,8 +118,8 @@ class ShareExchange(ShareMailbox):
                 if self._sizes.is_sent(kind, peer, self._name):
                     parts = range(self._sizes.parts(kind, peer))
                     values = [value for part in parts for value in self._await(kind, peer, part)]
-                    with self._computing, self._condition:
-                        self._refuse_if_ended()
+                    with self._computing, self._order:
+                        self._order.refuse_if_ended()
                         take(peer, values)
                         for part in parts:
                             # The holder has them now; the digest knows them when they come again.
@@ -221,8 +220,8 @@ class ShareExchange(ShareMailbox):
 
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can send again."""
-        with self._condition:
-            self._step = step + 1
+        with self._order:
+            self._order.step = step + 1
             self._holder.forget(step)
             for key in [key for key in self._received if not key[0].is_once and key[2] < step]:
                 del self._received[key]
@@ -234,7 +233,7 @@ class ShareExchange(ShareMailbox):
             OutOfOrder: when the session has ended.
             StateNotKept: where it couldn't be remembered. Nothing is opened then.
         """
-        self._refuse_if_ended()
+        self._order.refuse_if_ended()
         self._is_over = True
         places = self._terms.places(self._name)
         held = self._terms.held_by(self._name)
@@ -242,12 +241,14 @@ class ShareExchange(ShareMailbox):
         agreement = self._terms.agreement
         self._count(_OPENING, opened_to(agreement, self._name))
         kept = kept_words(self._ledger.state, agreement.session_id, words)
-        return [self._outgoing(owner, Kind.OPENED, self._steps, word.ravel().tolist()) for owner, word in kept.items()]
+        return [
+            self._outgoing(owner, Kind.OPENED, self._order.steps, word.ravel().tolist()) for owner, word in kept.items()
+        ]
 
     def opened(self, weights: Shares) -> FloatArray:
         """Read this party's own weights, (d, k); raises PeerVanished without the word of their other holder."""
         own = weights[self._terms.places(self._name)[self._name]]
-        word = self._await(Kind.OPENED, self._terms.holder(self._name), self._steps)
+        word = self._await(Kind.OPENED, self._terms.holder(self._name), self._order.steps)
         return opened(np.array(word, dtype=np.object_).reshape(own.shape), own, self._opening_bits)
 
     def _forget(self) -> None:
@@ -265,20 +266,13 @@ class ShareExchange(ShareMailbox):
             if not 0 <= step < (parts := self._sizes.parts(kind, peer)):
                 raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
         elif kind in (Kind.OPENED, Kind.FROZEN):
-            # Where epochs are validated, the label party may stop after any, once it is over.
-            stops = validates_on_shares(self._terms.agreement)
-            over = self._terms.schedule.steps_per_epoch if stops else self._steps - 1
-            if step != self._steps or self._step < over:
-                raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
+            self._check_over(kind, step, self._terms.schedule.steps_per_epoch)
         elif kind.is_of_validation:
             if self._terms.validated_epoch(step) is None:
                 raise InvalidMessage(f"No epoch is validated after {step} steps.")
-            if not self._step <= step <= self._step + 1:
-                raise OutOfOrder(f"A validation after {step} steps is out of order: {self._step} are taken here.")
-        elif not 0 <= step < self._steps:
-            raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
-        elif not self._step <= step <= self._step + 1:
-            raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
+            self._check_validation(step)
+        else:
+            self._order.check(step)
 
     def _key_of(self, kind: Kind, sender: str, receiver: str) -> PublicKey | None:
         """Find the key that a message is under: its sender's, if those are its features. Some kinds are under none."""

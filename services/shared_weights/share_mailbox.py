@@ -5,15 +5,17 @@ ciphertexts only, never as what they decrypt to.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.exchange.step_order import StepOrder
 from services.protocol1.shown_keys import checked_key, shown_key
 from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
+from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.crypto import Engine, InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
@@ -77,8 +79,8 @@ class ShareMailbox:
         timeout: float,
     ) -> None:
         """Begin a session of the party ``name``, of so many steps; waits ``timeout`` seconds for a message."""
-        self._terms, self._name, self._timeout, self._engine, self._steps = terms, name, timeout, engine, steps
-        self._expected = sizes
+        self._terms, self._name, self._engine, self._expected = terms, name, engine, sizes
+        self._order = StepOrder(steps, timeout)
         self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
         self._shown: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
         # Of who holds V of this party's weights, by its name; a key that nothing of the training is under.
@@ -87,12 +89,9 @@ class ShareMailbox:
         self._frozen: list[Outgoing] = []
         self._shown_to_validate: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
         self._received: dict[tuple[Kind, str, int], Received] = {}
-        self._condition = threading.Condition()
         # Held while what was received is used: it is forgotten at the end, and not before.
         self._computing = threading.Lock()
-        self._step = 0
         self._is_over = False
-        self._ended: FederationError | None = None
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
@@ -104,7 +103,7 @@ class ShareMailbox:
             OutOfOrder: for a second, different one.
             NotAllowed: from a peer that has none to show.
         """
-        with self._condition:
+        with self._order:
             self._check_peer(peer)
             if not self._expected.shows_key(peer):
                 raise NotAllowed(f"{peer} has no public key to show in this session.")
@@ -129,7 +128,7 @@ class ShareMailbox:
         self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, kind: Kind, what: str
     ) -> None:
         """Take a key that is for messages of one kind and nothing else, features above all."""
-        with self._condition:
+        with self._order:
             self._check_peer(peer)
             if not self._expected.is_sent(kind, peer, self._name):
                 raise NotAllowed(f"{peer} has no{what} key to show to {self._name}.")
@@ -153,7 +152,7 @@ class ShareMailbox:
             return None
         public_key = checked_key(self._terms.agreement, peer, key, purpose)
         shown[peer] = key, public_key
-        self._condition.notify_all()
+        self._order.notify_all()
         return public_key
 
     def expects(self, peer: str, kind: Kind, step: int, header: VectorHeader) -> None:
@@ -164,7 +163,7 @@ class ShareMailbox:
             NotAllowed: from a peer that sends no such message.
             OutOfOrder: for another step, or before the peer's key.
         """
-        with self._condition:
+        with self._order:
             self._check_peer(peer)
             if not self._expected.is_sent(kind, peer, self._name):
                 raise NotAllowed(f"{peer} has no {kind} to send to {self._name}.")
@@ -187,19 +186,19 @@ class ShareMailbox:
         """
         self.expects(peer, kind, step, vector.header)
         received = Received(sha256(vector.data).digest(), self._values(peer, kind, vector))
-        with self._condition:
+        with self._order:
             # It may have ended while they were read.
-            self._refuse_if_ended()
+            self._order.refuse_if_ended()
             known = self._received.setdefault((kind, peer, step), received)
             if known.digest != received.digest:
                 raise OutOfOrder(f"Different {kind} of step {step} were received already; they are taken once.")
-            self._condition.notify_all()
+            self._order.notify_all()
 
     # -- what this party's own loop does ---------------------------------------------------------------------------
 
     def begin_at(self, step: int) -> None:
         """Take this step first: those before were taken under other keys. Nothing has been shown or sent yet."""
-        self._step = step
+        self._order.step = step
 
     def serving_key(self, key: PrivateKey) -> PublicKeyShown:
         """Show a serving key of this party's own."""
@@ -210,7 +209,7 @@ class ShareMailbox:
 
         Raises OutOfOrder when the session has ended.
         """
-        self._refuse_if_ended()
+        self._order.refuse_if_ended()
         self._is_over = True
         places, served = self._terms.places(self._name), self._terms.scores
         if not self._frozen:
@@ -218,28 +217,30 @@ class ShareMailbox:
             for owner in self._terms.held_by(self._name):
                 # Output by output.
                 values = served.weights(weights[places[owner]]).T.ravel().tolist()
-                self._frozen.append(self._outgoing(owner, Kind.FROZEN, self._steps, self._engine.encrypt(key, values)))
+                self._frozen.append(
+                    self._outgoing(owner, Kind.FROZEN, self._order.steps, self._engine.encrypt(key, values))
+                )
         return self._frozen
 
     def frozen(self) -> tuple[PublicKey, tuple[int, ...]]:
         """V of this party's weights, and the key that it is under; raises PeerVanished without it."""
         holder = self._terms.holder(self._name)
-        values = tuple(self._await(Kind.FROZEN, holder, self._steps))
+        values = tuple(self._await(Kind.FROZEN, holder, self._order.steps))
         return self._shown_to_serve[holder][1], values
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or sends from now on, is told ``reason``. All that was sent is forgotten."""
-        self._end(OutOfOrder(f"The session has ended: {reason}"))
+        self._order.end(reason)
+        self._forget_received()
 
     def suspend(self, reason: str) -> None:
         """End the exchange, and tell whoever waits or sends that another one will go on with the training."""
-        self._end(Suspended(reason))
+        self._order.suspend(reason)
+        self._forget_received()
 
-    def _end(self, error: FederationError) -> None:
-        with self._condition:
-            self._ended = self._ended or error
+    def _forget_received(self) -> None:
+        with self._order:
             self._received.clear()
-            self._condition.notify_all()
         with self._computing:
             self._forget()
 
@@ -267,29 +268,31 @@ class ShareMailbox:
     def _going_on(self) -> Iterator[None]:
         """Compute for the session, which doesn't end inside. Raises OutOfOrder when it has ended."""
         with self._computing:
-            self._refuse_if_ended()
+            self._order.refuse_if_ended()
             yield
 
     def _await(self, kind: Kind, peer: str, step: int) -> Sequence[int]:
-        with self._condition:
-            self._wait(lambda: (kind, peer, step) in self._received, f"{peer}'s {kind} of step {step}")
-            return self._received[kind, peer, step].values
+        with self._order:
+            return self._order.await_value(
+                lambda: self._received.get((kind, peer, step)), f"{peer}'s {kind} of step {step}"
+            ).values
 
-    def _wait(self, is_there: Callable[[], bool], what: str) -> None:
-        self._condition.wait_for(lambda: self._ended is not None or is_there(), self._timeout)
-        self._refuse_if_ended()
-        if not is_there():
-            raise PeerVanished(f"Waited {self._timeout:g} s for {what}; the session ends here.")
+    def _check_over(self, kind: Kind, step: int, steps_per_epoch: int) -> None:
+        """Raise OutOfOrder for weights that are told before training is over."""
+        # Where epochs are validated, the label party may stop after any, once it is over.
+        over = steps_per_epoch if validates_on_shares(self._terms.agreement) else self._order.steps - 1
+        if step != self._order.steps or self._order.step < over:
+            raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
+
+    def _check_validation(self, taken: int) -> None:
+        """Raise OutOfOrder for a validation after other steps than are taken, or are about to be."""
+        if not self._order.step <= taken <= self._order.step + 1:
+            raise OutOfOrder(f"A validation after {taken} steps is out of order: {self._order.step} are taken here.")
 
     def _check_peer(self, peer: str) -> None:
-        self._refuse_if_ended()
+        self._order.refuse_if_ended()
         if peer not in self._peers:
             raise NotAllowed(f"{peer} is not a party of this session.")
-
-    def _refuse_if_ended(self) -> None:
-        if self._ended is not None:
-            # Each thread its own: one that is raised twice keeps both callers' frames.
-            raise type(self._ended)(*self._ended.args)
 
     def _header(self, kind: Kind, sender: str, receiver: str, step: int) -> VectorHeader:
         key = self._key_of(kind, sender, receiver)

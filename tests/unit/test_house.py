@@ -59,11 +59,14 @@ NAMING_PLUGINS = {
     "plumbline/cli/preflight.py": "says what to do, with an example",
     "plumbline/simulation/informed.py": "who knows what the papers' two defences of parameters have drawn",
     "plumbline/simulation/live.py": "asks how many bits a paper's noise needs",
+    "services/common/plan_settings.py": "shows how options are written, with an example",
     "services/common/settings.py": "shows how options are written, with an example",
     "services/protocols/hu/guard.py": "says what to do, with an example",
     "services/party/party_defences.py": "says what to do, with an example",
     "services/party/share_guard.py": "says what to do, with an example",
 }
+# A class that is longer has several subjects: split it by these, not into parts of one.
+MOST_LINES_OF_A_CLASS = 320
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
@@ -192,6 +195,15 @@ def test_no_file_name_twice_in_a_package(package: str) -> None:
 def test_files_are_short_enough_to_read() -> None:
     lengths = {name_of(path): len(path.read_text().splitlines()) for path in files_of(*ARROWS, "tests")}
     assert {name for name, lines in lengths.items() if lines > MOST_LINES} == set(LONGER)
+
+
+def test_classes_have_one_subject() -> None:
+    assert not [
+        str(one)
+        for one in definitions_in(*ARROWS)
+        if isinstance(one.node, ast.ClassDef)
+        and (one.node.end_lineno or 0) - one.node.lineno + 1 > MOST_LINES_OF_A_CLASS
+    ]
 
 
 def test_no_circle_of_files() -> None:

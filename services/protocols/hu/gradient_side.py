@@ -245,7 +245,7 @@ class GradientStep:
             raise self._calls.refused(f"asks for sums before {self._name} has sent anything")
         own = self._own
         total = np.zeros((self._features.shape[1], self._agreement.residual_columns)) if own is None else own
-        if self._side.forwarding is not None and self._exchange.reads_directly:
+        if self._side.forwarding is not None and self._exchange.roles.reads_directly:
             total = total + self._direct_sums()
         else:
             total = self._with_answers(total)

@@ -349,7 +349,7 @@ def test_outcomes_of_attacks_that_cant_be_written_are_in_the_log(
         if party == "active":
             monkeypatch.setattr(AttackHost, "is_idle", False)
             home.active.predict_one("id-10")
-            home.active._attacking.shutdown()
+            home.active._attacks._threads.shutdown()
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     if party == "active":
         assert [record.getMessage() for record in errors if record.exc_info] == [UNEXPECTED]

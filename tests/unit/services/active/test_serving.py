@@ -212,7 +212,7 @@ def test_attacks_go_on_after_a_restart_behind_what_they_found_before(tmp_path: P
         home.train()
 
         def found() -> list[tuple[int, int]]:
-            home.active._attacking.shutdown()
+            home.active._attacks._threads.shutdown()
             outcomes = RunFolder(tmp_path).prediction_outcomes()
             assert all(outcome.is_done for outcome in outcomes)
             return [(outcome.batch, outcome.records) for outcome in outcomes]

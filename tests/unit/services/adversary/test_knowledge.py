@@ -64,7 +64,7 @@ def test_the_view_has_what_all_parties_are_told_also_after_a_restart(tmp_path: P
         home.train()
         home.restart(*home.names)
         home.scores()
-        home.active._attacking.shutdown(wait=True)
+        home.active._attacks._threads.shutdown(wait=True)
         first, later = spy.seen
         for view in (first, later):
             assert view.channel == (Temperature(0.25), Rounding(3))
@@ -160,7 +160,7 @@ def test_states_of_before_options_were_told_start_and_answer_and_say_that_nothin
         _forget_options(home, tmp_path / "state")
         home.start(*home.names)
         np.testing.assert_array_equal(home.scores(), before)
-        home.active._attacking.shutdown(wait=True)
+        home.active._attacks._threads.shutdown(wait=True)
     assert spy.seen[-1].channel == (Undeclared("score_scheme3"), Undeclared("score_rounding"))
 
 
@@ -213,7 +213,7 @@ def test_what_is_known_beforehand_reaches_the_view_and_known_records_are_not_att
         assert set(estimates.by_attack) == {"spy"}
         # Asked for alone they aren't attacked either.
         home.scores(known.ids[:3])
-        home.active._attacking.shutdown(wait=True)
+        home.active._attacks._threads.shutdown(wait=True)
     assert len(spy.seen) == 1
 
 
@@ -297,7 +297,7 @@ def test_attacks_on_a_network_read_the_answers_that_were_given(tmp_path: Path, m
         home.train()
         tested = len(home.active._serving.newest.model.rows.test)  # type: ignore[union-attr]
         home.scores(IDS[:3])
-        home.active._attacking.shutdown(wait=True)
+        home.active._attacks._threads.shutdown(wait=True)
     assert asked == [tested, 3]
     assert [view.n for view in spy.seen] == [tested, 3]
     assert all(view.scores is not None and view.scores.shape[1] == 5 for view in spy.seen)
@@ -311,7 +311,7 @@ def test_a_network_on_shared_weights_is_asked_for_no_class_rows(tmp_path: Path) 
         home.train()
         newest = home.active._serving.newest
         assert newest is not None
-        known = home.active._knowledge_of(newest)
+        known = home.active._attacks._knowledge_of(newest)
         tests = newest.model.rows.test
         view = known.view(tests, home.active._scoring.answers(newest.model, tests.tolist()))
     assert known.own_rows is None

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import defences
-from services.active.job import _kept_outcomes
+from services.active.outcomes import JobOutcomes
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.learner_calls import LearnerFailed
 from services.common.run_folder import RunFolder
@@ -156,7 +156,7 @@ def test_a_passive_party_takes_no_other_slope_and_none_that_the_plan_doesnt_ask_
 
         def finishing(*arguments: Any) -> None:
             caller, session, kept, step = arguments
-            calibrates = passive._training_of(caller, session).agreement.plan.family.calibrates()
+            calibrates = passive._session_of(caller, session).agreed().training.agreement.plan.family.calibrates()
             for wrong in (200, -129, *([] if calibrates else [1])):
                 with pytest.raises(InvalidMessage) as error:
                     finish(caller, session, kept, wrong)
@@ -227,8 +227,9 @@ def test_a_calibrated_model_and_what_was_fitted_outlive_processes(
 
         def finishing(party: PassiveParty, caller: Any, session: str, kept: int, step: int) -> None:
             # As a successor of the active party would find it, which says the same again.
-            _, fits = _kept_outcomes(home.states["active"], session)
-            steps.append((fits[kept], step))
+            outcomes = JobOutcomes(home.active._context, home.active._scoring)
+            outcomes.take_up(session)
+            steps.append((outcomes.calibrations[kept], step))
             finish(party, caller, session, kept, step)
 
         monkeypatch.setattr(PassiveParty, "finish_training", finishing)

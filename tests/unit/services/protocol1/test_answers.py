@@ -28,7 +28,7 @@ def sent(exchange: GradientExchange) -> WireVector:
 def logged(log: TrainingLog) -> tuple[ExchangePair, WireVector]:
     """A pair whose key holder keeps its answers, and its residuals of step 0."""
     pair = exchange_pair(TINY)
-    pair.exchange._rights = log
+    pair.exchange._questions.rights = log
     return pair, sent(pair.exchange)
 
 

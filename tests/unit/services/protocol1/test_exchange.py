@@ -445,10 +445,11 @@ class ExchangeModel(RuleBasedStateMachine):
     @invariant()
     def at_most_two_steps_are_kept(self) -> None:
         if hasattr(self, "pair"):
-            state = self.pair.exchange._peers["passive"]
-            assert set(state.residuals) == set(self.residuals)
-            assert set(state.questions) == set(self.questions)
-            assert max(len(state.residuals), len(state.questions)) <= 3
+            exchange = self.pair.exchange
+            residuals, questions = exchange._peers["passive"].residuals, exchange._questions._asked
+            assert set(residuals) == set(self.residuals)
+            assert set(questions) == {("passive", step) for step in self.questions}
+            assert max(len(residuals), len(questions)) <= 3
 
 
 ExchangeModel.TestCase.settings = settings(stateful_step_count=30)

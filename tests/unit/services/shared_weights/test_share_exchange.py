@@ -200,7 +200,7 @@ def test_the_end_wakes_who_waits_and_forgets_the_others_features(half: Half) -> 
         half.deliver(one)
     half.mine.await_features()
     found: list[FederationError] = []
-    half.mine._timeout = 20.0
+    half.mine._order._timeout = 20.0
 
     def wait() -> None:
         try:

@@ -94,7 +94,7 @@ def test_an_adversary_is_given_its_own_class_rows_where_nothing_is_opened(tmp_pa
         home.train()
         newest = home.active._serving.newest
         assert newest is not None
-        known = home.active._knowledge_of(newest)
+        known = home.active._attacks._knowledge_of(newest)
         tests = newest.model.rows.test
         view = known.view(tests, home.active._scoring.scores(newest.model, tests.tolist()))
     assert (known.own_rows is None) == (opening == "always")

@@ -251,7 +251,7 @@ def test_a_session_that_ends_while_it_validates_says_why(monkeypatch: pytest.Mon
             def ending(*message: Any, one: ShareExchange = exchange, wait: Any = awaited) -> Any:
                 values = wait(*message)
                 threading.Thread(target=one.end, args=("it was stopped.",)).start()
-                while one._ended is None:
+                while one._order.ended is None:
                     pass
                 return values
 

@@ -1,0 +1,118 @@
+"""What a passive party answers about its records, each answer counted before it is given. Knows no network."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from services.common.errors import OutOfOrder
+from services.common.identity import Identity
+from services.party.context import PartyContext
+from services.party.features import AlignedFeatures
+from services.party.form_count import FormCount
+from services.party.model_file import KeptModel
+from services.party.party_model import PartyModel, rows_of_plan
+from services.party.served_models import ServedModels
+from services.party.session import PartySession
+from services.passive.submissions import SeenSubmissions
+from services.shared_weights.shared_serving import AskedOnce
+from vfl.arrays import IntArray
+from vfl.crypto.sharing.frozen_weights import Residues
+from vfl.learning import Part
+
+_log = logging.getLogger(__name__)
+
+# Stands for the digest of a model whose training has ended.
+_FINISHED = "finished"
+
+
+class Answering:
+    """Answers with models that are finished, and between epochs with those that are at work."""
+
+    def __init__(self, context: PartyContext, models: ServedModels, forms: FormCount) -> None:
+        """Answer with ``models``, and count by ``forms``."""
+        self._context, self._models, self._forms = context, models, forms
+        self._submissions = SeenSubmissions(context.state)
+        self._asked = AskedOnce()
+        # Models that were counted, by session and digest: one epoch may have several.
+        self._counted: set[tuple[str, str]] = set()
+
+    def begin(self, opened: PartySession, rows: IntArray) -> None:
+        """Count what a session that begins will tell of its records, this party's ``rows``, and forget others."""
+        agreement = opened.agreement
+        session_id, own = agreement.session_id, rows[rows_of_plan(agreement.plan, len(rows)).train]
+        self._forms.count_forwarded(agreement, opened.aligned)
+        self._forms.count_shares(session_id, own, opened.shares)
+        self._counted = {at for at in self._counted if at[0] in self._models.sessions}
+        self._submissions.forget_all_but({*self._models.sessions, session_id})
+        if not agreement.plan.family.spec.trains:
+            self._models.keep_candidate(KeptModel.of(opened.training.model, rows))
+
+    def keep(self, opened: PartySession, rows: IntArray) -> None:
+        """Keep a model whose training is over. Any of its records may be asked about from now on."""
+        kept = KeptModel.of(opened.training.model, rows)
+        # An answer that can't be counted isn't given.
+        self._count(kept, opened.aligned)
+        self._models.keep_candidate(kept)
+
+    def finished(self, caller: Identity, session_id: str) -> PartyModel | None:
+        """Find a session's finished model, counted; None where there is none."""
+        kept = self._models.of_session(session_id, caller.name)
+        if kept is None:
+            return None
+        self._count(kept)
+        return kept.model
+
+    def between_epochs(self, joined: PartySession, rows: Sequence[int]) -> PartyModel:
+        """Find the model that answers for validation rows while training goes on, counted."""
+        model = joined.training.model_for(rows)
+        if joined.training.is_over:
+            # It answers about all records, which are counted when it is kept: not before, nor where that has failed.
+            raise OutOfOrder("Training has ended and its model isn't kept yet: finish the training first.")
+        if (key := (model.agreement.session_id, model.digest)) not in self._counted:
+            self._forms.count(model, joined.aligned, model.rows.validation)
+            self._counted.add(key)
+        return model
+
+    def contribute(
+        self, caller: Identity, model: PartyModel, request_id: int, rows: Sequence[int], masked: bytes
+    ) -> bytes:
+        """Send this party's shares of a request's scores to the coordinator; gives its masked products, if any."""
+        session_id, serving = model.agreement.session_id, model.agreement.serving
+        _log.info("Contributing to the scores of %d records.", len(rows))
+
+        def once(draw: Callable[[], tuple[bytes, Residues]]) -> tuple[bytes, Residues]:
+            content = [hashlib.sha256(one).digest() for one in (np.array(rows, dtype=np.int64).tobytes(), masked)]
+            return self._asked((session_id, request_id), content, draw)
+
+        answer, products = serving.answer(model, rows, masked, self._context.defences, self._context.engine, once)
+        share = model.share_of(rows, products)
+        self._context.tally.answered(caller.name, "scores", len(rows), session_id)
+        share = replace(share, submissions_seen=self._submissions.of_session(session_id))
+        submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
+        self._submissions.note(session_id, submissions)
+        return answer
+
+    def disclose(self, caller: Identity, session_id: str) -> Part:
+        """White box: this party's share of a model; raises OutOfOrder when it discloses nothing."""
+        kept, name = self._models.of_session(session_id, caller.name), self._context.name
+        if kept is not None and not kept.model.agreement.serving.tells_owners:
+            raise OutOfOrder(f"{name} discloses no parameters: weights stay shared, so it doesn't know them.")
+        if not self._context.settings.disclose:
+            raise OutOfOrder(f"{name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
+        disclosed = self._models.disclosed(session_id, self._context.defences)
+        if kept is None or disclosed is None:
+            raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
+        self._count(kept)
+        values = sum(array.size for array in disclosed.arrays().values())
+        self._context.tally.answered(caller.name, "parameters", values, session_id)
+        return disclosed
+
+    def _count(self, kept: KeptModel, aligned: AlignedFeatures | None = None) -> None:
+        """Count a finished model's forms of all of its records, once in a process; raises StateNotKept."""
+        if (at := (kept.session_id, _FINISHED)) not in self._counted:
+            aligned = aligned or self._context.data.aligned(kept.order, kept.model.agreement.plan)
+            self._forms.count(kept.model, aligned, np.arange(len(kept.order)))
+            self._counted.add(at)
