@@ -11,13 +11,13 @@ import numpy as np
 
 from attacks.training import ChosenShares
 from services.common.agreement import TrainingPlan
+from services.in_process.direct_peers import DirectPeer
 from services.shared_layer.layer_exchange import LayerExchange
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.shared_steps import SharedMeans
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
-from tests.harness.shared_wiring import DirectSharePeer
 from tests.harness.sides import do_step
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shares import Shares
@@ -37,8 +37,8 @@ LAYER_PLAN = TrainingPlan(
 LayerPeer = Callable[[str, str, Mapping[str, LayerExchange]], Any]
 
 
-def direct(sender: str, receiver: str, exchanges: Mapping[str, LayerExchange]) -> DirectSharePeer:
-    return DirectSharePeer(sender, lambda _: exchanges[receiver])
+def direct(sender: str, receiver: str, exchanges: Mapping[str, LayerExchange]) -> DirectPeer:
+    return DirectPeer(sender, lambda _: exchanges[receiver])
 
 
 def layer_terms(problem: SharedProblem, plan: TrainingPlan = LAYER_PLAN) -> LayerTerms:

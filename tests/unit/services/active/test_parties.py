@@ -20,14 +20,13 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, UnknownRecord
 from services.common.identity import Identity, Role
 from services.common.run_folder import RunFolder
+from services.in_process.direct_parties import DirectCoordinator, DirectPassive
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.vectors import DecryptedVector
 from tests.harness.exchanges import modulus_of, names_of
 from tests.harness.parties import (
     ACTIVE,
-    DirectCoordinator,
-    DirectPassive,
     Watcher,
     active_data,
     house,

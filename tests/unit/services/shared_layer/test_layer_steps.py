@@ -10,6 +10,7 @@ import pytest
 from attacks.training import TrainingResult
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
+from services.in_process.direct_peers import DirectPeer
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_layer import layer_steps
 from services.shared_layer.layer_steps import LayerSteps
@@ -22,7 +23,6 @@ from tests.harness.shared_layers import (
     wired_layers,
 )
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
-from tests.harness.shared_wiring import DirectSharePeer
 from vfl.arrays import FloatArray
 from vfl.crypto import from_bytes, keygen
 from vfl.crypto.sharing.padded_products import kept
@@ -98,7 +98,7 @@ def begun(problem: SharedProblem, plan: TrainingPlan) -> None:
 # --- what is seen ---
 
 
-class Recorder(DirectSharePeer):
+class Recorder(DirectPeer):
     """Keeps what is sent, message by message."""
 
     def __init__(self, sender: str, receiver: str, exchanges: Any, sent: list[tuple[str, str, Kind, int, WireVector]]):
@@ -294,7 +294,7 @@ def test_a_signal_beyond_every_number_ends_nothing() -> None:
 
 
 def test_messages_that_come_twice_change_nothing() -> None:
-    class Insistent(DirectSharePeer):
+    class Insistent(DirectPeer):
         def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
             for _ in range(3):
                 super().send_values(session_id, kind, step, vector)
