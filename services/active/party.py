@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from attacks import AuxiliaryRows
 from services.active.coalescing import Coalescing, OnEnd, stays
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
@@ -353,13 +352,7 @@ class ActiveParty:
         indices = rows[aligned]
         if not len(indices):
             raise InvalidMessage("None of the auxiliary records is aligned: PLUMBLINE_AUXILIARY needs common ids.")
-        auxiliary = AuxiliaryRows(
-            features_active=known.own_features(indices),
-            features_passive=records.features[aligned],
-            scores=self._scoring.answers(model.model, indices.tolist()),
-            labels=model.model.labels_of(indices),
-        )
-        return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
+        return known.holding(indices, records.features[aligned], self._scoring.answers(model.model, indices.tolist()))
 
     def _attack(
         self,

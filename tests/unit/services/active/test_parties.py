@@ -307,7 +307,7 @@ def test_a_passive_party_refuses_terms_that_name_another_active_party_and_record
     original = DirectCoordinator.join_session
 
     def other_first(self: DirectCoordinator, session_id: str, party: PartyDescription) -> Agreement:
-        agreement = original(self, session_id, party)
+        agreement: Agreement = original(self, session_id, party)
         return replace(agreement, parties=agreement.parties[::-1])
 
     monkeypatch.setattr(DirectCoordinator, "join_session", other_first)

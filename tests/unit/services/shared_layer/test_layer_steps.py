@@ -26,7 +26,6 @@ from tests.harness.shared_sessions import SharedProblem, WatchedEngine
 from vfl.arrays import FloatArray
 from vfl.crypto import from_bytes, keygen
 from vfl.crypto.sharing.padded_products import kept
-from vfl.crypto.sharing.shares import Shares
 from vfl.learning.network import Network
 
 # The label party trains with it.
@@ -198,7 +197,7 @@ def test_the_label_party_sees_only_the_sum_of_several() -> None:
     problem = SharedProblem.random(columns=(2, 3, 2))
     recorded = lambda sender, receiver, exchanges: Recorder(sender, receiver, exchanges, sent)  # noqa: E731
     watcher = Watcher()
-    with wired_layers(problem, peer=recorded, observers={"active": watcher}) as parties:
+    with wired_layers(problem, peer=recorded, tapes={"active": watcher}) as parties:
         first = joined_weights(parties)
         run_layers(parties, 1)
         terms, exchange = parties["active"]._terms, parties["active"].exchange
@@ -224,11 +223,8 @@ class Watcher:
     def forwarded(self, step: int, products: FloatArray) -> None:
         self.products[step] = products
 
-    def own_share(self, step: int, share: FloatArray) -> None:
-        pass
-
-    def kept_sums(self, step: int, share: Shares) -> None:
-        pass
+    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
+        raise AssertionError(f"{peer} sends nothing in the clear")
 
 
 # --- nothing depends on content ---
