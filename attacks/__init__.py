@@ -20,13 +20,10 @@ Examples:
 """
 
 from attacks.base import (
-    LEVELS,
     AttackSpec,
     BaselinedAttack,
-    Conduct,
     Extent,
     Json,
-    Level,
     PredictionAttack,
     Reconstruction,
     Scenario,
@@ -46,6 +43,7 @@ from attacks.training import (
 )
 from attacks.training_views import TrainingView, solve_steps
 from attacks.views import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
+from vfl.adversary_words import LEVELS, Conduct, Level
 
 __all__ = [
     "LEVELS",

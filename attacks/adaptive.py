@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attacks.base import LEVELS, Level
 from attacks.box_projection import project_onto_solutions
 from attacks.equation_solving import HalfStar
 from attacks.linear_system import linear_system
 from attacks.views import PredictionView
+from vfl.adversary_words import LEVELS, Level
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Undeclared
 from vfl.learning import confidence_scores

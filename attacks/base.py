@@ -16,17 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from attacks.views import PredictionView, ViewError
+from vfl.adversary_words import Conduct, Level
 from vfl.arrays import FloatArray
 
 Adversary = Literal["active", "passive", "either"]
 Phase = Literal["prediction", "training"]
 Knowledge = Literal["white_box", "black_box", "agnostic"]
-Conduct = Literal["listens", "replaces_messages", "replaces_features", "replaces_shares"]
-# What the adversary knows beforehand of the passive columns; each level knows all that the one before does. At every
-# level it may use what it owns, its columns and its labels. In order: public ranges only; each column's mean and
-# variance, or frequencies; the covariance of the passive columns among themselves; some complete records.
-Level = Literal["nothing", "marginals", "covariance", "records"]
-LEVELS: tuple[Level, ...] = get_args(Level)
 
 # What a result says in words and numbers.
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"

@@ -10,13 +10,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from attacks.base import NEEDS, AttackSpec, Level, require
+from attacks.base import NEEDS, AttackSpec, require
 from attacks.binary_columns import BinaryValues, binary_values
 from attacks.gram_fit import GradientSteps, GramFit, fit_gram
 from attacks.gram_rotation import ColumnKnowledge, procrustes, rotated
 from attacks.recovered_values import EstimatedFeatures, by_peer
 from attacks.training_views import KnownRecords, TrainingView
 from attacks.views import PassiveMoments, ViewError
+from vfl.adversary_words import Level
 from vfl.arrays import FloatArray
 from vfl.learning.network import Network
 from vfl.learning.network.optimisers import MOMENTUM

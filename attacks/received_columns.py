@@ -11,12 +11,13 @@ import numpy as np
 from scipy.linalg import qr
 from threadpoolctl import threadpool_limits
 
-from attacks.base import Level, Reconstruction, level_of, reconstruct
+from attacks.base import Reconstruction, level_of, reconstruct
 from attacks.gradient_direction import Signals, labels_of_signals
 from attacks.label_completion import completed
 from attacks.registry import ADAPTIVE, load_prediction
 from attacks.training_views import OwnStep, TrainingView
 from attacks.views import PassiveMoments, PredictionView
+from vfl.adversary_words import Level
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning.confidence import confidence_scores
 from vfl.learning.registry import load as load_learner

@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Json
+from vfl.adversary_words import GUESSES_OF, ROWS_OF, VALUES_OF
 from vfl.arrays import FloatArray, IntArray
-
-# Before a peer's name.
-VALUES_OF, ROWS_OF, GUESSES_OF = "values-", "rows-", "guesses-"
 
 
 def value_arrays(

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from attacks.base import AttackSpec, Level, Reconstruction
+from attacks.base import AttackSpec, Reconstruction
 from attacks.bayes.exact import condition, factorise
 from attacks.bayes.observation import nothing_observed, observe
 from attacks.bayes.parameters import ModelParameters, find_parameters
@@ -19,6 +19,7 @@ from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
 from attacks.linear_system import check_option
 from attacks.views import AuxiliaryRows, PredictionView
+from vfl.adversary_words import Level
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
 

@@ -3,9 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
-from attacks import AuxiliaryRows
 from services.active.interfaces import PassiveParty
 from services.active.scoring import Scoring
 from services.active.serving import Serving, TrainedModel
@@ -119,13 +117,7 @@ class ScoreAttacks:
         indices = rows[aligned]
         if not len(indices):
             raise InvalidMessage("None of the auxiliary records is aligned: PLUMBLINE_AUXILIARY needs common ids.")
-        auxiliary = AuxiliaryRows(
-            features_active=known.own_features(indices),
-            features_passive=records.features[aligned],
-            scores=self._scoring.answers(model.model, indices.tolist()),
-            labels=model.model.labels_of(indices),
-        )
-        return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
+        return known.holding(indices, records.features[aligned], self._scoring.answers(model.model, indices.tolist()))
 
     def _attack(
         self,

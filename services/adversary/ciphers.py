@@ -1,7 +1,7 @@
 """What an adversary trains with in place of a party's honest cipher, and what it keeps of what it saw.
 
-A cipher makes all of a party's messages of Protocol 1 and reads all answers, so nothing else has to be hooked and an
-honest run has no trace of this module.
+A cipher makes all of a party's messages of Protocol 1 and reads all answers: it is what an adversary changes of the
+party's setting, and its tape of Protocol 1.
 """
 
 from dataclasses import dataclass, field

@@ -95,6 +95,11 @@ class Knowledge:
         features = self.model.features_of(rows)
         return features[:, :-1] if self.model.agreement.plan.family.spec.trains else features
 
+    def holding(self, rows: IntArray, passive_features: FloatArray, scores: FloatArray) -> "Knowledge":
+        """Add records that it holds in full: rows of the common order, the others' columns, and scores it got."""
+        auxiliary = attacks.AuxiliaryRows(self.own_features(rows), passive_features, scores, self.model.labels_of(rows))
+        return replace(self, auxiliary=auxiliary, auxiliary_rows=rows)
+
     def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
         """Make the view of predictions of ``rows``: (n, classes) scores, or sums of a forwarded layer, (n, units).
 

@@ -31,14 +31,17 @@ from attacks.training import (
 )
 from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
+from services.adversary.listening_side import listening
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
 from services.party.context import TellsAttack, nobody_watches
 from services.party.party_training import PartyTraining
+from services.party.side import Side, SideSetting
+from services.party.training_means import MakesCipher
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
-from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
+from services.protocol1.cipher import Cipher, PaillierCipher
 from services.protocol1.formats import CipherFormats
 from services.shared_weights.opening import bits_of, fraction_bits
 from services.shared_weights.shared_terms import SharedTerms
@@ -61,8 +64,7 @@ class TrainingAdversary:
     """Mounts a party's attacks on training in its own service.
 
     An attack that can't be mounted is reported as not applicable, and the party trains honestly. Without any attack the
-    party's cipher is the honest one itself.
-
+    party's side is the honest one itself.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class TrainingAdversary:
             name: the party's.
             folder: where the outcomes are written. None writes nothing.
             lost: where it is noted what could not be written.
-            arithmetic: computes the party's messages; by default the best kernel there is, on one core.
+            arithmetic: computes messages that an attack replaces; by default the best kernel there is, on one core.
             known: what its adversary knows of records: the label party's the other parties' columns, a passive party's
                 one column, the class by number.
             moments: statistics of the other parties' columns that the label party's adversary knows.
@@ -104,23 +106,34 @@ class TrainingAdversary:
         # Where weights are shared: what is encrypted in place of features, or why it can't be.
         self._others: dict[str, OtherFeatures | ChosenShares | Exception | SystemExit] = {}
 
-    def cipher(self, agreement: Agreement, name: str, ids: IdArray | None = None) -> Cipher:
-        """Make the cipher that this party trains with in one session; ``ids`` as in ``attack``."""
-        self._begin(agreement)
+    def seat(self, setting: SideSetting, make: Callable[[SideSetting], Side], ids: IdArray | None = None) -> Side:
+        """Make the side that this party trains with: an honest one without attacks; ``ids`` as in ``attack``."""
+        if not self._mounted:
+            return make(setting)
+        self._begin(setting.agreement)
+        means = replace(
+            setting.means,
+            cipher=partial(self._cipher, honest=setting.means.cipher, ids=ids),
+            tape=self,
+            others=partial(self._other_columns, setting),
+            chosen=self._added_shares(setting),
+        )
+        return listening(setting, make(replace(setting, means=means)), self)
+
+    def _cipher(self, agreement: Agreement, name: str, *, honest: MakesCipher, ids: IdArray | None) -> Cipher:
+        """Make the cipher of Protocol 1: an attack's, or the honest one. What it reads goes on the transcript."""
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
             if replaces_messages(attack) and one not in self._refused:
                 try:
-                    honest = partial(messages_by, self._arithmetic, agreement, name)
+                    messages = partial(messages_by, self._arithmetic, agreement, name)
                     known = self._known_records(ids) if ids is not None and name == agreement.active.name else None
                     terms = _terms(agreement, name, known)
-                    cipher, self._conclude[one] = _replaced(attack, agreement, terms, honest)
+                    cipher, self._conclude[one] = _replaced(attack, agreement, terms, messages)
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._refused[one] = error
-        if not self._mounted:
-            return make_cipher(agreement, name, self._arithmetic)
         features = agreement.party(name).feature_count
-        return RecordingCipher(cipher or make_cipher(agreement, name, self._arithmetic), self._transcript, features)
+        return RecordingCipher(cipher or honest(agreement, name), self._transcript, features)
 
     def _begin(self, agreement: Agreement) -> None:
         """Forget the session before, and refuse the attacks that can't be on this one."""
@@ -132,50 +145,45 @@ class TrainingAdversary:
             elif listens(attack):
                 self._conclude[one] = partial(listen, attack)
 
-    def kept_sums(self, step: int, share: Shares) -> None:
-        """Keep what a step on shared weights left the party with, where any attack is mounted."""
-        if self._mounted:
-            self._transcript.kept[step] = share
-
-    def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
-        """Make what this party encrypts in place of its features in a session on shared weights; None for these."""
-        self._begin(agreement)
+    def _other_columns(self, setting: SideSetting, cells: FloatArray) -> OtherFeatures | None:
+        """Make what this party encrypts in place of its columns where weights are shared; None for these."""
         chosen: OtherFeatures | None = None
         for one, attack in self._mounted.items():
             if replaces_features(attack) and one not in self._refused:
                 try:
-                    chosen = _CheckedFeatures(attack.code(sharing_terms(agreement, features, name)), features.shape)
-                    self._others[one] = chosen
+                    terms = sharing_terms(setting.agreement, cells, setting.name)
+                    self._others[one] = chosen = _CheckedFeatures(attack.code(terms), cells.shape)
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._others[one] = error
         return chosen
 
-    def chosen_shares(self, agreement: Agreement, features: FloatArray) -> ChosenShares | None:
-        """Make what this party adds to its shares of others' first layers, after its features; None for nothing."""
+    def _added_shares(self, setting: SideSetting) -> ChosenShares | None:
+        """Make what this party adds to its shares of others' first layers; None for nothing."""
         chosen: ChosenShares | None = None
         for one, attack in self._mounted.items():
             if replaces_shares(attack) and one not in self._refused:
                 try:
-                    chosen = _CheckedShares(attack.choose(sharing_terms(agreement, features, self._name)))
-                    self._others[one] = chosen
+                    terms = sharing_terms(setting.agreement, setting.gridded.values, setting.name)
+                    self._others[one] = chosen = _CheckedShares(attack.choose(terms))
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._others[one] = error
         return chosen
 
+    def kept_sums(self, step: int, share: Shares) -> None:
+        """Keep what a step on shared weights left the party with."""
+        self._transcript.kept[step] = share
+
     def own_share(self, step: int, share: FloatArray) -> None:
-        """Keep the party's own share of a step, where any attack is mounted."""
-        if self._mounted:
-            self._transcript.shares[step] = share
+        """Keep the party's own share of a step."""
+        self._transcript.shares[step] = share
 
     def forwarded(self, step: int, products: FloatArray) -> None:
-        """Keep the others' products of a step, added up, where any attack is mounted."""
-        if self._mounted:
-            self._transcript.forwarded[step] = products
+        """Keep the others' products of a step, added up."""
+        self._transcript.forwarded[step] = products
 
     def read(self, step: int, peer: str, residuals: FloatArray) -> None:
         """Keep what a peer has sent in the clear, as equations whose matrix is the identity."""
-        if self._mounted:
-            self._transcript.read[step, peer] = residuals
+        self._transcript.read[step, peer] = residuals
 
     @property
     def is_idle(self) -> bool:

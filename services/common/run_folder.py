@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.recovered_values import GUESSES_OF, ROWS_OF, VALUES_OF
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.errors import FederationError, one_line
@@ -48,6 +47,7 @@ from services.common.run_records import (
     gathered,
 )
 from services.common.session_limit import SessionLimit
+from vfl.adversary_words import GUESSES_OF, ROWS_OF, VALUES_OF
 from vfl.arrays import IntArray, write_arrays
 
 _ATTACKS = "attacks"

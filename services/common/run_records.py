@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from attacks import Conduct, Level
 from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_files import ArraySpec
+from vfl.adversary_words import Conduct, Level
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.columns import ROLES, FeatureKind
 from vfl.data.grids import WIDTHS

@@ -5,7 +5,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from attacks.training import ChosenShares, OtherFeatures
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.heartbeat import Heartbeat
 from services.common.ledger_marks import LedgerMark
@@ -19,8 +18,8 @@ from services.party.form_count import FORMS, REMEDY, FormCount
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
-from services.party.training_means import TrainingObserver
-from services.protocol1.cipher import Cipher
+from services.party.side import Side, SideSetting
+from services.protocol1.arithmetic import Arithmetic, EngineArithmetic
 from services.protocol1.peer import Peer
 from services.shared_weights.share_peer import SharePeer
 from services.watching.tally import Tally
@@ -72,21 +71,21 @@ class Coordinator(Protocol):
         """Tell whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
 
 
-class Adversary(TrainingObserver, Protocol):
+class Adversary(Protocol):
     """What a party's own attacks on training do beside it; an honest party has one that is idle."""
 
     @property
     def is_idle(self) -> bool:
         """Whether no attack is switched on."""
 
-    def cipher(self, agreement: Agreement, name: str, ids: IdArray | None = None) -> Cipher:
-        """Make the cipher that this party trains with in one session, by ids of the aligned rows in order."""
+    def seat(self, setting: SideSetting, make: Callable[[SideSetting], Side], ids: IdArray | None = None) -> Side:
+        """Make the side that this party trains with, in one session or in what is left of it.
 
-    def other_features(self, agreement: Agreement, name: str, features: FloatArray) -> OtherFeatures | None:
-        """Make what this party encrypts in place of its features where weights are shared; None for themselves."""
-
-    def chosen_shares(self, agreement: Agreement, features: FloatArray) -> ChosenShares | None:
-        """Make what this party adds to its shares of others' first layers; None for nothing."""
+        Args:
+            setting: what an honest one is made of.
+            make: makes it.
+            ids: of the aligned rows in order; None where no record is known beforehand.
+        """
 
     def attack(
         self,
@@ -126,7 +125,8 @@ class PartyContext:
             these, or as many threads.
         share_peers: the ways to the other parties where weights are shared, by name.
         message_peers: the ways to the other parties' mailboxes under a protocol of another package, by name.
-        engine: computes what is shared; Protocol 1's arithmetic is the adversary's to make.
+        engine: computes what is shared.
+        arithmetic: computes Protocol 1's messages.
         tally: counts what this party answers.
     """
 
@@ -145,6 +145,7 @@ class PartyContext:
     share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
     message_peers: Mapping[str, MessagePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
+    arithmetic: Arithmetic = field(default_factory=EngineArithmetic)
     tally: Tally = field(default_factory=Tally)
 
     def anchor(self, file: str, remedy: str) -> Anchor:

@@ -21,7 +21,7 @@ from services.party.side import Side, SideSetting, run_step
 from services.party.trained_models import TrainedModels
 from services.party.training_means import TrainingMeans, check_kept_weights
 from services.party.training_terms import training_terms
-from services.party.watched_side import unwatched, watched
+from services.party.watched_side import watched
 from vfl.arrays import IntArray
 from vfl.data import GriddedFeatures
 from vfl.learning import BatchSchedule, BlockSchedule, Half, OwnData, Part, TrainingColumns
@@ -102,7 +102,7 @@ class PartyTraining:
         self.setting = SideSetting(
             agreement, name, gridded, self.rows.train, own, means, terms, calls, self.back.anchor
         )
-        self.side: Side = watched(self.setting, plan.training.side(self.setting))
+        self.side = self._seated(plan.training.side)
         try:
             _rehearse(self, self.setting)
         except BaseException as error:
@@ -112,6 +112,16 @@ class PartyTraining:
             self._take_up()
         elif plan.family.spec.trains:
             self._log.start(self.side.weights, self._carried)
+
+    def _seated(self, make: Callable[[SideSetting], Side]) -> Side:
+        """Come to a side as this party does: an honest one has what its protocol makes."""
+
+        def made(setting: SideSetting) -> Side:
+            self._bare = make(setting)
+            return watched(setting, self._bare)
+
+        seated: Side = self.setting.means.seat(self.setting, made)
+        return seated
 
     @property
     def half(self) -> Half:
@@ -229,8 +239,8 @@ class PartyTraining:
                 return
             self.back.check_often(by)
             self.back.anchor()
-            resumed = self.agreement.plan.training.resumed(self.setting, unwatched(self.side), resumption)
-            side = watched(self.setting, resumed)
+            before = self._bare
+            side = self._seated(lambda setting: self.agreement.plan.training.resumed(setting, before, resumption))
             if side.counts_redone:
                 count_again(self._log.redone_from(resumption.step))
             self.setting.means.tally.interrupted(by, self.agreement.session_id)

@@ -75,6 +75,7 @@ def prepare(
         cores=cores,
         share_peers={peer: ShareLink(peer, channels[peer], timeout) for peer in others},
         message_peers={peer: MessageLink(peer, channels[peer], timeout) for peer in others},
+        arithmetic=arithmetic,
         engine=arithmetic.engine if isinstance(arithmetic, EngineArithmetic) else Engine(),
         tally=transport.tally,
     )

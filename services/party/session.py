@@ -26,6 +26,7 @@ from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
 from services.party.training_log import REMEDY, STEPS, KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
+from services.protocol1.cipher import make_cipher
 from services.shared_weights import opening_ledger
 from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, begin_ledger
 from vfl.arrays import IntArray
@@ -275,15 +276,13 @@ def _training_of(
         ),
         timeout=settings.step_timeout,
         executor=context.executor,
-        cipher=context.adversary.cipher if ids is None else partial(context.adversary.cipher, ids=ids),
-        observer=context.adversary,
+        cipher=partial(make_cipher, arithmetic=context.arithmetic),
+        seat=context.adversary.seat if ids is None else partial(context.adversary.seat, ids=ids),
         defences=context.defences,
         share_peers=_of(peers, context.share_peers),
         message_peers=_of(peers, context.message_peers),
         engine=context.engine,
         ledger=ledger,
-        others=context.adversary.other_features,
-        chosen=context.adversary.chosen_shares,
         log=log,
         tally=context.tally,
         anchor=partial(context.anchor(STEPS, REMEDY).note, agreement.session_id),

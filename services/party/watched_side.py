@@ -32,11 +32,6 @@ def watched(setting: SideSetting, side: Side) -> Side:
     return cast(Side, _WatchedSide(setting, side, calls))
 
 
-def unwatched(side: Side) -> Side:
-    """Give the side itself, as its protocol made it."""
-    return side.watched if isinstance(side, _WatchedSide) else side
-
-
 def _has(*methods: str) -> Callable[[Any], bool]:
     return lambda value: all(callable(getattr(value, method, None)) for method in methods)
 

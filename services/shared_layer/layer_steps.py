@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,23 +17,13 @@ from services.shared_weights.ending_on_shares import EndingOnShares
 from services.shared_weights.opening import kept_epoch_bits
 from services.shared_weights.share_mailbox import VALIDATION, Outgoing
 from services.shared_weights.shared_serving import SharedPart
-from services.shared_weights.shared_steps import SharedMeans, SharedObserver, made_key, none_left
+from services.shared_weights.shared_steps import SharedMeans, made_key, none_left
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PackingImpossible
 from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Integers, Shares, encoded
 from vfl.learning import Ask, BatchSchedule, Forward, Half, OwnData, Part, Send, log_loss
 from vfl.learning.learner import Request
-
-
-class LayerObserver(SharedObserver, Protocol):
-    """Sees what a party is left with in a step, and the label party's own numbers."""
-
-    def forwarded(self, step: int, products: FloatArray) -> None:
-        """Add up the passive parties' products of a step, (rows, h); at the label party."""
-
-    def own_share(self, step: int, share: FloatArray) -> None:
-        """Give the backward signal, (rows, h), at the label party."""
 
 
 class LayerSteps(EndingOnShares):
@@ -57,12 +47,11 @@ class LayerSteps(EndingOnShares):
         exchange: LayerExchange,
         own: OwnData,
         means: SharedMeans,
-        observer: LayerObserver | None = None,
     ) -> None:
         """Begin a party's half of a session; features are (aligned rows, d), in its fixed point."""
         super().__init__(terms.agreement, LearnerCalls(terms.agreement.plan.family, means.timeout))
         self.exchange, self.half = exchange, _begun(terms, name, own)
-        self._terms, self._name, self._means, self._observer = terms, name, means, observer
+        self._terms, self._name, self._means = terms, name, means
         self._chosen, self.turn = means.chosen, means.turn
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._is_label_party = name == terms.agreement.active.name
@@ -85,7 +74,6 @@ class LayerSteps(EndingOnShares):
         features: FloatArray,
         own: OwnData,
         means: SharedMeans,
-        observer: LayerObserver | None = None,
         first_step: int = 0,
     ) -> "LayerSteps":
         """Make a session's key, shares and exchange.
@@ -96,7 +84,6 @@ class LayerSteps(EndingOnShares):
             features: (aligned rows, d) in the session's fixed point.
             own: what the learner's half is begun with.
             means: what the party trains with.
-            observer: is told what this party sees; None where nobody looks.
             first_step: the first that is taken. Those before were taken under other keys, and weights are to be set.
 
         Raises:
@@ -110,7 +97,7 @@ class LayerSteps(EndingOnShares):
             exchange.begin_at(first_step)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, features, exchange, own, means, observer)
+        return cls(terms, name, features, exchange, own, means)
 
     def show_public_key(self) -> None:
         """Show the label party's key to all, or what masks are agreed on with to the other passive parties."""
@@ -218,7 +205,7 @@ class LayerSteps(EndingOnShares):
     ) -> Any:
         """Give what ``Forward`` is answered with: z, (s, h), at the label party, elsewhere the own share of it."""
         terms, exchange = self._terms, self.exchange
-        chosen, observer = (None, None) if validates else (self._chosen, self._observer)
+        chosen, tape = (None, None) if validates else (self._chosen, self._means.tape)
         bits = terms.formats.product_fraction_bits
         share = weights[terms.places(self._name)[self._name]].rescaled(terms.formats.fraction_bits)
         own = features @ share.integers
@@ -235,8 +222,8 @@ class LayerSteps(EndingOnShares):
         self.left_range |= bool(np.abs(others).max(initial=0) > 2.0 ** (terms.formats.integer_bits - 1))
         if chosen is not None:
             others = chosen.read(step, others)
-        if observer is not None:
-            observer.forwarded(step, others)
+        if tape is not None:
+            tape.forwarded(step, others)
         return others + _values(own, bits)
 
     def _with_added(self, step: int, weights: Shares) -> Shares:
@@ -279,10 +266,7 @@ class LayerSteps(EndingOnShares):
             return Shares(np.concatenate([by_owner[owner] for owner in terms.places(self._name)]), bits)
         with timer.stage("product"):
             sending += self.sending(exchange.backward(step, features))
-        share = Shares(exchange.own_sums(step), bits)
-        if self._observer is not None:
-            self._observer.kept_sums(step, share)
-        return share
+        return Shares(exchange.own_sums(step), bits)
 
     def checked(self, values: Any) -> Shares:
         """Check a learner's weights: what it has made of shares."""
@@ -293,8 +277,6 @@ class LayerSteps(EndingOnShares):
     def send(self, step: int, values: Any, features: Integers) -> tuple[Integers, list[Future[None]]]:
         """Hide the backward signal of a step: in the session's fixed point, and what is on its way of it."""
         signal = self.signal(values, features)
-        if self._observer is not None:
-            self._observer.own_share(step, values)
         return signal, self.sending(self.exchange.hide_signal(step, signal))
 
     def features_of(self, rows: IntArray) -> Integers:

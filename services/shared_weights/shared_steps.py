@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attacks.training import ChosenShares, OtherFeatures
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
@@ -34,11 +33,39 @@ from vfl.learning import Ask, BlockSchedule, Forward, Half, OwnData, Send
 from vfl.learning.learner import Request
 
 
-class SharedObserver(Protocol):
-    """Sees what a party is left with in a step."""
+class Tape(Protocol):
+    """Is told what peers' messages say, whatever the protocol."""
 
-    def kept_sums(self, step: int, share: Shares) -> None:
-        """Give the party's (d, columns) share of X^T f, of its own features."""
+    def forwarded(self, step: int, products: FloatArray) -> None:
+        """Add up the other parties' products of a step, (rows, h); at the label party of a learner that forwards."""
+
+    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
+        """Read what a peer has sent in the clear, (rows, columns)."""
+
+
+class OtherColumns(Protocol):
+    """What a party encrypts in place of its columns.
+
+    Attributes:
+        forward: (n, d), for products with weights.
+        backward: (n, d), for products with residuals.
+    """
+
+    forward: FloatArray
+    backward: FloatArray
+
+    def read(self, opened: FloatArray) -> FloatArray:
+        """Read (d, k) opened weights, and return those that the party goes on with."""
+
+
+class AddedShares(Protocol):
+    """What a label party adds to its shares of others' first layers."""
+
+    def added(self, step: int, peer: str) -> FloatArray | None:
+        """Give (d, h) numbers to add in a step to its share of a peer's weights; None for nothing."""
+
+    def read(self, step: int, products: FloatArray) -> FloatArray:
+        """Read the (s, h) sum of the others' products, and return what the party goes on with."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +78,8 @@ class SharedMeans:
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
         ledger: counts what others are opened about this party's records, over all sessions, and keeps it.
-        others: what the party encrypts in place of its features, an adversary's; None for an honest one.
-        observer: is told what this party decrypts; None where nobody looks.
+        others: what the party encrypts in place of its features; None for an honest one.
+        tape: is told what peers' messages say; None where nobody listens.
         chosen: what it adds to its shares of others' weights where a first layer is shared, as others.
         turn: how the party's columns are turned before they are shared.
     """
@@ -62,9 +89,9 @@ class SharedMeans:
     timeout: float
     executor: Executor
     ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
-    others: OtherFeatures | None = None
-    observer: SharedObserver | None = None
-    chosen: ChosenShares | None = None
+    others: OtherColumns | None = None
+    tape: Tape | None = None
+    chosen: AddedShares | None = None
     turn: Turn = Turn()  # noqa: RUF009 - immutable
 
 
@@ -86,7 +113,6 @@ class SharedSteps(EndingOnShares):
         self._terms, self._name = terms, name
         self._others, self.turn = means.others, means.turn
         self._session_id, self._peers, self._executor = terms.agreement.session_id, means.peers, means.executor
-        self._observer, self._own = means.observer, terms.places(name)[name]
         self._has_shown = False
 
     @property
@@ -264,11 +290,6 @@ class SharedSteps(EndingOnShares):
             raise self._calls.refused("asks for sums before it has sent anything")
         return residual
 
-    def observe(self, step: int, sums: Shares) -> None:
-        """Show this party's share of its own sums to whoever looks."""
-        if self._observer is not None:
-            self._observer.kept_sums(step, sums[self._own])
-
     def checked(self, values: Any) -> Shares:
         """Check a learner's weights or values: what it has made of shares."""
         if not isinstance(values, Shares):
@@ -320,9 +341,7 @@ class SharedStep:
                 return None
             case Ask():
                 with self.timer.stage("decrypt"):
-                    sums = exchange.sums(step, self._batch, side.sent(self._residual))
-                side.observe(step, sums)
-                return sums
+                    return exchange.sums(step, self._batch, side.sent(self._residual))
 
     def pass_over(self) -> None:
         """Pass over no step: all that goes back to it does it again."""

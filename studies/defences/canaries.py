@@ -6,8 +6,7 @@ shares; the label alone moves its own shares by 4, of the 8 that theory allows f
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,15 +20,10 @@ from defences.dp_noise import DpNoise
 from plumbline.simulation.rounds import told
 from services.adversary.ciphers import RecordingCipher, Transcript
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.meters import StageTimer
+from services.in_process.wired_trainings import train_together, wired_trainings
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining
-from services.party.training_means import TrainingMeans
 from services.protocol1.cipher import Cipher, make_cipher
-from services.protocol1.exchange import GradientExchange
-from services.protocol1.outgoing import OutgoingVector
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -156,29 +150,6 @@ def _sums(shares: IntArray, gridded: GriddedFeatures, rows: IntArray) -> FloatAr
 # --- the wire ------------------------------------------------------------------------------------------------------
 
 
-class _PeerInProcess:
-    """The other end of Protocol 1 in the same process."""
-
-    def __init__(self, sender: str, trainings: Mapping[str, PartyTraining], receiver: str) -> None:
-        self._sender, self._trainings, self._receiver = sender, trainings, receiver
-
-    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._exchange.receive_public_key(self._sender, key)
-
-    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
-        self._exchange.receive_residuals(self._sender, step, vector.whole())
-
-    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._exchange.receive_hidden(self._sender, step, vector)
-
-    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        return self._exchange.answer_sums(self._sender, step, vector)
-
-    @property
-    def _exchange(self) -> GradientExchange:
-        return self._trainings[self._receiver].exchange_as(GradientExchange)
-
-
 class _OneSequence(NoiseSource):
     """Draws a training's noise as a simulated trial does, where a party has a source for each message."""
 
@@ -196,44 +167,22 @@ class _OneSequence(NoiseSource):
 
 def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2048) -> FloatArray:
     """The canary's shares, (epochs,), as the passive party solves for them in a real training with Paillier."""
-    transcript, agreement = Transcript(), session.agreement(key_bits)
-    trainings: dict[str, PartyTraining] = {}
+    transcript, noise = Transcript(), _OneSequence(seed, session.shape)
 
     def recording(terms: Agreement, name: str) -> Cipher:
         return RecordingCipher(make_cipher(terms, name), transcript, _PASSIVE_FEATURES)
 
-    noisy = PartyDefences((DpNoise(sigma=session.sigma, project=False),), _OneSequence(seed, session.shape))
-    with ThreadPoolExecutor() as threads:
-        for name, other, features in zip((ACTIVE, PASSIVE), (PASSIVE, ACTIVE), session.blocks, strict=True):
-            trainings[name] = PartyTraining(
-                agreement,
-                name,
-                features,
-                session.labels(world) if name == ACTIVE else None,
-                TrainingMeans(
-                    {other: _PeerInProcess(name, trainings, other)},
-                    generator=session.weights(name),
-                    timeout=60.0,
-                    executor=threads,
-                    cipher=make_cipher if name == ACTIVE else recording,
-                    defences=noisy if name == ACTIVE else PartyDefences(),
-                ),
-            )
-        _train(trainings, session.epochs)
+    def means(name: str) -> dict[str, Any]:
+        shared = {"generator": session.weights(name), "timeout": 60.0}
+        if name == PASSIVE:
+            return shared | {"cipher": recording}
+        return shared | {"defences": PartyDefences((DpNoise(sigma=session.sigma, project=False),), noise)}
+
+    blocks = dict(zip((ACTIVE, PASSIVE), session.blocks, strict=True))
+    with wired_trainings(session.agreement(key_bits), blocks, session.labels(world), means) as trainings:
+        train_together(trainings, session.epochs)
     steps = [(step, rows == CANARY) for step, rows in enumerate(session.batches) if CANARY in rows]
     return np.array([_solved(session, step, transcript)[of_canary][0] for step, of_canary in steps])
-
-
-def _train(trainings: Mapping[str, PartyTraining], epochs: int) -> None:
-    def ignore(step: int, timer: StageTimer) -> None:
-        """Nobody watches."""
-
-    for training in trainings.values():
-        training.show_public_key()
-    with ThreadPoolExecutor(len(trainings)) as threads:
-        for epoch in range(epochs):
-            for done in [threads.submit(one.run_epoch, epoch, ignore) for one in trainings.values()]:
-                done.result()
 
 
 def _solved(session: CanarySession, step: int, transcript: Transcript) -> FloatArray:

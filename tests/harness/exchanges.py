@@ -1,28 +1,24 @@
 """Federations for tests: exchanges wired to each other, whole parties in one process, and real processes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.meters import StageTimer
-from services.exchange.mailbox import Mailbox
-from services.exchange.message_kinds import Message
+from services.in_process.wired_trainings import train_together, wired_trainings
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
-from services.party.training_means import TrainingMeans
 from services.protocol1.cipher import make_cipher
 from services.protocol1.default_plan import with_open_terms
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
 from services.protocol1.outgoing import OutgoingVector
-from services.protocol1.peer import Peer
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
+from services.protocol1.vectors import PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures
@@ -96,90 +92,31 @@ def names_of(parties: int) -> list[str]:
     return ["active", "passive"] if parties == 2 else ["active", *(f"passive-{i}" for i in range(1, parties))]
 
 
-class DirectMessagePeer:
-    """A peer's mailbox in the same process."""
-
-    def __init__(self, sender: str, mailbox_of: Callable[[str], Mailbox]) -> None:
-        self._sender, self._mailbox_of = sender, mailbox_of
-
-    def send(self, session_id: str, message: Message) -> None:
-        mailbox = self._mailbox_of(session_id)
-        mailbox.expects(self._sender, message.header)
-        mailbox.receive(self._sender, message)
-
-
-class DirectPeer:
-    """The other end of Protocol 1 in the same process."""
-
-    def __init__(self, sender: str, exchange_of: Callable[[str], GradientExchange]) -> None:
-        self._sender = sender
-        self._exchange_of = exchange_of
-
-    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._exchange_of(session_id).receive_public_key(self._sender, key)
-
-    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
-        self._exchange_of(session_id).receive_residuals(self._sender, step, vector.whole())
-
-    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._exchange_of(session_id).receive_hidden(self._sender, step, vector)
-
-    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        return self._exchange_of(session_id).answer_sums(self._sender, step, vector)
-
-
-def ignore_step(step: int, timer: StageTimer) -> None:
-    """Watches nothing."""
-
-
 @contextmanager
 def wired(
     problem: Problem,
     plan: TrainingPlan,
     *,
     timeout: float = 30.0,
-    through: Callable[[str, Peer], Peer] = lambda sender, peer: peer,
+    through: Callable[[str, Any], Any] | None = None,
     defences: Mapping[str, PartyDefences] | None = None,
     truncating: bool = True,
 ) -> Iterator[dict[str, PartyTraining]]:
     """Trainings of all parties, wired to each other; ``through`` may put something between a sender and its peer."""
+    numbers = {name: number for number, name in enumerate(problem.blocks)}
+
+    def means(name: str) -> dict[str, Any]:
+        generator = np.random.default_rng(100 + numbers[name])
+        return {"generator": generator, "timeout": timeout, "defences": (defences or {}).get(name, PartyDefences())}
+
     agreement = problem.agreement(plan, truncating)
-    trainings: dict[str, PartyTraining] = {}
-
-    def peer(sender: str, receiver: str) -> Peer:
-        return through(sender, DirectPeer(sender, lambda _: trainings[receiver].exchange_as(GradientExchange)))
-
-    def message_peer(sender: str, receiver: str) -> DirectMessagePeer:
-        return DirectMessagePeer(sender, lambda _: trainings[receiver].exchange_as(Mailbox))
-
-    with ExitStack() as stack:
-        for number, name in enumerate(problem.blocks):
-            trainings[name] = PartyTraining(
-                agreement,
-                name,
-                problem.gridded[name],
-                problem.labels if number == 0 else None,
-                TrainingMeans(
-                    {other: peer(name, other) for other in problem.blocks if other != name},
-                    generator=np.random.default_rng(100 + number),
-                    timeout=timeout,
-                    executor=stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name)),
-                    defences=(defences or {}).get(name, PartyDefences()),
-                    message_peers={other: message_peer(name, other) for other in problem.blocks if other != name},
-                ),
-            )
+    with wired_trainings(agreement, problem.gridded, problem.labels, means, through=through) as trainings:
         yield trainings
 
 
 def run_together(trainings: Mapping[str, PartyTraining], epochs: int) -> list[FloatArray]:
     """Show keys, run ``epochs`` epochs with one thread per party; returns every party's weights."""
-    for training in trainings.values():
-        training.show_public_key()
-    with ThreadPoolExecutor(len(trainings)) as threads:
-        for epoch in range(epochs):
-            running = [threads.submit(training.run_epoch, epoch, ignore_step) for training in trainings.values()]
-            for done in running:
-                done.result()
+    train_together(trainings, epochs)
     return [training.half.weights for training in trainings.values()]
 
 

@@ -2,87 +2,44 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks import PassiveMoments, TrainingAttack
 from defences import ScoreDefence
-from services.active.interfaces import EpochOutcome, ToldBatches
+from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
-from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
-from services.common.errors import OutOfOrder
+from services.common.agreement import TrainingPlan
 from services.common.identity import Identity, Role
-from services.common.ledger_marks import LedgerMark
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.run_records import DeliveredScores
-from services.common.scores import PartialScores, Products
+from services.common.scores import PartialScores
 from services.common.settings import Settings, load_settings
 from services.coordinator.sessions import Sessions
+from services.in_process.direct_parties import DirectPassive, ways_of
 from services.party.context import PartyContext
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
-from services.party.resumption import Place, Resumption
 from services.passive.party import PassiveParty
-from services.protocol1.exchange import GradientExchange
-from services.shared_weights.share_mailbox import ShareMailbox
-from tests.harness.exchanges import DirectPeer, ignore_step, names_of
-from tests.harness.shared_wiring import DirectSharePeer
+from tests.harness.exchanges import names_of
 from vfl.arrays import FloatArray
-from vfl.data import BlindedIds, Table, typed_table_of
-from vfl.data.id_array import IdArray
+from vfl.data import Table, typed_table_of
 
 # -- level 2: whole parties in one process ----------------------------------------------------------------------------
 
 ACTIVE = Identity(Role.ACTIVE, "active")
 PASSIVE = Identity(Role.PASSIVE, "passive")
-
-
-@dataclass(frozen=True)
-class DirectCoordinator:
-    """The coordinator as one party sees it."""
-
-    sessions: Sessions
-    caller: Identity
-
-    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
-        return self.sessions.open(self.caller, plan, classes, passive_parties)
-
-    def session_terms(self, session_id: str) -> ProposedTerms:
-        return self.sessions.terms(self.caller, session_id)
-
-    def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
-        return self.sessions.join(self.caller, session_id, party)
-
-    def note_ledger(self, session_id: str, mark: LedgerMark) -> LedgerMark:
-        return self.sessions.note_ledger(self.caller, session_id, mark)
-
-    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
-        return self.sessions.submit(self.caller, session_id, request_id, share)
-
-    def score(self, session_id: str, request_id: int, products: Products) -> FloatArray:
-        return self.sessions.score(self.caller, session_id, request_id, products)
-
-    def end_session(self, session_id: str, reason: str) -> None:
-        self.sessions.end(self.caller, session_id, reason)
-
-    def serve_model(self, session_id: str) -> None:
-        self.sessions.serve(self.caller, session_id)
-
-    def holds_model(self, session_id: str) -> bool:
-        return self.sessions.holds_model(session_id)
 
 
 def submit(
@@ -97,62 +54,6 @@ def submit(
     """A passive party's share, with pseudonyms that take records of the same products for the same one."""
     own = [zlib.crc32(row.tobytes()) for row in products] if tokens is None else tokens
     sessions.submit(caller, session_id, request_id, PartialScores(products, gram, tuple(own)))
-
-
-@dataclass(frozen=True)
-class DirectPassive:
-    """A passive party as the active party sees it."""
-
-    party: PassiveParty
-    caller: Identity = ACTIVE
-
-    def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
-        return self.party.set_up_alignment(self.caller, session_id, client_count)
-
-    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
-        return BlindedIds(client_count, self.party.align(self.caller, session_id, request))
-
-    def toss(self, session_id: str, commitments: Sequence[bytes] = (), contributions: Sequence[bytes] = ()) -> bytes:
-        return self.party.toss(self.caller, session_id, commitments, contributions)
-
-    def fix_order(self, session_id: str, common_ids: IdArray, told: ToldBatches) -> None:
-        self.party.fix_order(self.caller, session_id, [common_ids], told.roster, told.key)
-
-    def join(self, session_id: str) -> None:
-        self.party.join(self.caller, session_id)
-
-    def show_public_key(self, session_id: str) -> None:
-        self.party.show_public_key(self.caller, session_id)
-
-    def run_epoch(self, session_id: str, epoch: int, steps: int, first: int = 0, attempt: int = 0) -> None:
-        self.party.run_epoch(self.caller, session_id, epoch, ignore_step, attempt)
-
-    def stop_training(self, session_id: str) -> Place:
-        return self.party.stop_training(self.caller, session_id)
-
-    def resume_training(self, session_id: str, resumption: Resumption) -> None:
-        self.party.resume_training(self.caller, session_id, resumption)
-
-    def finish_training(self, session_id: str, kept_epoch: int, slope_step: int = 0) -> tuple[float, ...]:
-        return self.party.finish_training(self.caller, session_id, kept_epoch, slope_step)
-
-    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int], masked: bytes = b"") -> bytes:
-        return self.party.contribute_scores(self.caller, session_id, request_id, list(rows), masked)
-
-    def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
-        """None from a party that keeps its parameters to itself."""
-        with suppress(OutOfOrder):
-            return self.party.disclose_parameters(self.caller, session_id).arrays()
-        return None
-
-    def end_session(self, session_id: str, reason: str) -> None:
-        self.party.end_session(self.caller, session_id, reason)
-
-    def serve_model(self, session_id: str) -> None:
-        self.party.serve_model(self.caller, session_id)
-
-    def holds_model(self, session_id: str) -> bool:
-        return self.party.holds_model(session_id)
 
 
 @dataclass
@@ -312,23 +213,11 @@ def house(
     passive_parties: dict[str, PassiveParty] = {}
     with ExitStack() as stack:
 
-        def exchange_of(receiver: str, session_id: str) -> GradientExchange:
-            party = active_party if receiver == "active" else passive_parties[receiver]
-            return party.exchange_of(session_id, GradientExchange)
+        def ways(name: str) -> dict[str, Any]:
+            def find(other: str) -> Any:
+                return active_party if other == "active" else passive_parties[other]
 
-        def peers_of(name: str) -> dict[str, DirectPeer]:
-            return {
-                other: DirectPeer(name, lambda session_id, other=other: exchange_of(other, session_id))  # type: ignore[misc]
-                for other in names
-                if other != name
-            }
-
-        def share_exchange_of(receiver: str, session_id: str) -> ShareMailbox:
-            party = active_party if receiver == "active" else passive_parties[receiver]
-            return party.exchange_of(session_id, ShareMailbox)
-
-        def share_peers_of(name: str) -> dict[str, DirectSharePeer]:
-            return {other: DirectSharePeer(name, partial(share_exchange_of, other)) for other in names if other != name}
+            return ways_of(name, [other for other in names if other != name], sessions, find)
 
         for name, data in zip(names[1:], passive, strict=True):
             passive_parties[name] = PassiveParty(
@@ -336,13 +225,11 @@ def house(
                     name=name,
                     data=data.protected_by(passive_defences),
                     settings=passive_settings or settings,
-                    coordinator=DirectCoordinator(sessions, Identity(Role.PASSIVE, name)),
-                    peers=peers_of(name),
                     record=RunRecord(folder, name, TrafficMeter()),
                     executor=stack.enter_context(ThreadPoolExecutor()),
                     adversary=TrainingAdversary(passive_adversary or {}, name, folder, known=known_labels),
                     defences=passive_defences,
-                    share_peers=share_peers_of(name),
+                    **ways(name),
                 )
             )
         active_party = ActiveParty(
@@ -350,13 +237,11 @@ def house(
                 name="active",
                 data=active or active_data(),
                 settings=settings,
-                coordinator=DirectCoordinator(sessions, Identity(Role.ACTIVE, "active")),
-                peers=peers_of("active"),
                 record=RunRecord(folder, "active", TrafficMeter()),
                 executor=stack.enter_context(ThreadPoolExecutor(16)),
                 adversary=TrainingAdversary(active_adversary or {}, "active", folder, known=known, moments=moments),
                 defences=active_defences or PartyDefences(),
-                share_peers=share_peers_of("active"),
+                **ways("active"),
             ),
             {name: DirectPassive(party) for name, party in passive_parties.items()},
             AttackHost({}, None),

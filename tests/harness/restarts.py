@@ -23,17 +23,14 @@ from services.common.meters import TrafficMeter
 from services.common.settings import Settings
 from services.common.state_folder import StateFolder, secret_of
 from services.coordinator.sessions import Sessions
-from services.exchange.mailbox import Mailbox
+from services.in_process.direct_parties import DirectPassive, ways_of
 from services.party.context import PartyContext
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.passive.party import PassiveParty
-from services.protocol1.exchange import GradientExchange
-from services.shared_weights.share_mailbox import ShareMailbox
-from tests.harness.exchanges import DirectMessagePeer, DirectPeer, names_of
-from tests.harness.parties import DirectCoordinator, DirectPassive, Watcher, active_data, party_data, small_settings
-from tests.harness.shared_wiring import DirectSharePeer
+from tests.harness.exchanges import names_of
+from tests.harness.parties import Watcher, active_data, party_data, small_settings
 from vfl.arrays import FloatArray
 
 IDS = [f"id-{row}" for row in range(5, 60)]
@@ -145,9 +142,6 @@ class Town:
             self._context("active", state), passive, AttackHost(self.attacks, self.folder), self.beforehand
         )
 
-    def _exchange_of(self, other: str, kind: type[Any]) -> Callable[[str], Any]:
-        return lambda session_id: self.find(other).exchange_of(session_id, kind)
-
     def _context(self, name: str, state: StateFolder) -> PartyContext:
         role = Role.ACTIVE if name == "active" else Role.PASSIVE
         others = [other for other in self.data if other != name]
@@ -155,10 +149,7 @@ class Town:
             name=name,
             data=self.data[name],
             settings=self.settings,
-            coordinator=DirectCoordinator(cast(Sessions, _Now(lambda: self.find("coordinator"))), Identity(role, name)),
-            peers={other: DirectPeer(name, self._exchange_of(other, GradientExchange)) for other in others},
-            share_peers={other: DirectSharePeer(name, self._exchange_of(other, ShareMailbox)) for other in others},
-            message_peers={other: DirectMessagePeer(name, self._exchange_of(other, Mailbox)) for other in others},
+            **ways_of(name, others, cast(Sessions, _Now(lambda: self.find("coordinator"))), self.find),
             record=RunRecord(self.folder, name, TrafficMeter()),
             executor=self.executor,
             adversary=TrainingAdversary({}, name, None),

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from attacks.training import ChosenShares
 from services.common.agreement import TrainingPlan
+from services.in_process.direct_peers import DirectPeer
 from services.shared_layer.layer_exchange import LayerExchange
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.opening import validates_on_shares
-from services.shared_weights.shared_steps import SharedMeans
+from services.shared_weights.shared_steps import AddedShares, SharedMeans
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
-from tests.harness.shared_wiring import DirectSharePeer
 from tests.harness.sides import do_step
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shares import Shares
@@ -37,8 +36,8 @@ LAYER_PLAN = TrainingPlan(
 LayerPeer = Callable[[str, str, Mapping[str, LayerExchange]], Any]
 
 
-def direct(sender: str, receiver: str, exchanges: Mapping[str, LayerExchange]) -> DirectSharePeer:
-    return DirectSharePeer(sender, lambda _: exchanges[receiver])
+def direct(sender: str, receiver: str, exchanges: Mapping[str, LayerExchange]) -> DirectPeer:
+    return DirectPeer(sender, lambda _: exchanges[receiver])
 
 
 def layer_terms(problem: SharedProblem, plan: TrainingPlan = LAYER_PLAN) -> LayerTerms:
@@ -52,9 +51,9 @@ def wired_layers(
     *,
     peer: LayerPeer = direct,
     timeout: float = 20.0,
-    observers: Mapping[str, Any] = MappingProxyType({}),
+    tapes: Mapping[str, Any] = MappingProxyType({}),
     draws: Mapping[str, Callable[[int], int]] = MappingProxyType({}),
-    chosen: ChosenShares | None = None,
+    chosen: AddedShares | None = None,
 ) -> Iterator[dict[str, LayerSteps]]:
     """All parties' steps; the label party's key is made for this session."""
     agreement = problem.agreement(plan)
@@ -67,8 +66,9 @@ def wired_layers(
             own = OwnData(block.shape[1], labels, problem.classes, agreement.total_features, generator)
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
-            means = SharedMeans(peers, WatchedEngine(), timeout, executor, chosen=chosen if name == "active" else None)
-            parties[name] = LayerSteps.begin(agreement, name, block, own, means, observers.get(name))
+            added = chosen if name == "active" else None
+            means = SharedMeans(peers, WatchedEngine(), timeout, executor, chosen=added, tape=tapes.get(name))
+            parties[name] = LayerSteps.begin(agreement, name, block, own, means)
             exchanges[name] = parties[name].exchange
             # Not a session's own, which draws ahead: what is drawn, decrypted and multiplied is watched.
             exchanges[name]._engine = means.engine

@@ -13,13 +13,12 @@ import numpy as np
 from protos.v1 import shared_weights_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.learner_calls import LearnerCalls
+from services.in_process.direct_peers import DirectPeer
 from services.party.party_model import PartyModel
-from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_mailbox import ShareMailbox
-from services.shared_weights.share_messages import Kind
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
@@ -35,27 +34,8 @@ Exchanges = Mapping[str, ShareExchange]
 MakePeer = Callable[[str, str, Exchanges], SharePeer]
 
 
-class DirectSharePeer:
-    """A peer in the same process."""
-
-    def __init__(self, sender: str, exchange_of: Callable[[str], ShareMailbox]) -> None:
-        self._sender, self._exchange_of = sender, exchange_of
-
-    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._exchange_of(session_id).receive_public_key(self._sender, key)
-
-    def send_serving_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._exchange_of(session_id).receive_serving_key(self._sender, key)
-
-    def send_validation_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._exchange_of(session_id).receive_validation_key(self._sender, key)
-
-    def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
-        self._exchange_of(session_id).receive(self._sender, kind, step, vector)
-
-
 def direct(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
-    return DirectSharePeer(sender, lambda _: exchanges[receiver])
+    return DirectPeer(sender, lambda _: exchanges[receiver])
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from defences import Defence, NoiseSource
+from services.adversary.listening_side import listening
 from services.common.agreement import Agreement
 from services.common.scores import PartialScores
 from services.common.settings import Settings
@@ -19,6 +20,7 @@ from services.party.context import PartyContext
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
+from services.party.side import Side, SideSetting
 from services.protocol1.cipher import PaillierCipher, honest_messages
 from tests.harness.interruptions import Interrupted
 from tests.harness.once import SECONDS, UNBOUNDED, ActivePeer, Peer
@@ -108,7 +110,14 @@ class _Noted(Delegating):
     def own_share(self, step: int, share: FloatArray) -> None:
         self._shares[step] = share
 
-    def cipher(self, agreement: Agreement, name: str, ids: Any = None) -> PaillierCipher:
+    def kept_sums(self, step: int, share: Any) -> None:
+        raise AssertionError("protocol=hu leaves no shares")
+
+    def seat(self, setting: SideSetting, make: Callable[[SideSetting], Side], ids: Any = None) -> Side:
+        honest = make(replace(setting, means=replace(setting.means, cipher=self._cipher)))
+        return listening(setting, honest, self)
+
+    def _cipher(self, agreement: Agreement, name: str) -> PaillierCipher:
         messages = honest_messages(agreement, name)
         self._keys[messages.private_key.public_key.key_id] = messages.private_key
         return PaillierCipher(agreement, name, messages)

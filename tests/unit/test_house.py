@@ -170,6 +170,23 @@ def test_arrows_point_one_way(package: str) -> None:
     assert not wrong
 
 
+def test_honest_services_know_nothing_of_attacks() -> None:
+    """An adversary takes its seat beside an honest side: what it does and hears stands in a room of its own.
+
+    That room is known by who hosts it, the two roles, and by nobody who trains.
+    """
+
+    def knowing(module: str) -> set[str]:
+        return {
+            name_of(path).split("/")[1]
+            for path in files_of("services")
+            if any(f"{name}.".startswith(f"{module}.") for name in imports_of(path))
+        }
+
+    assert knowing("attacks") == {"adversary"}
+    assert knowing("services.adversary") == {"adversary", "active", "passive"}
+
+
 def test_only_the_network_knows_grpc() -> None:
     knowing = {
         path

@@ -75,4 +75,4 @@ class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
 
     def resumed(self, setting: SideSetting, side: GradientSide, resumption: Resumption) -> GradientSide:
         """Make the side that goes on: with the same half, and the answers that it was given."""
-        return side.resumed(resumption)
+        return side.resumed(setting, resumption)

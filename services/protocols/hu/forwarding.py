@@ -10,10 +10,10 @@ from concurrent.futures import Executor, Future, wait
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.meters import StageTimer
-from services.party.training_means import ForwardingObserver
 from services.protocol1.exchange import GradientExchange, StepRoles
 from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
 from services.protocol1.peer import Peer
+from services.shared_weights.shared_steps import Tape
 from vfl.arrays import FloatArray
 from vfl.crypto.ciphers import Plain
 from vfl.crypto.pairwise_masks import PairwiseMasks
@@ -56,7 +56,7 @@ class Forwarding:
         own: FloatArray,
         exchange: GradientExchange,
         timer: StageTimer,
-        observer: ForwardingObserver | None,
+        tape: Tape | None,
     ) -> tuple[FloatArray, list[Future[None]]]:
         """Give what a half's ``Forward`` is answered with, (s, h), and what is still on its way to the label party.
 
@@ -68,8 +68,8 @@ class Forwarding:
         if self._is_label_party:
             with timer.stage("wait"):
                 theirs = sum_of_hidden(exchange.hidden(step), len(own))
-            if observer is not None:
-                observer.forwarded(step, theirs)
+            if tape is not None:
+                tape.forwarded(step, theirs)
             return own + theirs, []
         if not self._has_agreed:
             self._agree(exchange.mask_keys)

@@ -112,11 +112,11 @@ class GradientSide(KnownSide):
             self.forwarding.settle()
         return frozenset(self.exchange.open_questions(self._log.completed))
 
-    def resumed(self, resumption: Resumption) -> "GradientSide":
+    def resumed(self, setting: SideSetting, resumption: Resumption) -> "GradientSide":
         """Go on there with the same half, whose weights are set."""
         asked = self.exchange.open_questions(self._log.completed)
         answered = {peer: question for peer, question in asked.items() if peer in resumption.answered_by}
-        return GradientSide(self.setting, self.half, resumption, answered)
+        return GradientSide(setting, self.half, resumption, answered)
 
     def project(self) -> None:
         """Keep the weights where the party's defences want them."""
@@ -140,7 +140,7 @@ class GradientStep:
         self.number, self.rows, self.timer = number, rows, StageTimer()
         self._side, self._agreement, self._name = side, side.setting.agreement, side.setting.name
         self._exchange, self._calls, self._log = side.exchange, side.setting.calls, side.setting.means.log
-        self._defences, self._observer = side.setting.means.defences, side.setting.means.observer
+        self._defences, self._tape = side.setting.means.defences, side.setting.means.tape
         self._executor = side.setting.means.executor
         self._features = side.features[rows]
         self._own: FloatArray | None = None
@@ -199,14 +199,12 @@ class GradientStep:
         if self.is_skipped and not is_label_party:
             # Nobody uses them, and those of other weights may have been forwarded before.
             own = np.zeros_like(own)
-        if self._observer is not None and not is_label_party:
-            self._observer.own_share(self.number, own)
         own = self._defences.protect_hidden(own, self._message("hidden"))
         if not is_label_party:
             # A copy that was put back would forward products of this step once more, of other weights.
             self._side.setting.anchor()
             self._side.tell(self._agreement.active.name, "hidden layer", len(own))
-        answer, sending = forwarding.products(self.number, own, self._exchange, self.timer, self._observer)
+        answer, sending = forwarding.products(self.number, own, self._exchange, self.timer, self._tape)
         self._sending += sending
         return answer
 
@@ -215,8 +213,6 @@ class GradientStep:
         if self._own is not None or self._name not in self._agreement.senders:
             raise self._calls.refused(f"has {self._name} send more often than its spec says")
         values = self._calls.checked(values, (len(self.rows), self._agreement.residual_columns), "values to send")
-        if self._observer is not None:
-            self._observer.own_share(self.number, values)
         peers, step = self._side.peers, self.number
         with self.timer.stage("encrypt"):
             owed = {peer for peer in peers if self._log.owes(peer, step)}
@@ -276,8 +272,8 @@ class GradientStep:
         total = np.zeros((self._features.shape[1], self._agreement.residual_columns))
         for name in self.timer.waiting("wait", self._exchange.arrivals(self.number)):
             values = self._exchange.residuals_in_the_clear(self.number, name)
-            if self._observer is not None:
-                self._observer.read(self.number, name, values)
+            if self._tape is not None:
+                self._tape.read(self.number, name, values)
             total += self._features.T @ values
         return total
 

@@ -1,7 +1,7 @@
 """A network whose first layer stays on shares: the label party reads sums of its units, and nobody a gradient."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,10 +53,14 @@ class FirstLayer(KeptShares):
 
     def side(self, setting: SideSetting, first_step: int = 0) -> LayerSteps:
         """Make a party's side."""
-        agreement, means, features = setting.agreement, setting.means, setting.gridded.values
-        shared = self._means(setting, Turn())
-        shared = replace(shared, chosen=means.chosen(agreement, features))
-        return LayerSteps.begin(agreement, setting.name, features, setting.own, shared, means.observer, first_step)
+        return LayerSteps.begin(
+            setting.agreement,
+            setting.name,
+            setting.gridded.values,
+            setting.own,
+            self._means(setting, Turn()),
+            first_step,
+        )
 
     def guard(self, agreement: Agreement, party: GuardedParty) -> Guarded:
         """Weigh what is forwarded, and what validations tell."""

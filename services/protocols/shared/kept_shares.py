@@ -85,7 +85,7 @@ class KeptShares(OpeningOptions, TrainingProtocol[TrainingPlan, Agreement]):
 
     def _means(self, setting: SideSetting, turn: Turn) -> SharedMeans:
         """Give what the party trains with, and refuse defences of what isn't sent."""
-        agreement, means = setting.agreement, setting.means
+        means = setting.means
         if means.defences.changes_residuals:
             names = ", ".join(means.defences.names)
             raise InvalidMessage(f"{setting.name}: protocol=shared sends no residuals for {names} to protect.")
@@ -100,7 +100,8 @@ class KeptShares(OpeningOptions, TrainingProtocol[TrainingPlan, Agreement]):
             means.timeout,
             means.executor,
             means.ledger,
-            means.others(agreement, setting.name, turn.cells(setting.gridded.values)),
-            means.observer,
-            turn=turn,
+            means.others(turn.cells(setting.gridded.values)),
+            means.tape,
+            means.chosen,
+            turn,
         )

@@ -1,5 +1,6 @@
 """What a code in place of a passive party's columns reads of labels at the opening: up to the bound, never above."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from services.adversary.training import TrainingAdversary, sharing_terms
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from tests.harness.parties import house, small_settings
+from tests.harness.seated import encrypted_in_place
 from tests.harness.shared_sessions import SharedProblem
 from tests.harness.shared_wiring import open_all, run_all, wired_shares
 from vfl.arrays import FloatArray, IntArray
@@ -35,7 +37,7 @@ def session(
 ) -> tuple[OpenedLabels, dict[str, FloatArray]]:
     """Real ciphertexts, a thread for each party: what the attack read, and the weights that each goes on with."""
     adversary = TrainingAdversary({"opening_code": attack or attacks.load("opening_code")}, "passive-1", None)
-    with wired_shares(problem, plan, others={"passive-1": adversary.other_features}) as parties:
+    with wired_shares(problem, plan, others={"passive-1": partial(encrypted_in_place, adversary)}) as parties:
         run_all(parties, problem.terms(plan))
         weights = open_all(parties)
         (code,) = adversary._others.values()

@@ -20,14 +20,13 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, UnknownRecord
 from services.common.identity import Identity, Role
 from services.common.run_folder import RunFolder
+from services.in_process.direct_parties import DirectCoordinator, DirectPassive
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.vectors import DecryptedVector
 from tests.harness.exchanges import modulus_of, names_of
 from tests.harness.parties import (
     ACTIVE,
-    DirectCoordinator,
-    DirectPassive,
     Watcher,
     active_data,
     house,
@@ -308,7 +307,7 @@ def test_a_passive_party_refuses_terms_that_name_another_active_party_and_record
     original = DirectCoordinator.join_session
 
     def other_first(self: DirectCoordinator, session_id: str, party: PartyDescription) -> Agreement:
-        agreement = original(self, session_id, party)
+        agreement: Agreement = original(self, session_id, party)
         return replace(agreement, parties=agreement.parties[::-1])
 
     monkeypatch.setattr(DirectCoordinator, "join_session", other_first)

@@ -15,6 +15,7 @@ from services.protocol1.cipher import PaillierCipher
 from tests.harness.defended import with_defences
 from tests.harness.exchanges import SMALL_PLAN, random_problem
 from tests.harness.parties import active_data, house, party_data, small_settings
+from tests.harness.seated import encrypted_in_place, setting_of
 from tests.harness.shared_sessions import SharedProblem
 
 
@@ -128,7 +129,7 @@ def test_an_attack_that_is_refused_replaces_no_features() -> None:
     features = problem.blocks["passive-1"]
     for one in (Encoding.on("another"), replace(Encoding.on(), forward=[[1.0]])):
         adversary = TrainingAdversary({"encoding": one}, "passive-1", None)
-        assert adversary.other_features(problem.agreement(), "passive-1", features) is None
+        assert encrypted_in_place(adversary, problem.agreement(), "passive-1", features) is None
 
 
 def test_a_guest_that_cannot_read_what_is_opened_ends_no_session(tmp_path: Path) -> None:
@@ -140,12 +141,11 @@ def test_a_guest_that_cannot_read_what_is_opened_ends_no_session(tmp_path: Path)
     assert outcome.reason == "encoding failed with RuntimeError: a guest's bug"
 
 
-def test_without_attacks_a_party_trains_with_the_honest_cipher_itself() -> None:
-    agreement = random_problem().agreement(SMALL_PLAN)
-    idle = TrainingAdversary({}, "passive", None)
-    assert type(idle.cipher(agreement, "passive")) is PaillierCipher
-    idle.own_share(0, np.zeros((8, 1)))
-    assert not idle._transcript.shares
+def test_without_attacks_a_party_has_the_honest_side_of_its_own_setting() -> None:
+    setting, made = setting_of(random_problem().agreement(SMALL_PLAN), "passive"), list[Any]()
+    TrainingAdversary({}, "passive", None).seat(setting, made.append)  # type: ignore[arg-type]
+    assert made == [setting]
+    assert type(setting.means.cipher(setting.agreement, "passive")) is PaillierCipher
 
 
 def test_who_watches_a_job_is_told_which_attack_on_training_is_at_work(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerV
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.common.settings import load_settings
+from services.in_process.direct_parties import DirectCoordinator, DirectPassive
 from services.passive.common_order import REFUSED
 from services.passive.party import PassiveParty
-from tests.harness.parties import ACTIVE, DirectCoordinator, DirectPassive, House, house, party_data, small_settings
+from tests.harness.parties import ACTIVE, House, house, party_data, small_settings
 from vfl.data import PsiClient
 
 PLAIN = small_settings(cipher="plain")
@@ -145,7 +146,7 @@ def test_terms_other_than_those_at_the_set_up_are_refused(tmp_path: Path, monkey
     original = DirectCoordinator.session_terms
 
     def told(self: DirectCoordinator, session_id: str) -> ProposedTerms:
-        terms = original(self, session_id)
+        terms: ProposedTerms = original(self, session_id)
         return replace(terms, plan=terms.plan.changed(learning_rate=0.25))
 
     monkeypatch.setattr(DirectCoordinator, "session_terms", told)

@@ -10,6 +10,7 @@ import pytest
 from attacks.training import TrainingResult
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
+from services.in_process.direct_peers import DirectPeer
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_layer import layer_steps
 from services.shared_layer.layer_steps import LayerSteps
@@ -22,11 +23,9 @@ from tests.harness.shared_layers import (
     wired_layers,
 )
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
-from tests.harness.shared_wiring import DirectSharePeer
 from vfl.arrays import FloatArray
 from vfl.crypto import from_bytes, keygen
 from vfl.crypto.sharing.padded_products import kept
-from vfl.crypto.sharing.shares import Shares
 from vfl.learning.network import Network
 
 # The label party trains with it.
@@ -98,7 +97,7 @@ def begun(problem: SharedProblem, plan: TrainingPlan) -> None:
 # --- what is seen ---
 
 
-class Recorder(DirectSharePeer):
+class Recorder(DirectPeer):
     """Keeps what is sent, message by message."""
 
     def __init__(self, sender: str, receiver: str, exchanges: Any, sent: list[tuple[str, str, Kind, int, WireVector]]):
@@ -198,7 +197,7 @@ def test_the_label_party_sees_only_the_sum_of_several() -> None:
     problem = SharedProblem.random(columns=(2, 3, 2))
     recorded = lambda sender, receiver, exchanges: Recorder(sender, receiver, exchanges, sent)  # noqa: E731
     watcher = Watcher()
-    with wired_layers(problem, peer=recorded, observers={"active": watcher}) as parties:
+    with wired_layers(problem, peer=recorded, tapes={"active": watcher}) as parties:
         first = joined_weights(parties)
         run_layers(parties, 1)
         terms, exchange = parties["active"]._terms, parties["active"].exchange
@@ -224,11 +223,8 @@ class Watcher:
     def forwarded(self, step: int, products: FloatArray) -> None:
         self.products[step] = products
 
-    def own_share(self, step: int, share: FloatArray) -> None:
-        pass
-
-    def kept_sums(self, step: int, share: Shares) -> None:
-        pass
+    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
+        raise AssertionError(f"{peer} sends nothing in the clear")
 
 
 # --- nothing depends on content ---
@@ -294,7 +290,7 @@ def test_a_signal_beyond_every_number_ends_nothing() -> None:
 
 
 def test_messages_that_come_twice_change_nothing() -> None:
-    class Insistent(DirectSharePeer):
+    class Insistent(DirectPeer):
         def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
             for _ in range(3):
                 super().send_values(session_id, kind, step, vector)

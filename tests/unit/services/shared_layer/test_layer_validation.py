@@ -2,7 +2,6 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -55,19 +54,14 @@ def test_who_chooses_its_shares_is_told_steps_only_and_no_observer_of_validation
         def read(self, step: int, products: FloatArray) -> FloatArray:
             return products
 
+    class Hears:
         def forwarded(self, step: int, products: FloatArray) -> None:
             steps.add(step)
 
-        def own_share(self, step: int, share: FloatArray) -> None:
-            steps.add(step)
-
-        def result(self) -> Any:
+        def read(self, step: int, peer: str, residuals: FloatArray) -> None:
             raise NotImplementedError
 
-        def kept_sums(self, step: int, share: Any) -> None:
-            raise NotImplementedError
-
-    with wired_layers(problem, PLAN, chosen=Listens(), observers={"active": Listens()}) as parties:
+    with wired_layers(problem, PLAN, chosen=Listens(), tapes={"active": Hears()}) as parties:
         run_layers(parties)
     assert steps == set(range(layer_terms(problem, PLAN).steps))
 

@@ -13,6 +13,7 @@ import pytest
 from services.common.certificates import create_federation_certificates
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, role_of
+from services.in_process.direct_peers import DirectPeer
 from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import ShareExchange
@@ -27,7 +28,7 @@ from tests.harness.shared_sessions import (
     largest_error,
     trained_in_float64,
 )
-from tests.harness.shared_wiring import DirectSharePeer, as_session, over_mutual_tls, run_all, wired_shares
+from tests.harness.shared_wiring import as_session, over_mutual_tls, run_all, wired_shares
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.shares import Shares
 
@@ -45,7 +46,7 @@ def test_threads_train_as_float64_does(columns: tuple[int, ...]) -> None:
 def test_messages_that_come_twice_change_nothing() -> None:
     """Every message is sent again by a link that doesn't trust the network, and comes in any order."""
 
-    class Insistent(DirectSharePeer):
+    class Insistent(DirectPeer):
         def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
             for _ in range(3):
                 super().send_values(session_id, kind, step, vector)

@@ -1,0 +1,79 @@
+"""A party's side with an adversary beside it, who hears what the learner asks and how it is answered."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from services.party.side import Side, SideSetting, StepAnswers
+from services.shared_weights.shared_terms import SharedTerms
+from vfl.arrays import FloatArray, IntArray
+from vfl.crypto.sharing.shares import Shares
+from vfl.learning import Ask, Forward, Send
+from vfl.learning.learner import Request
+
+
+class Listener(Protocol):
+    """What is heard beside a side; what peers' messages say is on its tape."""
+
+    def own_share(self, step: int, share: FloatArray) -> None:
+        """Compute the party's share of a step, before its own defences change it: (rows, columns) of the residual.
+
+        Where a learner forwards, at a passive party: its products, (rows, h).
+        """
+
+    def kept_sums(self, step: int, share: Shares) -> None:
+        """Be left with a (d, columns) share of X^T f, of the party's own features."""
+
+
+def listening(setting: SideSetting, side: Side, listener: Listener) -> Side:
+    """Put an adversary beside a side."""
+    return cast(Side, _ListeningSide(setting, side, listener))
+
+
+class _ListeningSide:
+    def __init__(self, setting: SideSetting, side: Side, listener: Listener) -> None:
+        self._setting, self._side, self._listener = setting, side, listener
+        agreement = setting.agreement
+        self._forwards = agreement.plan.family.spec.forwards
+        self._is_label_party = setting.name == agreement.active.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._side, name)
+
+    @contextmanager
+    def step(self, step: int, batch: IntArray) -> Iterator[StepAnswers]:
+        """Begin a step, and hear its requests."""
+        with self._side.step(step, batch) as answers:
+            yield cast(StepAnswers, _HeardAnswers(self, step, answers))
+
+    def hear(self, step: int, rows: IntArray, request: Request, answer: Any) -> None:
+        """Hear a request, and what it was answered with."""
+        values: Any
+        match request:
+            case Send(values) if not isinstance(values, Shares):
+                self._listener.own_share(step, np.array(values, dtype=np.float64))
+            case Forward(values) if self._forwards and not self._is_label_party and not isinstance(values, Shares):
+                self._listener.own_share(step, self._setting.gridded.values[rows] @ values)
+            case Ask() if isinstance(answer, Shares) and not (self._forwards and self._is_label_party):
+                self._listener.kept_sums(step, answer[self._own] if not self._forwards else answer)
+
+    @property
+    def _own(self) -> Any:
+        """Where a party's own features are among all that it has shares of."""
+        return SharedTerms(self._setting.agreement).places(self._setting.name)[self._setting.name]
+
+
+class _HeardAnswers:
+    def __init__(self, side: _ListeningSide, number: int, answers: StepAnswers) -> None:
+        self._side, self._number, self._answers = side, number, answers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._answers, name)
+
+    def answer(self, request: Request) -> Any:
+        """Answer as the side does."""
+        answer = self._answers.answer(request)
+        self._side.hear(self._number, self.rows, request, answer)
+        return answer
