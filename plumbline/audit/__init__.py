@@ -14,13 +14,9 @@ if TYPE_CHECKING:
     from plumbline.notebook import NotebookFindings
 
 # Of the request, those that the arguments say.
-_ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties", "frames"})
+_ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties"})
 # And those that say nothing here: how one table is split, what only prints, what decides the command's exit code.
 _NOT_HERE = frozenset({"active_columns", "passive_columns", "dry_run", "fail_above"})
-_LISTS = (
-    *("attacks", "defences", "columns", "drop", "public", "sensitive"),
-    *("ignore_in_labels", "ignore_in_ids", "missing", "encoding", "sheet"),
-)
 
 
 def audit(
@@ -69,23 +65,19 @@ def audit(
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as fields of a request; raises ValueError for one that there isn't."""
     from plumbline.audit.request import OPTIONS, attacks_to_mount
-    from plumbline.training_terms import SETTINGS_AS_OPTIONS
-    from services.common.setting_texts import listed, listed_labels
+    from plumbline.options import SETTINGS_AS_OPTIONS
     from vfl.suggestions import did_you_mean
 
-    known = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*SETTINGS_AS_OPTIONS, "yes"}
+    known = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*SETTINGS_AS_OPTIONS, "yes", "settings", "verbosity"}
     if unknown := [name for name in options if name not in known]:
         raise ValueError(
             f"An audit has no option {unknown[0]!r}.{did_you_mean(unknown[0], known)} See `plumbline audit --help`; "
             "any other setting goes into settings={...}."
         )
-    made = dict(options)
+    made = {name: OPTIONS[name].read(value) if name in OPTIONS else value for name, value in options.items()}
     own = {name: made.pop(name) for name in SETTINGS_AS_OPTIONS if name in made}
     made["settings"] = {**made.get("settings", {}), **own}
     # Who calls has decided: a notebook has nobody to ask.
     made["assume_yes"] = made.pop("yes", made.get("assume_yes", True))
     made["runs"] = Path(made.get("runs", "runs"))
-    texts = {name: made[name] for name in _LISTS if isinstance(made.get(name), str)}
-    made |= {name: listed_labels(text) if name == "attacks" else listed(text) for name, text in texts.items()}
-    made |= {name: tuple(made[name]) for name in _LISTS if name in made}
     return made | {"attacks": attacks_to_mount(made.get("attacks"))}

@@ -15,29 +15,23 @@ from typing import Any
 import tomli_w
 
 from plumbline.audit.request import DEFAULTS, NO_ATTACKS, OPTIONS, AuditRequest, attacks_to_mount
-from plumbline.training_terms import SETTINGS_AS_OPTIONS
+from plumbline.options import SETTINGS_AS_OPTIONS, Declared
 from services.common.durable import write_durably
-from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
 from vfl.plugin_registry import fits, in_words
 from vfl.source_words import LEFT_OUT
 from vfl.suggestions import did_you_mean
 
 FILE = "audit.toml"
-# Options whose name isn't that of the request's field.
-_FIELDS = {"id": "id_column", "yes": "assume_yes"}
 # What has keys of its own.
 _TABLES = ("settings", "encode", "attack-options", "defence-options")
-_OF_REQUEST = {
-    name: kind for name, kind in OPTIONS.items() if name not in ("settings", "encode", "verbosity", "frames", "listed")
-}
-_NAMES = {field: key for key, field in _FIELDS.items()}
+_OPTIONS = {one.key: one for name, one in OPTIONS.items() if name not in _TABLES}
 # Of a file of options, and of one key in it.
 _MOST_BYTES, _MOST_KEYS = 16 << 20, 100
 # How the terminal is spoken to.
 _SAID = ("quiet", "verbose", "json")
 _SETTINGS = tuple(name.replace("_", "-") for name in SETTINGS_AS_OPTIONS)
-KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *_SETTINGS, *_TABLES, *_SAID)
+KEYS = (*_OPTIONS, *_SETTINGS, *_TABLES, *_SAID)
 _HEADER = """\
 # {run}: repeat it with
 #   plumbline audit --config {path}
@@ -119,7 +113,7 @@ def read_configuration(path: Path) -> AuditOptions:
             kind = f"a table: [{key}]" if key in _TABLES else "a value, not a table"
             raise place.error(key, f"{key} is {kind}.")
     try:
-        said = frozenset(key for key in _SAID if key in given and _checked(key, given[key], bool, place))
+        said = frozenset(key for key in _SAID if key in given and _of_kind(key, given[key], bool, place))
         return asked_of(_fields_of(given, place), _settings_of(given, place), said)
     except ConfigurationError:
         raise
@@ -166,15 +160,14 @@ def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, A
     """Write options that make this request, without passwords and what has its default; paths are absolute."""
     every = {**request.options(), **vars(request.tables.without_passwords())}
     # Where all runs go by default is a place that another folder doesn't have.
-    asked = {name: every[name] for name in _OF_REQUEST if every[name] not in (DEFAULTS[name], None) or name == "runs"}
-    given = {
-        _NAMES.get(name, name.replace("_", "-")): _as_toml(value) for name, value in _rooted(asked, Path.cwd()).items()
-    }
+    own = {one.name: every[one.name] for one in _OPTIONS.values()}
+    asked = {name: value for name, value in own.items() if value not in (DEFAULTS[name], None) or name == "runs"}
+    given = {OPTIONS[name].key: _as_toml(value) for name, value in _rooted(asked, Path.cwd()).items()}
     given["attacks"] = list(request.adversary.attacks) or [NO_ATTACKS]
     # The request's own fields, which a shell's variables of these names don't change.
-    own = {"attacks", "defences", *(["cipher"] if request.federation.cipher != "auto" else [])}
+    stated = {"attacks", "defences", *(["cipher"] if request.federation.cipher != "auto" else [])}
     asked_for = {**settings, **request.federation.listed}
-    common = _rooted({name: value for name, value in asked_for.items() if name not in own}, Path.cwd())
+    common = _rooted({name: value for name, value in asked_for.items() if name not in stated}, Path.cwd())
     options = {f"{kind}-options": _options(common, f"{kind}_options") for kind in ("attack", "defence")}
     tables = {"encode": dict(request.tables.encode), "settings": _as_toml(common), **options}
     verbosity = request.output.verbosity
@@ -221,26 +214,26 @@ class _Place:
 
 
 def _fields_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
-    names = {key: _FIELDS.get(key, key.replace("-", "_")) for key in given}
-    found = {
-        name: _checked(key, given[key], _OF_REQUEST[name], place) for key, name in names.items() if name in _OF_REQUEST
-    }
+    asked = {option: given[key] for key, option in _OPTIONS.items() if key in given}
+    found = {option.name: _checked(option, value, place) for option, value in asked.items()}
     if "encode" in given:
-        found["encode"] = {name: _checked(name, kind, str, place, "encode") for name, kind in given["encode"].items()}
+        found["encode"] = {name: _of_kind(name, kind, str, place, "encode") for name, kind in given["encode"].items()}
     return _rooted(found, place.folder)
 
 
-def _checked(key: str, value: Any, kind: Any, place: _Place, table: str = "") -> Any:
-    """Check a value of the kind that a field has; names may be a list, or a text with commas as on the command line."""
-    if key in ("passive", "passive-columns") and isinstance(value, str):
-        value = [value]
-    elif kind == tuple[str, ...] and isinstance(value, str):
-        value = listed_labels(value) if key == "attacks" else listed(value)
-    if kind == float | None and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not fits(value, str if kind is Path else kind):
-        raise place.error(key, f"{key} takes {in_words(str if kind is Path else kind)}, got {value!r}.", table)
-    return Path(value) if kind is Path else tuple(value) if isinstance(value, list) else value
+def _checked(option: Declared, value: Any, place: _Place) -> Any:
+    """Check a value of the kind that an option has; names may be a list, or a text as on the command line."""
+    read = option.read(value) if option.kind == tuple[str, ...] and isinstance(value, str) else value
+    if option.kind == float | None and isinstance(read, int) and not isinstance(read, bool):
+        read = float(read)
+    checked = _of_kind(option.key, read, str if option.kind is Path else option.kind, place)
+    return Path(checked) if option.kind is Path else tuple(checked) if isinstance(checked, list) else checked
+
+
+def _of_kind(key: str, value: Any, kind: Any, place: _Place, table: str = "") -> Any:
+    if not fits(value, kind):
+        raise place.error(key, f"{key} takes {in_words(kind)}, got {value!r}.", table)
+    return value
 
 
 def _settings_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:

@@ -3,21 +3,24 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self
 
 from attacks import LEVELS, Level, spec_of
 from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
 from plumbline.audit.variants import Variant, variants_of
+from plumbline.options import TABLES, Declared, Option, declared
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.agreement import TrainingPlan
 from services.common.identity import Role
-from services.common.setting_texts import attacks_labelled, listed
+from services.common.setting_texts import attacks_labelled, listed, listed_labels
 from services.common.settings import Settings, environment_values, settings_of
 from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
+from vfl.data.columns import ENCODINGS
 from vfl.data.encodings import is_encoding
 from vfl.data.reading_rules import UNLABELLED
 from vfl.source_words import recorded, without_password
@@ -39,53 +42,90 @@ _KNOWN: Mapping[str, Collection[str]] = {
 }
 
 
+def encodings(entries: str | list[str]) -> dict[str, str]:
+    """``age=number``, ``job=onehot``: a column of any name becomes one of the kinds there are; raises ValueError."""
+    texts = [entries] if isinstance(entries, str) else entries
+    pairs = [entry.rpartition("=") for text in texts for entry in text.split(",") if entry.strip()]
+    for column, _, kind in pairs:
+        if not column or kind not in ENCODINGS:
+            meant = did_you_mean(kind, ENCODINGS)
+            raise ValueError(
+                f"--encode takes COLUMN=KIND with KIND one of {', '.join(ENCODINGS)}, got {kind!r}.{meant}"
+            )
+    return {column.strip(): kind for column, _, kind in pairs}
+
+
+def _layer_sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(size) for size in text.split(",") if size.strip())
+    except ValueError:
+        raise ValueError(f"--hidden takes layer sizes such as 8,8, got {text!r}.") from None
+
+
+# An option in one of the help's panels.
+_table = partial(Option, TABLES)
+_plugin = partial(Option, "Attacks and defences")
+_training = partial(Option, "Training")
+_output = partial(Option, "Output")
+_NAMES = "NAME,NAME"
+
+
 @dataclass(frozen=True)
 class TableOptions:
     """A registered data set that is dealt out to parties, one table per party, or one that is split.
 
     Attributes:
-        data: name of a registered data set, or, with ``active_columns``, a table of all parties; empty with tables.
-        active: the active party's table.
-        passive: the passive parties' tables.
-        label: column of the labels in the active party's table.
-        id_column: column of the record ids in every table.
-        columns: names and patterns such as ``c*`` of the columns to use, of all tables; empty for all.
-        drop: names and patterns of columns to leave out.
-        public: names and patterns of columns whose values are published.
-        sensitive: names and patterns of columns to protect first.
         encode: what columns become, by name: one of ``vfl.data.columns.ENCODINGS``.
-        encoding: of text files, as Python calls it: of all, or behind a party's name and a colon of that one's.
-        sheet: of workbooks, likewise.
-        missing: what stands for no value: ``-9999``, or ``age=-1``, likewise.
-        unlabelled: ``refuse`` rows without a label, or ``predict`` them.
-        ignore_in_labels: differences that don't make two classes, of ``vfl.data.cell_forms.LABEL_FORMS``.
-        ignore_in_ids: differences that don't make two ids, of ``vfl.data.cell_forms.ID_FORMS``.
-        active_columns: names and patterns of the active party's columns in ``data``; the rest is the passive party's.
-        passive_columns: where there are several passive parties, a text for each: ``age,c*``.
         frames: names of the parties whose table is a data frame, in a file that goes when the run is over.
-        parties: number of parties that a registered data set is dealt out to, the active one included.
     """
 
-    data: str = ""
-    active: str = ""
-    passive: tuple[str, ...] = ()
-    label: str = ""
-    id_column: str = "id"
-    columns: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    public: tuple[str, ...] = ()
-    sensitive: tuple[str, ...] = ()
-    encode: dict[str, str] = field(default_factory=dict)
-    encoding: tuple[str, ...] = ()
-    sheet: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    unlabelled: str = "refuse"
-    ignore_in_labels: tuple[str, ...] = ()
-    ignore_in_ids: tuple[str, ...] = ()
-    active_columns: tuple[str, ...] = ()
-    passive_columns: tuple[str, ...] = ()
+    active: Annotated[str, _table("TABLE", "The active party's table: a file or a database URL.")] = ""
+    passive: Annotated[tuple[str, ...], _table("TABLE", "A passive party's table; repeat for more.", repeats=True)] = ()
+    label: Annotated[str, _table("COLUMN", "The active party's column of labels.")] = ""
+    id_column: Annotated[str, _table("COLUMN", "Column of the ids in all tables.", flag="id")] = "id"
+    data: Annotated[
+        str, _table("NAME", "Or: a data set of `plumbline datasets`, dealt out; with --active-columns a file.")
+    ] = ""
+    parties: Annotated[int, _table("N", "Parties that --data is dealt out to.", least=2)] = 2
+    active_columns: Annotated[
+        tuple[str, ...], _table(_NAMES, "Of one table in --data: the active party's columns; the rest is passive.")
+    ] = ()
+    passive_columns: Annotated[
+        tuple[str, ...],
+        _table(_NAMES, "Of one table in --data: a passive party's columns; repeat for several.", repeats=True),
+    ] = ()
+    columns: Annotated[tuple[str, ...], _table(_NAMES, "Use these columns only; c* is all with c.")] = ()
+    drop: Annotated[tuple[str, ...], _table(_NAMES, "Leave these columns out.")] = ()
+    public: Annotated[
+        tuple[str, ...], _table(_NAMES, "Columns of published figures: no secret, and known to any guess.")
+    ] = ()
+    sensitive: Annotated[
+        tuple[str, ...], _table(_NAMES, "Columns to protect first: they come first in the verdict.")
+    ] = ()
+    encode: Annotated[
+        dict[str, str],
+        _table("COLUMN=KIND", f"Make a column {', '.join(ENCODINGS)}; repeat.", repeats=True, read=encodings),
+    ] = field(default_factory=dict)
+    missing: Annotated[
+        tuple[str, ...], _table("VALUE,VALUE", "What stands for no value: --missing=-9999, or age=-1 of one column.")
+    ] = ()
+    encoding: Annotated[
+        tuple[str, ...],
+        _table("NAME", "Of text files, where it isn't found out; passive:gb18030 of one party's."),
+    ] = ()
+    sheet: Annotated[
+        tuple[str, ...], _table("NAME", "Of workbooks; passive:NAME of one party's; repeat.", repeats=True)
+    ] = ()
+    unlabelled: Annotated[
+        str, _table("refuse|predict", "Rows without a label: predict them, and train on the others.")
+    ] = "refuse"
+    ignore_in_labels: Annotated[
+        tuple[str, ...], _table(_NAMES, f"Classes that differ by this alone are one: {', '.join(LABEL_FORMS)}.")
+    ] = ()
+    ignore_in_ids: Annotated[
+        tuple[str, ...], _table(_NAMES, f"Ids that differ by this alone are one: {', '.join(ID_FORMS)}.")
+    ] = ()
     frames: tuple[str, ...] = ()
-    parties: int = 2
 
     def __post_init__(self) -> None:
         tables = bool(self.active or self.passive or (self.label and not self.active_columns))
@@ -217,21 +257,25 @@ class FederationOptions:
     """How parties train, and what protects them.
 
     Attributes:
-        defences: names of the defences to apply, in this order.
-        try_defences: whether to run the candidate defences as well, to find the cheapest that holds.
-        listed: settings as they were asked for, with lists, where they ask for variants side by side.
         hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
-        activation: the network's activation.
         cipher: its name, or ``auto``, which lets the plan decide.
+        listed: settings as they were asked for, with lists, where they ask for variants side by side.
         settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
     """
 
-    defences: tuple[str, ...] = ()
-    try_defences: bool = False
+    defences: Annotated[
+        tuple[str, ...], _plugin(_NAMES, "Defences, in the order to apply them. See `plumbline defences`.")
+    ] = ()
+    try_defences: Annotated[bool, _plugin("", "Try candidates: which is the cheapest that holds?")] = False
+    cipher: Annotated[str, _training("NAME", "paillier, plain (INSECURE), or auto: paillier where it is quick.")] = (
+        "auto"
+    )
+    hidden: Annotated[
+        tuple[int, ...] | None,
+        _training("8,8", "SIMULATION: install a network trained in the lab; '' is linear.", read=_layer_sizes),
+    ] = None
+    activation: Annotated[str, _training("NAME", "Of its layers: sigmoid, tanh or relu.")] = "sigmoid"
     listed: dict[str, Any] = field(default_factory=dict)
-    hidden: tuple[int, ...] | None = None
-    activation: str = "sigmoid"
-    cipher: str = "auto"
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -286,17 +330,22 @@ class AdversaryOptions:
 
     Attributes:
         attacks: names of the attacks to mount; ``all`` alone for every one that can apply.
-        adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
-        black_box: whether passive parties keep their parameters to themselves.
-        auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
-        known_labels: number of training records whose labels every passive party's adversary knows; none is judged.
+        auxiliary: records that are neither trained on nor judged.
+        known_labels: of training records, and every passive party's adversary knows the same; none is judged.
     """
 
-    attacks: tuple[str, ...] = ()
-    adversary: str = BOTH
-    black_box: bool = False
-    auxiliary: int = 0
-    known_labels: int = 0
+    attacks: Annotated[
+        tuple[str, ...],
+        _plugin(
+            _NAMES,
+            "Attacks, with options as in 'gia(init=half)', or none; else all that can apply.",
+            read=lambda labels: tuple(listed_labels(labels) if isinstance(labels, str) else labels),
+        ),
+    ] = ()
+    adversary: Annotated[str, _plugin("ROLE", "Who mounts what either side can: active, passive or both.")] = BOTH
+    black_box: Annotated[bool, _plugin("", "Passive parties disclose no parameters.")] = False
+    auxiliary: Annotated[int, _plugin("N", "Complete records that the adversary has beforehand.", least=0)] = 0
+    known_labels: Annotated[int, _plugin("N", "Labels that passive parties' adversaries have beforehand.", least=0)] = 0
 
     def __post_init__(self) -> None:
         if self.adversary not in (Role.ACTIVE, Role.PASSIVE, BOTH):
@@ -347,19 +396,18 @@ class OutputOptions:
     """What becomes of a run, and how its owner is spoken to.
 
     Attributes:
-        name: name of the run; default: that of the data set.
-        runs: folder of all runs.
-        assume_yes: whether to go on, unasked, with a run that will take long.
-        dry_run: whether to stop once it is known what would be done and how long it would take.
-        fail_above: the federation's part at the level of marginals, 0 to 1, above which the command says 3; None never.
+        fail_above: of the federation's part at the level of marginals; None never.
         verbosity: how much the terminal is told.
     """
 
-    name: str = ""
-    runs: Path = Path("runs")
-    assume_yes: bool = False
-    dry_run: bool = False
-    fail_above: float | None = None
+    name: Annotated[str, _output("NAME", "Name of the run; else its data's.")] = ""
+    runs: Annotated[Path, _output("FOLDER", "Folder of all runs.")] = Path("runs")
+    dry_run: Annotated[bool, _output("", "Say what would be done, and how long it takes.")] = False
+    assume_yes: Annotated[bool, _output("", "Start unasked, however long it takes.", flag="yes")] = False
+    fail_above: Annotated[
+        float | None,
+        _output("PART", "Exit with 3 where more than this part leaks of a column, or of labels.", least=0, most=1),
+    ] = None
     verbosity: Verbosity = "normal"
 
     def __post_init__(self) -> None:
@@ -398,7 +446,7 @@ class AuditRequest:
             ValueError: for one that can't be.
             TypeError: for an option that there isn't.
         """
-        if unknown := set(options) - set(OPTIONS):
+        if unknown := set(options) - _FIELDS:
             raise TypeError(f"An audit has no option {sorted(unknown)[0]!r}.")
         settings = options.get("settings", {})
         if any("(" in label for label in options.get("attacks", ())):
@@ -442,10 +490,10 @@ class AuditRequest:
 
 
 _PARTS = (TableOptions, FederationOptions, AdversaryOptions, OutputOptions)
-# The type of every option.
-OPTIONS: Mapping[str, Any] = {name: kind for part in _PARTS for name, kind in get_type_hints(part).items()}
-# Its default, where it has one that isn't made anew.
+# The fields that are options, by name; and the default of every field that has one that isn't made anew.
+OPTIONS: Mapping[str, Declared] = {one.name: one for part in _PARTS for one in declared(part)}
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for part in _PARTS for one in fields(part)}
+_FIELDS = frozenset(DEFAULTS)
 
 
 def _or(words: Collection[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,144 +13,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from plumbline.audit.request import OPTIONS, AdversaryOptions, FederationOptions, OutputOptions, TableOptions
 from plumbline.cli.completion import dataset_names, listed_attacks, listed_defences, setting_names
 from plumbline.cli.output import ABOVE_THRESHOLD, MENDABLE, console_errors, plain_errors, print_json
-from plumbline.training_terms import SETTINGS_AS_OPTIONS, with_terms
-from services.common.setting_texts import listed, listed_labels
+from plumbline.options import OF_ADVERSARIES, OF_TRAINING, TERMS, options_of, settings_of, with_options
 from services.common.settings import Settings
-from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
-from vfl.data.columns import ENCODINGS
 from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from plumbline.audit.configuration import AuditOptions
 
-# An option in one of the help's panels.
-_tables = partial(typer.Option, rich_help_panel="What to audit")
-_plugins = partial(typer.Option, rich_help_panel="Attacks and defences")
+_COMPLETIONS = {"data": dataset_names, "attacks": listed_attacks, "defences": listed_defences}
 _training = partial(typer.Option, rich_help_panel="Training")
 _output = partial(typer.Option, rich_help_panel="Output")
 
 
-@with_terms("cipher", metavars={int: "N", float: "RATE"}, rich_help_panel="Training")
+@with_options(
+    *options_of(TableOptions, AdversaryOptions, completions=_COMPLETIONS),
+    *settings_of(OF_ADVERSARIES, panel="Attacks and defences"),
+    *settings_of((*TERMS, *OF_TRAINING), panel="Training"),
+    *options_of(FederationOptions, OutputOptions, completions=_COMPLETIONS),
+)
 def audit(
     context: typer.Context,
-    active: Annotated[str, _tables(metavar="TABLE", help="The active party's table: a file or a database URL.")] = "",
-    passive: Annotated[
-        list[str] | None,
-        _tables(metavar="TABLE", help="A passive party's table; repeat for more."),
-    ] = None,
-    label: Annotated[str, _tables(metavar="COLUMN", help="The active party's column of labels.")] = "",
-    id_column: Annotated[str, _tables("--id", metavar="COLUMN", help="Column of the ids in all tables.")] = "id",
-    data: Annotated[
-        str,
-        _tables(
-            metavar="NAME",
-            help="Or: a data set of `plumbline datasets`, dealt out; with --active-columns a file.",
-            autocompletion=dataset_names,
-        ),
-    ] = "",
-    parties: Annotated[int, _tables(metavar="N", min=2, help="Parties that --data is dealt out to.")] = 2,
-    active_columns: Annotated[
-        str,
-        _tables(metavar="NAME,NAME", help="Of one table in --data: the active party's columns; the rest is passive."),
-    ] = "",
-    passive_columns: Annotated[
-        list[str] | None,
-        _tables(metavar="NAME,NAME", help="Of one table in --data: a passive party's columns; repeat for several."),
-    ] = None,
-    columns: Annotated[
-        str,
-        _tables(metavar="NAME,NAME", help="Use these columns only; c* is all with c."),
-    ] = "",
-    drop: Annotated[str, _tables(metavar="NAME,NAME", help="Leave these columns out.")] = "",
-    public: Annotated[
-        str, _tables(metavar="NAME,NAME", help="Columns of published figures: no secret, and known to any guess.")
-    ] = "",
-    sensitive: Annotated[
-        str, _tables(metavar="NAME,NAME", help="Columns to protect first: they come first in the verdict.")
-    ] = "",
-    encode: Annotated[
-        list[str] | None,
-        _tables(metavar="COLUMN=KIND", help=f"Make a column {', '.join(ENCODINGS)}; repeat."),
-    ] = None,
-    missing: Annotated[
-        str,
-        _tables(metavar="VALUE,VALUE", help="What stands for no value: --missing=-9999, or age=-1 of one column."),
-    ] = "",
-    encoding: Annotated[
-        str, _tables(metavar="NAME", help="Of text files, where it isn't found out; passive:gb18030 of one party's.")
-    ] = "",
-    sheet: Annotated[
-        list[str] | None, _tables(metavar="NAME", help="Of workbooks; passive:NAME of one party's; repeat.")
-    ] = None,
-    unlabelled: Annotated[
-        str, _tables(metavar="refuse|predict", help="Rows without a label: predict them, and train on the others.")
-    ] = "refuse",
-    ignore_in_labels: Annotated[
-        str,
-        _tables(metavar="NAME,NAME", help=f"Classes that differ by this alone are one: {', '.join(LABEL_FORMS)}."),
-    ] = "",
-    ignore_in_ids: Annotated[
-        str,
-        _tables(metavar="NAME,NAME", help=f"Ids that differ by this alone are one: {', '.join(ID_FORMS)}."),
-    ] = "",
-    attacks: Annotated[
-        str,
-        _plugins(
-            metavar="NAME,NAME",
-            help="Attacks, with options as in 'gia(init=half)', or none; else all that can apply.",
-            autocompletion=listed_attacks,
-        ),
-    ] = "",
-    defences: Annotated[
-        str,
-        _plugins(
-            metavar="NAME,NAME",
-            help="Defences, in the order to apply them. See `plumbline defences`.",
-            autocompletion=listed_defences,
-        ),
-    ] = "",
-    try_defences: Annotated[
-        bool,
-        _plugins("--try-defences", help="Try candidates: which is the cheapest that holds?"),
-    ] = False,
-    adversary: Annotated[
-        str,
-        _plugins(metavar="ROLE", help="Who mounts what either side can: active, passive or both."),
-    ] = "both",
-    black_box: Annotated[
-        bool,
-        _plugins("--black-box", help="Passive parties disclose no parameters."),
-    ] = False,
-    auxiliary: Annotated[
-        int,
-        _plugins(metavar="N", min=0, help="Complete records that the adversary has beforehand."),
-    ] = 0,
-    known_labels: Annotated[
-        int,
-        _plugins(metavar="N", min=0, help="Labels that passive parties' adversaries have beforehand."),
-    ] = 0,
-    most_forms: Annotated[
-        float | None,
-        _plugins(
-            metavar="SHARE",
-            min=0,
-            max=1,
-            help="Sessions add up: of a record's independent sums, the share that passive parties' owners let be told.",
-        ),
-    ] = None,
-    cipher: Annotated[
-        str,
-        _training(metavar="NAME", help="paillier, plain (INSECURE), or auto: paillier where it is quick."),
-    ] = "auto",
-    packing: Annotated[bool | None, _training(help="Several values per plaintext, or one.")] = None,
-    seed: Annotated[int | None, _training(metavar="N", help="Batches, row split, initial weights.")] = None,
-    hidden: Annotated[
-        str | None,
-        _training(metavar="8,8", help="SIMULATION: install a network trained in the lab; '' is linear."),
-    ] = None,
-    activation: Annotated[str, _training(metavar="NAME", help="Of its layers: sigmoid, tanh or relu.")] = "sigmoid",
     setting: Annotated[
         list[str] | None,
         _training(
@@ -164,26 +49,13 @@ def audit(
         Path | None,
         _output(metavar="FILE", help="Read options from a file, such as a run's audit.toml."),
     ] = None,
-    name: Annotated[str, _output(metavar="NAME", help="Name of the run; else the data set's.")] = "",
-    runs: Annotated[Path, _output(metavar="FOLDER", help="Folder of all runs.")] = Path("runs"),
-    dry_run: Annotated[
-        bool,
-        _output("--dry-run", help="Say what would be done, and how long it takes."),
-    ] = False,
-    assume_yes: Annotated[bool, _output("--yes", help="Start unasked, however long it takes.")] = False,
-    fail_above: Annotated[
-        float | None,
-        _output(
-            metavar="PART", min=0, max=1, help="Exit with 3 where more than this part leaks of a column, or of labels."
-        ),
-    ] = None,
     quiet: Annotated[bool, _output("--quiet", help="The verdict and the report's path only.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Bytes by message and times as well.")] = False,
     as_json: Annotated[
         bool,
         _output("--json", help="Print the results as one JSON document at the end."),
     ] = False,
-    **terms: Any,
+    **options: Any,
 ) -> None:
     """Run a federation of local processes, attack it, and report what leaked.
 
@@ -195,15 +67,17 @@ def audit(
     Example: plumbline audit --data satellite --attacks half_star,rcc2 --defences score_scheme1,response_truncation
     Example: plumbline audit --config runs/latest.toml --fail-above .5 --quiet
     """
-    # Every option by its name, before this function has names of its own.
-    given = {option: value for option, value in {**locals(), **terms}.items() if _is_given(context, option)}
+    said = frozenset(word for word, wanted in (("quiet", quiet), ("verbose", verbose), ("json", as_json)) if wanted)
+    given = {name: value for name, value in options.items() if _is_given(context, name)}
     with plain_errors(context=context):
         from plumbline.audit.configuration import AuditOptions, read_configuration
         from plumbline.audit.folder import AuditFolder
         from plumbline.audit.plan import plan_facts
         from plumbline.audit.run import prepare, run_audit
 
-        asked = _on_the_command_line(given).over(read_configuration(config) if config else AuditOptions())
+        asked = _on_the_command_line(given, _pairs(setting or []), said).over(
+            read_configuration(config) if config else AuditOptions()
+        )
         request, wants_json = asked.request(), "json" in asked.said
         console = Console(stderr=wants_json)
         if request.output.dry_run:
@@ -226,39 +100,16 @@ def _is_given(context: typer.Context, option: str) -> bool:
     return source is not None and not source.name.startswith("DEFAULT")
 
 
-def _on_the_command_line(given: Mapping[str, Any]) -> AuditOptions:
+def _on_the_command_line(given: Mapping[str, Any], settings: dict[str, Any], said: frozenset[str]) -> AuditOptions:
     """List the options of the command line as a file would have them."""
     from plumbline.audit.configuration import asked_of
 
-    options = {name: _READ.get(name, lambda value: value)(value) for name, value in given.items()}
-    settings = _pairs(options.pop("setting", []))
-    for name in SETTINGS_AS_OPTIONS:
-        if name in options and name in settings:
-            raise ValueError(f"--{name.replace('_', '-')} and --set {name}= say the same: give one of them.")
-        if name in options:
-            settings[name] = options.pop(name)
-    options.pop("config", None)
-    said = frozenset(word for word in ("quiet", "verbose") if options.pop(word, False))
-    return asked_of(options, settings, said | ({"json"} if options.pop("as_json", False) else set()))
-
-
-def encodings(entries: list[str]) -> dict[str, str]:
-    """``age=number``, ``job=onehot``: a column of any name becomes one of the kinds there are."""
-    pairs = [entry.rpartition("=") for text in entries for entry in text.split(",") if entry.strip()]
-    for column, _, kind in pairs:
-        if not column or kind not in ENCODINGS:
-            meant = did_you_mean(kind, ENCODINGS)
-            raise ValueError(
-                f"--encode takes COLUMN=KIND with KIND one of {', '.join(ENCODINGS)}, got {kind!r}.{meant}"
-            )
-    return {column.strip(): kind for column, _, kind in pairs}
-
-
-def _layer_sizes(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(size) for size in text.split(",") if size.strip())
-    except ValueError:
-        raise ValueError(f"--hidden takes layer sizes such as 8,8, got {text!r}.") from None
+    fields = {name: OPTIONS[name].read(value) for name, value in given.items() if name in OPTIONS}
+    own = {name: value for name, value in given.items() if name not in OPTIONS}
+    if twice := own.keys() & settings.keys():
+        name = min(twice)
+        raise ValueError(f"--{name.replace('_', '-')} and --set {name}= say the same: give one of them.")
+    return asked_of(fields, settings | own, said)
 
 
 def _pairs(settings: list[str]) -> dict[str, Any]:
@@ -268,24 +119,6 @@ def _pairs(settings: list[str]) -> dict[str, Any]:
             hint = did_you_mean(name, Settings.model_fields) or " See `plumbline serve --help` for the list."
             raise ValueError(f"There is no setting {name!r}.{hint}")
     return pairs
-
-
-# How the options of the command line are read that a request has in another form.
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "passive": tuple,
-    "passive_columns": tuple,
-    "sheet": tuple,
-    **dict.fromkeys(
-        (
-            *("columns", "drop", "public", "sensitive", "active_columns", "defences"),
-            *("ignore_in_labels", "ignore_in_ids", "missing", "encoding"),
-        ),
-        lambda text: tuple(listed(text)),
-    ),
-    "encode": encodings,
-    "attacks": lambda text: tuple(listed_labels(text)),
-    "hidden": _layer_sizes,
-}
 
 
 def check_place(folder: Path) -> None:

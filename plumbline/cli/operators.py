@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plumbline.cli.output import INTERRUPTED, AsJson, console_errors, console_out, plain_errors, print_json
+from plumbline.options import TERMS, settings_of, with_options
 from plumbline.terminal import shown
-from plumbline.training_terms import with_terms
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,7 +24,7 @@ ADDRESS = "127.0.0.1:50051"
 CERTS = Path("certs")
 
 
-@with_terms("address", "{} Default: the active party's setting.")
+@with_options(*settings_of(TERMS, "{} Default: the active party's setting."))
 def train(address: Address = ADDRESS, certs: Certs = CERTS, as_json: AsJson = False, **terms: Any) -> None:
     """Have a running federation align, agree and train, and watch it. The job goes on without its watcher.
 

@@ -1,11 +1,13 @@
 """What a judge of received columns is asked: three tables of the same records, and what their receiver knows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from plumbline.audit.request import OutputOptions, TableOptions
+from plumbline.options import Declared, Option, declared
 from services.common.setting_texts import listed
 from vfl.source_words import recorded, without_password
 from vfl.suggestions import did_you_mean
@@ -14,47 +16,44 @@ from vfl.suggestions import did_you_mean
 OWN, RECEIVED, SECRET = "own", "received", "secret"
 PARTS = (OWN, RECEIVED, SECRET)
 
-_LISTS = (
-    "columns",
-    "drop",
-    "public",
-    "sensitive",
-    "ignore_in_ids",
-    "missing",
-    "encoding",
-    "sheet",
-    "kinds",
-    "sends",
-    "receiver_has",
-)
 # What a model sends.
 SENT = ("scores", "leaves")
-# Options of the tables, of the judge itself, and of what becomes of it.
-_TABLES = (*_LISTS, "label", "secret_label", "known_from", "id_column", "encode", "model")
-_OWN = ("known", "seed", "before")
-_OUTPUT = ("name", "runs", "dry_run", "fail_above", "verbosity")
+_table = partial(Option, "What to judge")
+_NAMES = "NAME,NAME"
+
+
+def _each(texts: str | list[str]) -> tuple[str, ...]:
+    return tuple(entry for text in ([texts] if isinstance(texts, str) else texts) for entry in listed(text))
 
 
 @dataclass(frozen=True)
 class JudgedTables(TableOptions):
-    """The receiver's own table in ``active``; in ``passive`` what it received, and what it must not learn.
+    """The receiver's own table in ``active``; in ``passive`` what it received, and what it must not learn."""
 
-    Attributes:
-        kinds: what received columns are: ``COLUMN=KIND``, see ``plumbline.received.kinds``.
-        secret_label: column of the secret table that is the sender's label: classes, whatever it looks like.
-        known_from: table of other records that the receiver has in full, with the columns of all three; empty for none.
-        model: file of the model whose scores are received; empty for none. Without a received table they are computed.
-        receiver_has: names and patterns of columns of the secret table that a made-up receiver has, in place of a table
-            of its own.
-        sends: what is computed of it, of ``SENT``; empty for scores.
-    """
-
-    kinds: tuple[str, ...] = ()
-    secret_label: str = ""
-    known_from: str = ""
-    model: str = ""
-    sends: tuple[str, ...] = ()
-    receiver_has: tuple[str, ...] = ()
+    receiver_has: Annotated[
+        tuple[str, ...], _table(_NAMES, "Or: columns of --secret that a made-up receiver has, in place of --own.")
+    ] = ()
+    model: Annotated[
+        str, _table("FILE", "Or: the model whose scores it gets, linear or XGBoost's, as JSON, not --received.")
+    ] = ""
+    sends: Annotated[tuple[str, ...], _table(_NAMES, f"What --model sends: {', '.join(SENT)}.")] = ()
+    known_from: Annotated[
+        str, _table("TABLE", "Or: a table of other records that it has, with the columns of all three.")
+    ] = ""
+    label: Annotated[str, _table("COLUMN", "Column of labels in --own, if any.")] = ""
+    secret_label: Annotated[str, _table("COLUMN", "The sender's label, in --secret: classes.")] = ""
+    kinds: Annotated[
+        tuple[str, ...],
+        _table(
+            "COLUMN=KIND",
+            "What a received column is, where it is guessed wrong; repeat.",
+            flag="kind",
+            repeats=True,
+            read=_each,
+        ),
+    ] = ()
+    columns: Annotated[tuple[str, ...], _table(_NAMES, "Use these columns only; secret:c* of one table.")] = ()
+    public: Annotated[tuple[str, ...], _table(_NAMES, "Secret columns that are published.")] = ()
 
     def __post_init__(self) -> None:
         if self.receiver_has:
@@ -117,18 +116,18 @@ class JudgeRequest:
 
     Attributes:
         tables: own, received and secret columns.
-        known: how many records the receiver has in full besides; neither they nor their duplicates are judged.
-        seed: draws these, and who gets whose received row in the control.
-        before: whether fewer and coarser columns are judged as well, before any is sent.
+        known: neither they nor their duplicates are judged.
         output: what becomes of it.
 
     Raises ValueError for a number below 0.
     """
 
     tables: JudgedTables
-    known: int = 0
-    seed: int = 0
-    before: bool = False
+    known: Annotated[
+        int, _table("N", "Complete records that the receiver has beforehand; none is judged.", least=0)
+    ] = 0
+    seed: Annotated[int, Option("Output", "N", "Draws who is known, and the control.", least=0)] = 0
+    before: Annotated[bool, Option("Output", "", "Judge fewer and coarser columns too, before any is sent.")] = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def __post_init__(self) -> None:
@@ -145,13 +144,14 @@ class JudgeRequest:
 
         Raises ValueError for one that can't be, or that there isn't.
         """
-        if unknown := sorted(set(options) - {*_TABLES, *_OWN, *_OUTPUT}):
-            meant = did_you_mean(unknown[0], (*_TABLES, *_OWN, *_OUTPUT))
+        known = {*OPTIONS, "verbosity"}
+        if unknown := sorted(set(options) - known):
+            meant = did_you_mean(unknown[0], known)
             raise ValueError(f"A judge has no option {unknown[0]!r}.{meant} See `plumbline judge --help`.")
-        lists = {name: options[name] for name in _LISTS if name in options}
-        options |= {name: tuple(listed(one) if isinstance(one, str) else one) for name, one in lists.items()}
+        options = {name: OPTIONS[name].read(value) if name in OPTIONS else value for name, value in options.items()}
         tables, mine, output = (
-            {name: options[name] for name in names if name in options} for names in (_TABLES, _OWN, _OUTPUT)
+            {one.name: options[one.name] for one in fields(kind) if one.name in options}
+            for kind in (JudgedTables, cls, OutputOptions)
         )
         judged = JudgedTables(active=own, passive=(received, secret), **tables)
         return cls(judged, **mine, output=OutputOptions(**output))
@@ -171,8 +171,9 @@ class JudgeRequest:
         tables = self.tables
         files = {part: recorded(file) for part, file in zip(PARTS, tables.files, strict=True) if file}
         files |= {"known_from": recorded(tables.known_from)} if tables.known_from else {}
-        names = (name for name in _TABLES if name not in ("id_column", "known_from"))
+        names = (one.name for one in declared(JudgedTables) if one.name in OPTIONS)
         more = {name: getattr(tables, name) for name in names if getattr(tables, name)}
+        more = {name: value for name, value in more.items() if name not in ("id_column", "known_from")}
         return {
             **files,
             "id": tables.id_column,
@@ -182,3 +183,16 @@ class JudgeRequest:
             "seed": self.seed,
             "name": self.output.name,
         }
+
+
+# An audit's options that a judge hasn't, and all that it has.
+_OF_AUDITS = (
+    *("active", "passive", "data", "parties", "active_columns", "passive_columns"),
+    *("unlabelled", "ignore_in_labels", "assume_yes"),
+)
+OPTIONS: Mapping[str, Declared] = {
+    one.name: one
+    for kind in (JudgedTables, JudgeRequest, OutputOptions)
+    for one in declared(kind)
+    if one.name not in _OF_AUDITS
+}
