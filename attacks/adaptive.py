@@ -52,17 +52,17 @@ def undo(view: PredictionView) -> UndistortedView:
     A temperature and schemes 1 and 2 come off scores, those of auxiliary records included, and the adversary's own
     shift where no channel is left; -I, and what complete records tell by regression, off parameters.
     """
-    scores, taken = _with_plain_scores(view)
-    found = _with_true_parameters(scores)
-    if found is None:
-        return UndistortedView(scores, taken)
-    parameters, level = found
-    return UndistortedView(replace(parameters, disclosure=None), taken, True, level)
+    scores, removed = _with_plain_scores(view)
+    undistorted = _with_true_parameters(scores)
+    if undistorted is None:
+        return UndistortedView(scores, removed)
+    parameters, level = undistorted
+    return UndistortedView(replace(parameters, disclosure=None), removed, True, level)
 
 
-def highest(one: Level, other: Level) -> Level:
+def highest(level: Level, other: Level) -> Level:
     """Choose the one of two levels that knows more."""
-    return max(one, other, key=LEVELS.index)
+    return max(level, other, key=LEVELS.index)
 
 
 # --- scores -------------------------------------------------------------------------------------------------------
@@ -70,21 +70,21 @@ def highest(one: Level, other: Level) -> Level:
 
 def _with_plain_scores(view: PredictionView) -> tuple[PredictionView, int]:
     """Take off the view its last channels, and count them."""
-    taken, gram = 0, _parameter_gram(view)
+    removed, gram = 0, _parameter_gram(view)
     while view.channel and view.scores is not None:
-        last, known = view.channel[-1], view.auxiliary
+        last, auxiliary = view.channel[-1], view.auxiliary
         plain = last.inverse(logits_of(view.scores), gram)
         if plain is None:
             break
-        if known is not None and len(known.scores):
-            of_records = last.inverse(logits_of(known.scores), gram)
-            known = replace(known, scores=confidence_scores(np.asarray(of_records)))
-        view = replace(view, scores=confidence_scores(plain), auxiliary=known, channel=view.channel[:-1])
-        taken += 1
+        if auxiliary is not None and len(auxiliary.scores):
+            of_records = last.inverse(logits_of(auxiliary.scores), gram)
+            auxiliary = replace(auxiliary, scores=confidence_scores(np.asarray(of_records)))
+        view = replace(view, scores=confidence_scores(plain), auxiliary=auxiliary, channel=view.channel[:-1])
+        removed += 1
     shift = view.own_shift
     if shift is not None and view.scores is not None and not view.channel:
         view = replace(view, scores=confidence_scores(logits_of(view.scores) - shift), own_shift=None)
-    return view, taken
+    return view, removed
 
 
 def _parameter_gram(view: PredictionView) -> FloatArray | None:
@@ -128,13 +128,13 @@ def regressed(view: PredictionView) -> PredictionView | None:
     None where there are too few records: one more than passive features. Rows are up to what all classes share, which
     no score shows.
     """
-    rows, own = view.auxiliary, view.weights_active
-    if rows is None or own is None or len(rows.scores) <= rows.features_passive.shape[1]:
+    rows, weights_active = view.auxiliary, view.weights_active
+    if rows is None or weights_active is None or len(rows.scores) <= rows.features_passive.shape[1]:
         return None
-    log_ratios = np.diff(logits_of(rows.scores), axis=1) - rows.features_active @ np.diff(own, axis=0).T
+    log_ratios = np.diff(logits_of(rows.scores), axis=1) - rows.features_active @ np.diff(weights_active, axis=0).T
     unknown = np.hstack([rows.features_passive, np.ones((len(log_ratios), 1))])
-    found = np.linalg.lstsq(unknown, log_ratios, rcond=None)[0].T
-    by_class = np.vstack([np.zeros(found.shape[1]), np.cumsum(found, axis=0)])
+    weights = np.linalg.lstsq(unknown, log_ratios, rcond=None)[0].T
+    by_class = np.vstack([np.zeros(weights.shape[1]), np.cumsum(weights, axis=0)])
     return replace(view, weights_passive=by_class[:, :-1], bias=by_class[:, -1])
 
 

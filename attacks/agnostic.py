@@ -102,8 +102,8 @@ class Agnostic:
         scores = self.adversary_scores(view)
         matrix = np.diff(np.asarray(view.weights_passive), axis=0)
         if view.d < view.classes and np.linalg.matrix_rank(matrix) == view.d:
-            known = view.features_active @ np.asarray(view.weights_active).T + np.asarray(view.bias)
-            target = np.diff(np.log(np.maximum(scores, _SMALLEST)) - known, axis=1)
+            own_logits = view.features_active @ np.asarray(view.weights_active).T + np.asarray(view.bias)
+            target = np.diff(np.log(np.maximum(scores, _SMALLEST)) - own_logits, axis=1)
             orthonormal, triangle = np.linalg.qr(matrix)
             estimate = np.linalg.solve(triangle, orthonormal.T @ target.T).T
         else:
@@ -224,12 +224,12 @@ def _minimise(
         gradient = features.T @ (np.exp(log_scores) - one_hot) / rows
         gradient[:-1] += 2 * l2 * model[:-1]
         if delivered is not None:
-            own, scores, alpha = delivered
-            log_scores = _log_softmax(own @ model)
+            inputs, scores, alpha = delivered
+            log_scores = _log_softmax(inputs @ model)
             mismatch = np.where(scores > 0, log_scores - np.log(np.maximum(scores, _SMALLEST)), 0.0)
-            value += alpha * (mismatch**2).sum() / len(own)
+            value += alpha * (mismatch**2).sum() / len(inputs)
             pull = mismatch - np.exp(log_scores) * mismatch.sum(axis=1, keepdims=True)
-            gradient += 2 * alpha * own.T @ pull / len(own)
+            gradient += 2 * alpha * inputs.T @ pull / len(inputs)
         return float(value), gradient.ravel()
 
     options = {"maxiter": _MOST_ITERATIONS, "maxfun": 2 * _MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-7}

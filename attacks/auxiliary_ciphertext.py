@@ -222,19 +222,19 @@ class AuxiliaryMessages:
     ) -> None:
         self._attack, self._plan, self._formats, self._terms = attack, plan, terms.formats, terms
         self._truncating = sorted(peer for peer, bits in terms.formats.asked_bits.items() if bits is not None)
-        told = cut_plan(terms, attack.largest_share)
-        self._told = 0 if told is None else told.rows
-        self._cut = self._cut_messages(told, terms)
+        cut = cut_plan(terms, attack.largest_share)
+        self._told = 0 if cut is None else cut.rows
+        self._cut = self._cut_messages(cut, terms)
         self._honest = honest()
         self.private_key = self._honest.private_key
         self.encrypt = self._honest.encrypt
         self.answer = self._honest.answer
 
     @staticmethod
-    def _cut_messages(told: CutPlan | None, terms: SessionTerms) -> CutMessages | None:
-        if told is None or (terms.role == "active" and told.rows < terms.batch_size):
+    def _cut_messages(plan: CutPlan | None, terms: SessionTerms) -> CutMessages | None:
+        if plan is None or (terms.role == "active" and plan.rows < terms.batch_size):
             return None
-        return CutMessages(told, terms.batches, rerandomise=terms.formats.rerandomise)
+        return CutMessages(plan, terms.batches, rerandomise=terms.formats.rerandomise)
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         """Multiply the residuals by the extended features, or pick single ones."""
@@ -248,10 +248,10 @@ class AuxiliaryMessages:
             matrix = fill(features, self._plan, generator)
             filled = replace(residuals, layout=self._plan.layout)
             return Combination(matrix, matvec(matrix, filled, columns=self._plan.columns))
-        own, full = self._formats.own, self._formats.full
+        runs, full = self._formats.own, self._formats.full
         random = random_columns(len(features), full, self._plan.equations - self._plan.features, generator)
         matrix = np.hstack([features, random])
-        columns = ColumnFormats((*own.runs, (full, random.shape[1]))) if random.size else own
+        columns = ColumnFormats((*runs.runs, (full, random.shape[1]))) if random.size else runs
         return Combination(matrix, compress(matvec(matrix, residuals, columns=columns), self._plan))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
@@ -269,16 +269,16 @@ class AuxiliaryMessages:
     def result(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
         """Say what the equations tell. Where nothing follows since peers cut their answers, it says so."""
         if self._cut is None:
-            found = self._attack.attack(view)
-            return replace(found, reason=self._refusal) if found.reason and self._truncating else found
-        found = self._attack.attack(self._cut.restricted(view, self._truncating))
-        return found.over(view) if isinstance(found, RecoveredLabels) else found
+            recovered = self._attack.attack(view)
+            return replace(recovered, reason=self._refusal) if recovered.reason and self._truncating else recovered
+        recovered = self._attack.attack(self._cut.restricted(view, self._truncating))
+        return recovered.over(view) if isinstance(recovered, RecoveredLabels) else recovered
 
     @property
     def _refusal(self) -> str:
-        names, one = " and ".join(self._truncating), len(self._truncating) == 1
+        names, single = " and ".join(self._truncating), len(self._truncating) == 1
         return (
-            f"Not possible: {names} {'cuts its' if one else 'cut their'} answers to their honest width, which tells "
+            f"Not possible: {names} {'cuts its' if single else 'cut their'} answers to their honest width, which tells "
             f"the shares of {self._told} rows, and a batch has {self._terms.batch_size}: a peer's feature follows from "
             f"whole batches. Set truncate_answers=false at {names} (INSECURE) to study it."
         )

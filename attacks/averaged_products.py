@@ -85,17 +85,17 @@ class AveragedProducts:
         require(self, view)
         solutions = solve_steps(view, tolerance=self.tolerance)
         sizes = np.sqrt(np.nanmean(_by_epoch(view, _own_products(view, solutions)) ** 2, axis=(0, 2)))
-        products, told = {}, {}
+        products, certainty = {}, {}
         for peer in view.peer_features:
             if not (shares := solved_shares(view, solutions, peer)):
                 continue
             arranged = _by_epoch(view, {one.step: one.values for one in shares})
             if noise_shows(view, shares, norm=self.squared_norm, failure=self.failure):
-                products[peer], told[peer] = _averaged(arranged, sizes)
+                products[peer], certainty[peer] = _averaged(arranged, sizes)
             else:
-                products[peer], told[peer] = _latest(arranged), 1.0
+                products[peer], certainty[peer] = _latest(arranged), 1.0
         reason = "" if products else next((one.reason for one in solutions if one.reason), "No step was seen.")
-        return RecoveredProducts(products, told, reason)
+        return RecoveredProducts(products, certainty, reason)
 
 
 def _own_products(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict[int, FloatArray]:
@@ -113,9 +113,9 @@ def _by_epoch(view: TrainingView, values: Mapping[int, FloatArray]) -> FloatArra
     per_epoch = view.steps_per_epoch or 1 + view.steps[-1].step
     epochs = 1 + view.steps[-1].step // per_epoch
     arranged = np.full((view.n, epochs, view.columns), np.nan)
-    for own in view.steps:
-        if own.step in values:
-            arranged[own.rows, own.step // per_epoch] = values[own.step]
+    for equations in view.steps:
+        if equations.step in values:
+            arranged[equations.rows, equations.step // per_epoch] = values[equations.step]
     return arranged
 
 
@@ -129,14 +129,14 @@ def _latest(shares: FloatArray) -> FloatArray:
 
 def _averaged(shares: FloatArray, sizes: FloatArray) -> tuple[FloatArray, float]:
     """Average one peer's shares (n, epochs, columns) to products, (n, columns), and tell which part of them is told."""
-    seen = np.flatnonzero(np.isfinite(shares).any(axis=(0, 2)))
-    shares, weights = shares[:, seen], sizes[seen] if sizes[seen[-1]] > 0 else np.ones(len(seen))
+    epochs = np.flatnonzero(np.isfinite(shares).any(axis=(0, 2)))
+    shares, weights = shares[:, epochs], sizes[epochs] if sizes[epochs[-1]] > 0 else np.ones(len(epochs))
     estimate, noise_left = _matched(shares, weights / weights[-1])
     signal, noise = _variances(shares, weights / weights[-1])
-    kept = signal / (signal + noise * noise_left) if signal > 0 else np.zeros_like(noise_left)
-    answered = np.isfinite(estimate)
-    mean = estimate[answered.all(axis=1)].mean(axis=0)
-    return mean + kept * (estimate - mean), float(kept[answered].mean())
+    shrinkage = signal / (signal + noise * noise_left) if signal > 0 else np.zeros_like(noise_left)
+    finite = np.isfinite(estimate)
+    mean = estimate[finite.all(axis=1)].mean(axis=0)
+    return mean + shrinkage * (estimate - mean), float(shrinkage[finite].mean())
 
 
 def _variances(shares: FloatArray, weights: FloatArray) -> tuple[float, float]:

@@ -196,16 +196,16 @@ class AttackSpec:
         return not self.learners or learner in self.learners
 
     def __post_init__(self) -> None:
-        words: dict[str, Any] = {
+        choices: dict[str, Any] = {
             "adversary": Adversary,
             "phase": Phase,
             "knowledge": Knowledge,
             "conduct": Conduct,
             "level": Level,
         }
-        for name, known in words.items():
-            if getattr(self, name) not in get_args(known):
-                _refuse(name, get_args(known), getattr(self, name))
+        for name, choice in choices.items():
+            if getattr(self, name) not in get_args(choice):
+                _refuse(name, get_args(choice), getattr(self, name))
         if isinstance(self.needs, str) or not set(self.needs) <= set(NEEDS[self.phase]):
             _refuse(f"needs on {self.phase}", tuple(NEEDS[self.phase]), self.needs)
         if (self.phase, self.conduct) not in _METHODS:
@@ -217,9 +217,9 @@ class AttackSpec:
         return _METHODS[self.phase, self.conduct]
 
 
-def _refuse(field: str, known: tuple[str, ...], given: object) -> None:
-    choices = ", ".join(repr(word) for word in known)
-    raise ValueError(f"An attack's spec has {field} from {choices}, not {given!r}.")
+def _refuse(field: str, words: tuple[str, ...], value: object) -> None:
+    choices = ", ".join(repr(word) for word in words)
+    raise ValueError(f"An attack's spec has {field} from {choices}, not {value!r}.")
 
 
 class Attack(Protocol):

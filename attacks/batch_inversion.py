@@ -79,14 +79,14 @@ class BatchInversion:
         single = GradientDirection(seed=self.seed).attack(view)
         if single.details["steps_read"] == len(view.equations):
             return single
-        found = self._joined(view, _as_linear(view, *_along_directions(view)))
-        if found.reason:
-            return found
-        rows, probabilities = found.rows, found.probabilities.copy()
+        estimate = self._joined(view, _as_linear(view, *_along_directions(view)))
+        if estimate.reason:
+            return estimate
+        rows, probabilities = estimate.rows, estimate.probabilities.copy()
         believed = with_columns(view.features[rows], probabilities[rows])
         named = named_classes(believed, view, rows)
         probabilities[rows] = believed if named is None else named
-        return replace(found, probabilities=probabilities, reason=UNNAMED if named is None else "")
+        return replace(estimate, probabilities=probabilities, reason=UNNAMED if named is None else "")
 
     def _joined(self, view: TrainingView, linear: TrainingView) -> EstimatedLabels:
         """Find what the sums of all epochs say of groups of records; which is which class is open.
@@ -99,31 +99,31 @@ class BatchInversion:
             sessions = [sessions[0], *_turned_alike(sessions[0], sessions[1:])]
             attack = TrajectoryLabels(rounds=self.rounds, seed=self.seed, believed_from=np.inf)
             return attack.attack(replace(sessions[0], earlier=tuple(sessions[1:])))
-        told = label_terms(linear, looks=_LOOKS, seed=self.seed)
-        points = told.terms[told.rows]
+        terms = label_terms(linear, looks=_LOOKS, seed=self.seed)
+        points = terms.terms[terms.rows]
         centres, scatter = _clusters(points, linear.classes, self.seed)
         # Points of no groups: as far apart along each of their axes, and along each by chance.
         sizes = np.linalg.svd(points - points.mean(axis=0), compute_uv=False) / math.sqrt(len(points))
         blob = np.random.default_rng(self.seed).standard_normal(points.shape) * sizes
         grouped = scatter / max(_clusters(blob, linear.classes, self.seed)[1], _TINY)
-        apart = told.precision * ((points[:, None] - centres) ** 2).sum(axis=2)
+        apart = terms.precision * ((points[:, None] - centres) ** 2).sum(axis=2)
         probabilities = np.full((linear.n, linear.classes), np.nan)
-        probabilities[told.rows] = likely = confidence_scores(-apart / 2)
-        left = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
-        share = 1 - float(left) / math.log(linear.classes)
-        details = {**told.details, "scatter_within_groups": round(grouped, 4)}
+        probabilities[terms.rows] = likely = confidence_scores(-apart / 2)
+        entropy = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
+        share = 1 - float(entropy) / math.log(linear.classes)
+        details = {**terms.details, "scatter_within_groups": round(grouped, 4)}
         reason = "" if grouped <= _GROUPED else _WHY_NOTHING
         if reason:
             probabilities[:] = np.nan
-        return EstimatedLabels(probabilities, told.rows, last_epoch(linear), share, details, reason)
+        return EstimatedLabels(probabilities, terms.rows, last_epoch(linear), share, details, reason)
 
 
 def _clusters(points: FloatArray, count: int, seed: int) -> tuple[FloatArray, float]:
     """Centres of so many clusters of (m, c) points, and the sum of squares about them."""
     from sklearn.cluster import KMeans  # slow to import
 
-    found = KMeans(count, n_init=10, random_state=seed).fit(points)
-    return found.cluster_centers_, float(found.inertia_)
+    clusters = KMeans(count, n_init=10, random_state=seed).fit(points)
+    return clusters.cluster_centers_, float(clusters.inertia_)
 
 
 def _along_directions(view: TrainingView) -> tuple[list[FloatArray], FloatArray]:
@@ -135,23 +135,23 @@ def _along_directions(view: TrainingView) -> tuple[list[FloatArray], FloatArray]
     count = min(view.classes - 1, view.columns, turn.shape[1])
     before: FloatArray | None = None
     parts, sizes = [], []
-    for one in view.equations:
-        told = turn.T @ one.sums[: len(turn)]
-        scaled = told / max(float(np.linalg.norm(told)), _TINY)
+    for step in view.equations:
+        turned = turn.T @ step.sums[: len(turn)]
+        scaled = turned / max(float(np.linalg.norm(turned)), _TINY)
         stacked = scaled if before is None else np.vstack([scaled, before.T])
         axes = np.linalg.svd(stacked, full_matrices=False)[2][:count].T
         before = axes if before is None else before
         axes = axes @ _rotation(axes.T @ before)
         before = _rotation((1 - _NEW) * before + _NEW * axes)
-        parts.append(one.sums @ axes)
-        sizes.append(float(((told @ axes) ** 2).sum(axis=1).mean()) / len(one.rows))
+        parts.append(step.sums @ axes)
+        sizes.append(float(((turned @ axes) ** 2).sum(axis=1).mean()) / len(step.rows))
     return parts, np.array(sizes)
 
 
 def _rotation(matrix: FloatArray) -> FloatArray:
     """Find the matrix with orthonormal columns that is nearest."""
-    left, _, right = np.linalg.svd(matrix, full_matrices=False)
-    nearest: FloatArray = left @ right
+    left_vectors, _, right = np.linalg.svd(matrix, full_matrices=False)
+    nearest: FloatArray = left_vectors @ right
     return nearest
 
 
@@ -186,9 +186,9 @@ def _with_first_columns(linear: TrainingView) -> TrainingView:
     if draws_anew(linear):
         return linear
     batches = by_batch(linear.equations)
-    seen = linear.features[np.concatenate([same[0].rows for same in batches])]
+    features = linear.features[np.concatenate([same[0].rows for same in batches])]
     moved = np.sum([same[0].sums - np.mean([one.sums for one in same], axis=0) for same in batches], axis=0)
-    weights = np.linalg.pinv(seen.T @ seen, hermitian=True) @ moved
+    weights = np.linalg.pinv(features.T @ features, hermitian=True) @ moved
     return replace(
         linear,
         equations=tuple(

@@ -95,13 +95,13 @@ class BinaryColumns:
     def attack(self, view: TrainingView) -> BinaryValues:
         """Find the columns of the batch with most records. Raises ViewError for a passive party's view."""
         require(self, view)
-        one = max(view.forwarded, key=lambda step: len(step.rows))
-        found = binary_values(one.rows, one.products, self.most_rank)
+        largest = max(view.forwarded, key=lambda step: len(step.rows))
+        values = binary_values(largest.rows, largest.products, self.most_rank)
         columns = sum(view.peer_features.values())
-        if view.columns < columns and found.rank == view.columns:
+        if view.columns < columns and values.rank == view.columns:
             reason = f"Not possible: {view.columns} units for {columns} columns, so that units hide them."
-            return BinaryValues(one.rows, np.zeros((len(one.rows), 0)), found.rank, reason)
-        return found
+            return BinaryValues(largest.rows, np.zeros((len(largest.rows), 0)), values.rank, reason)
+        return values
 
 
 def binary_values(rows: IntArray, products: FloatArray, most_rank: int = 16) -> BinaryValues:
@@ -126,58 +126,58 @@ def binary_values(rows: IntArray, products: FloatArray, most_rank: int = 16) -> 
     return BinaryValues(rows, values, rank, reason)
 
 
-def _binary(settled: FloatArray, others: IntArray) -> FloatArray:
+def _binary(settled: FloatArray, records: IntArray) -> FloatArray:
     """Find all columns of 0 and 1, (s, m), that the (s, rank) matrix has, but for constants."""
     rank = settled.shape[1]
     patterns = (np.arange(1, 1 << rank)[:, None] >> np.arange(rank) & 1).astype(np.float64)
-    for first in range(0, len(others), _AT_A_TIME):
-        told = patterns @ settled[others[first : first + _AT_A_TIME]].T
-        nearest = np.clip(np.rint(told), 0, 1)
-        patterns = patterns[(np.abs(told - nearest) < _NEAR).all(axis=1)]
+    for first in range(0, len(records), _AT_A_TIME):
+        values = patterns @ settled[records[first : first + _AT_A_TIME]].T
+        nearest = np.clip(np.rint(values), 0, 1)
+        patterns = patterns[(np.abs(values - nearest) < _NEAR).all(axis=1)]
     columns = np.abs(np.rint(settled @ patterns.T))
     varied: FloatArray = columns[:, np.ptp(columns, axis=0) > 0]
     return varied
 
 
-def _short(settled: FloatArray, others: IntArray) -> FloatArray:
+def _short(settled: FloatArray, records: IntArray) -> FloatArray:
     """Columns of 0 and 1, (s, m), among sums of up to three vectors of the lattice of whole columns."""
-    basis = _whole_columns(settled, others)
-    found: dict[bytes, FloatArray] = {}
+    basis = _whole_columns(settled, records)
+    binary: dict[bytes, FloatArray] = {}
     for number, first in enumerate(basis):
         later = basis[number + 1 :]
         pairs = [first + sign * one for one in later for sign in (1, -1)]
         sums = [first[None], *(pair[None] for pair in pairs)]
         sums += [pair + sign * later[at // 2 + 1 :] for at, pair in enumerate(pairs) for sign in (1, -1)]
-        for some in sums:
-            for columns in (some, -some):
+        for candidates in sums:
+            for columns in (candidates, -candidates):
                 is_binary = ((columns == 0) | (columns == 1)).all(axis=1) & (np.ptp(columns, axis=1) > 0)
-                found |= {column.tobytes(): column for column in columns[is_binary]}
-    return np.column_stack(list(found.values())) if found else np.zeros((len(settled), 0))
+                binary |= {column.tobytes(): column for column in columns[is_binary]}
+    return np.column_stack(list(binary.values())) if binary else np.zeros((len(settled), 0))
 
 
-def _whole_columns(settled: FloatArray, others: IntArray) -> FloatArray:
+def _whole_columns(settled: FloatArray, records: IntArray) -> FloatArray:
     """Find a reduced basis of the columns of whole numbers that the (s, rank) matrix has, (m, s)."""
     rank = settled.shape[1]
-    seen = others[: min(3 * rank, _MOST_RECORDS)]
+    sample = records[: min(3 * rank, _MOST_RECORDS)]
     # Whole values in the first records, beside what they miss of whole ones in others.
-    told = np.rint(_WEIGHT * settled[seen].T).astype(np.int64)
-    modulo = np.hstack([np.zeros((len(seen), rank), dtype=np.int64), _WEIGHT * np.eye(len(seen), dtype=np.int64)])
-    reduced = lll_reduced(np.vstack([np.hstack([np.eye(rank, dtype=np.int64), told]), modulo]))
+    scaled = np.rint(_WEIGHT * settled[sample].T).astype(np.int64)
+    modulo = np.hstack([np.zeros((len(sample), rank), dtype=np.int64), _WEIGHT * np.eye(len(sample), dtype=np.int64)])
+    reduced = lll_reduced(np.vstack([np.hstack([np.eye(rank, dtype=np.int64), scaled]), modulo]))
     columns = settled @ reduced[:, :rank].T
-    whole = np.rint(columns)
-    is_whole = (np.abs(columns - whole) < _WHOLE).all(axis=0) & whole.any(axis=0)
+    rounded = np.rint(columns)
+    is_whole = (np.abs(columns - rounded) < _WHOLE).all(axis=0) & rounded.any(axis=0)
     if not is_whole.any():
         return np.zeros((0, len(settled)))
     # By length in all records, so that what is 1 in few of them comes out by itself.
-    basis = lll_reduced(whole[:, is_whole].T.astype(np.int64))
-    kept: FloatArray = basis[basis.any(axis=1)].astype(np.float64)
-    return kept
+    basis = lll_reduced(rounded[:, is_whole].T.astype(np.int64))
+    vectors: FloatArray = basis[basis.any(axis=1)].astype(np.float64)
+    return vectors
 
 
 def _irreducible(columns: FloatArray) -> FloatArray:
     """Keep those of (s, m) columns that hold no smaller one, as sums of categories do, and aren't the rest of one."""
-    kept: list[FloatArray] = []
+    smallest: list[FloatArray] = []
     for column in columns[:, columns.sum(axis=0).argsort(kind="stable")].T:
-        if not any((one <= column).all() or (one + column == 1).all() for one in kept):
-            kept.append(column)
-    return np.column_stack(kept) if kept else columns[:, :0]
+        if not any((one <= column).all() or (one + column == 1).all() for one in smallest):
+            smallest.append(column)
+    return np.column_stack(smallest) if smallest else columns[:, :0]

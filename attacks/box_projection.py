@@ -61,10 +61,12 @@ def project_onto_solutions(space: RowSpace, coordinates: FloatArray, centre: flo
     weights = np.maximum(space.singular_values / space.singular_values.max(initial=1e-300), 1e-6) ** 2
     undecided = ~feasible & ~_separates(space.basis, coordinates, multipliers)
     for weighting, candidates in ((np.ones(space.rank), undecided), (weights, ~feasible)):
-        left = np.flatnonzero(candidates & ~feasible)
-        if len(left):
-            points[left], unfinished[left] = _nearest(space.basis, weighting, coordinates[left], centres[left])
-            feasible[left] = _largest(points[left] @ space.basis - coordinates[left]) <= FEASIBLE
+        remaining = np.flatnonzero(candidates & ~feasible)
+        if len(remaining):
+            points[remaining], unfinished[remaining] = _nearest(
+                space.basis, weighting, coordinates[remaining], centres[remaining]
+            )
+            feasible[remaining] = _largest(points[remaining] @ space.basis - coordinates[remaining]) <= FEASIBLE
     return BoxSolutions(points, feasible, unfinished & ~feasible)
 
 

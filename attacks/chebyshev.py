@@ -118,12 +118,14 @@ class RelaxedChebyshevCentre1:
             return Reconstruction(centre2, ("Every record has a single solution: rcc1 equals rcc2.",))
         estimates = centre2.copy()
         settled = centres_coincide(system.space, centre2) | single_points(system, centre2)
-        left = np.flatnonzero(~settled)
-        notes = [f"{len(centre2) - len(left)} of {len(centre2)} records are certified to equal rcc2."]
-        if len(left):
-            estimates[left], converged = centre1_by_interior_point(system.space, coordinates[left], centre2[left])
+        unsettled = np.flatnonzero(~settled)
+        notes = [f"{len(centre2) - len(unsettled)} of {len(centre2)} records are certified to equal rcc2."]
+        if len(unsettled):
+            estimates[unsettled], converged = centre1_by_interior_point(
+                system.space, coordinates[unsettled], centre2[unsettled]
+            )
             notes.append(f"{int(converged.sum())} records are solved by the batched interior point, to 1e-7.")
-            stuck = left[~converged]
+            stuck = unsettled[~converged]
             if len(stuck):
                 singly = _singly(system.space, coordinates[stuck], estimates[stuck])
                 estimates[stuck] = singly.estimate

@@ -89,8 +89,8 @@ class ReadColumns:
             if name == peer:
                 break
             start += width
-        own = np.arange(start, start + self._peers[peer])
-        added: FloatArray = _FACTOR * (own[:, None] == self._column_of[phase]).astype(np.float64)
+        columns = np.arange(start, start + self._peers[peer])
+        added: FloatArray = _FACTOR * (columns[:, None] == self._column_of[phase]).astype(np.float64)
         return added
 
     def read(self, step: int, products: FloatArray) -> FloatArray:
@@ -100,9 +100,9 @@ class ReadColumns:
             self._before[rows] = products
             return products
         before = self._before[rows]
-        told = (products - before + _RANGE / 2) % _RANGE - _RANGE / 2
+        difference = (products - before + _RANGE / 2) % _RANGE - _RANGE / 2
         for column in self._columns[phase]:
-            self._found[rows, column] = told[:, self._column_of[phase] == column].mean(axis=1) / _FACTOR
+            self._found[rows, column] = difference[:, self._column_of[phase] == column].mean(axis=1) / _FACTOR
         return np.where(np.isfinite(before), before, products)
 
     def result(self) -> EstimatedFeatures:

@@ -71,19 +71,19 @@ def edges_of(observations: list[Observation]) -> _Edges:
     """List the products that follow from the observations, one entry each."""
     batches, rows, values, noise = [], [], [], []
     for index, observation in enumerate(observations):
-        known = np.isfinite(observation.values).all(axis=1)
-        products = observation.values[known]
+        finite = np.isfinite(observation.values).all(axis=1)
+        products = observation.values[finite]
         if products.shape[1] > 1 and len(products):
             # x_i w^T has one direction w, which moves from step to step: take the coordinate along it.
-            left, singular, _ = np.linalg.svd(products, full_matrices=False)
-            products = left[:, :1] * singular[0]
+            left_vectors, singular, _ = np.linalg.svd(products, full_matrices=False)
+            products = left_vectors[:, :1] * singular[0]
         batches.append(np.full(len(products), index))
-        rows.append(observation.rows[known])
+        rows.append(observation.rows[finite])
         values.append(products[:, 0])
         noise.append(np.full(len(products), observation.noise))
-    joined = [np.concatenate(part) for part in (batches, rows, values, noise)]
-    strong = np.abs(joined[2]) > _SIGNAL * joined[3]
-    return _Edges(joined[0], joined[1], joined[2], joined[3], strong)
+    arrays = [np.concatenate(part) for part in (batches, rows, values, noise)]
+    strong = np.abs(arrays[2]) > _SIGNAL * arrays[3]
+    return _Edges(arrays[0], arrays[1], arrays[2], arrays[3], strong)
 
 
 def join_batches(n: int, batch_count: int, edges: _Edges) -> tuple[IntArray, FloatArray]:
@@ -121,11 +121,11 @@ def join_batches(n: int, batch_count: int, edges: _Edges) -> tuple[IntArray, Flo
     x[edges.rows[weak]] = 0.0
     inner = linked[edges.batches] & (row_component[edges.rows] == batch_component[edges.batches])
     theta, x = _refine(theta, x, edges, inner)
-    known = np.isfinite(x)
+    finite = np.isfinite(x)
     sets = np.full(n, NO_SET)
-    names, sizes = np.unique(row_component[known], return_counts=True)
+    names, sizes = np.unique(row_component[finite], return_counts=True)
     for number, name in enumerate(names[np.argsort(-sizes, kind="stable")]):
-        inside = known & (row_component == name)
+        inside = finite & (row_component == name)
         sets[inside] = number
         largest = x[inside][np.abs(x[inside]).argmax()]
         x[inside] /= largest
@@ -144,14 +144,14 @@ def _refine(theta: FloatArray, x: FloatArray, edges: _Edges, inner: BoolArray) -
 
 
 def _least_squares(
-    unknown: FloatArray, index: IntArray, known: FloatArray, values: FloatArray, weights: FloatArray
+    unknown: FloatArray, index: IntArray, factors: FloatArray, values: FloatArray, weights: FloatArray
 ) -> FloatArray:
     length = len(unknown)
-    above = np.bincount(index, weights * known * values, minlength=length)
-    below = np.bincount(index, weights * known**2, minlength=length)
+    above = np.bincount(index, weights * factors * values, minlength=length)
+    below = np.bincount(index, weights * factors**2, minlength=length)
     updated = unknown.copy()
-    found = below > 0
-    updated[found] = above[found] / below[found]
+    determined = below > 0
+    updated[determined] = above[determined] / below[determined]
     return updated
 
 
@@ -301,18 +301,18 @@ def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict
     bias = np.zeros(view.columns)
     if not view.label_party_bias:
         return {solution.own.step: bias for solution in solutions}
-    known: dict[int, FloatArray] = {}
+    biases: dict[int, FloatArray] = {}
     if view.regression.initialisation != "zero":
-        return known
+        return biases
     for step, solution in enumerate(solutions):
         if solution.own.step != step:
             break
-        known[step] = bias
+        biases[step] = bias
         if solution.residual is None or view.regression.steps != "plain":
             break
         scale = gradient_scale("first_order", len(solution.own.rows), view.classes)
         bias = bias - view.regression.learning_rate * scale * solution.residual.sum(axis=0)
-    return known
+    return biases
 
 
 def _from_residuals(view: TrainingView, solutions: tuple[StepSolution, ...]) -> tuple[list[Observation], str]:
@@ -350,7 +350,7 @@ def order_feature(
     view: TrainingView, observations: list[Observation], peer_features: int, *, scale_tolerance: float
 ) -> OrderedFeature:
     """Join the observations into sortable sets, and give each its scale where theta's moves tell it."""
-    seen = np.unique(np.concatenate([observation.rows for observation in observations]))
+    rows = np.unique(np.concatenate([observation.rows for observation in observations]))
     edges = edges_of(observations)
     if not edges.strong.any():
         return _unknown(view, peer_features, "Every product of the feature is zero to rounding: it says nothing.")
@@ -362,13 +362,13 @@ def order_feature(
         squared, error = _scale(view, observations, np.where(inside, ratios, np.nan))
         if squared > 0 and error <= scale_tolerance:
             values[inside] = np.sqrt(squared) * ratios[inside]
-    sortable = bool((sets[seen] == 0).all())
-    exact = sortable and bool(np.isfinite(values[seen]).all())
+    sortable = bool((sets[rows] == 0).all())
+    exact = sortable and bool(np.isfinite(values[rows]).all())
     reason = ""
     if not sortable:
-        missing = int((sets[seen] == NO_SET).sum())
+        missing = int((sets[rows] == NO_SET).sum())
         reason = (
-            f"The batches don't intertwine: {len(seen)} rows stay in {count} sortable set(s), the largest of "
+            f"The batches don't intertwine: {len(rows)} rows stay in {count} sortable set(s), the largest of "
             f"{int((sets == 0).sum())} rows, and {missing} rows in none. "
             "It takes more epochs, with batches drawn anew in each."
         )

@@ -80,7 +80,7 @@ class GenerativeRegression:
         require(self, view)
         network = disclosed_model(self.name, view)
         scores, features = as_tensor(np.asarray(view.scores)), as_tensor(view.features_active)
-        known = as_tensor(network.active.partial_scores(view.features_active))
+        own_logits = as_tensor(network.active.partial_scores(view.features_active))
         layers, activation = torch_layers(network.passive), network.passive.activation
         d = network.passive.inputs
         random = torch.Generator().manual_seed(self.seed)
@@ -88,17 +88,17 @@ class GenerativeRegression:
         parameters = [tensor.requires_grad_() for layer in generator for tensor in layer]
         optimiser = torch.optim.Adam(parameters, lr=self.learning_rate)
 
-        def generate(own: torch.Tensor) -> torch.Tensor:
-            noise = torch.randn((len(own), d), generator=random, dtype=torch.float64)
-            return _generate(generator, torch.hstack([own, noise]))
+        def generate(inputs: torch.Tensor) -> torch.Tensor:
+            noise = torch.randn((len(inputs), d), generator=random, dtype=torch.float64)
+            return _generate(generator, torch.hstack([inputs, noise]))
 
         for _ in range(self.epochs):
             for batch in torch.split(torch.randperm(view.n, generator=random), self.batch_size):
-                made = generate(features[batch])
-                logits = known[batch] + torch_partial_scores(layers, activation, made)
+                generated = generate(features[batch])
+                logits = own_logits[batch] + torch_partial_scores(layers, activation, generated)
                 mismatch = (torch.softmax(logits, dim=1) - scores[batch]).square().sum()
                 # The population variance: one record alone has none, where the sample variance would be NaN.
-                loss = mismatch + self.variance_weight * made.var(dim=0, correction=0).sum()
+                loss = mismatch + self.variance_weight * generated.var(dim=0, correction=0).sum()
                 for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
                     parameter.grad = gradient
                 optimiser.step()

@@ -64,13 +64,13 @@ class GradientDirection:
         """Estimate the labels of all records whose signals are read. Raises ViewError for the active party's view."""
         require(self, view)
         check_passive(self.name, view)
-        read, reason = [], ""
-        for one in view.equations:
-            values, why = _solved(one, self.tolerance)
+        signals, reason = [], ""
+        for equations in view.equations:
+            values, why = _solved(equations, self.tolerance)
             reason = reason or why
             if values is not None:
-                read.append(Signals(one.rows, values))
-        return labels_of_signals(view, read, reason, self.seed)
+                signals.append(Signals(equations.rows, values))
+        return labels_of_signals(view, signals, reason, self.seed)
 
 
 def check_passive(attack: str, view: TrainingView) -> None:
@@ -114,32 +114,32 @@ def labels_of_signals(view: TrainingView, signals: Sequence[Signals], reason: st
         votes[rows, cosines.argmax(axis=1)] += 1
         sizes[rows] += lengths
     visits = votes.sum(axis=1)
-    seen = np.flatnonzero(visits)
+    records = np.flatnonzero(visits)
     # A defence's noise and rounding turn signals round from step to step; summed projections average them away.
     turns = votes.max(axis=1).sum() < _STEADY * visits.sum()
     if turns:
         alike = along
     probabilities = np.full((view.n, view.classes), np.nan)
-    if len(seen):
-        believed = confidence_scores(_SHARPNESS * alike[seen] / visits[seen, None])
-        named = named_classes(believed, view, seen, None if turns else sizes[seen] / visits[seen])
+    if len(records):
+        believed = confidence_scores(_SHARPNESS * alike[records] / visits[records, None])
+        named = named_classes(believed, view, records, None if turns else sizes[records] / visits[records])
         reason = "" if named is not None else UNNAMED
-        probabilities[seen] = believed if named is None else named
+        probabilities[records] = believed if named is None else named
     else:
-        seen = np.unique(np.concatenate([own.rows for own in view.steps]))
+        records = np.unique(np.concatenate([own.rows for own in view.steps]))
         reason = reason or "Not possible: every backward signal is 0."
     details = {"signals_read": int(visits.sum()), "steps_read": len(signals)}
-    return EstimatedLabels(probabilities, seen, last_epoch(view), float("nan"), details, reason)
+    return EstimatedLabels(probabilities, records, last_epoch(view), float("nan"), details, reason)
 
 
 def _followed(signals: Sequence[Signals], classes: int, seed: int) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
     """Give each step's rows, their cosines with each class's direction, (s, k), and their lengths over the mean."""
     steps = []
-    for one in signals:
-        lengths = np.linalg.norm(one.values, axis=1)
-        kept = lengths > _SHORTEST * lengths.max(initial=0.0)
-        if kept.any():
-            steps.append((one.rows[kept], one.values[kept] / lengths[kept, None], lengths[kept] / lengths.mean()))
+    for signal in signals:
+        lengths = np.linalg.norm(signal.values, axis=1)
+        long = lengths > _SHORTEST * lengths.max(initial=0.0)
+        if long.any():
+            steps.append((signal.rows[long], signal.values[long] / lengths[long, None], lengths[long] / lengths.mean()))
     if not steps:
         return
     directions = _first_directions(steps, classes, seed)
@@ -157,13 +157,13 @@ def _first_directions(steps: Sequence[tuple[IntArray, FloatArray, FloatArray]], 
         return np.stack([-axis, axis])
     from sklearn.cluster import KMeans  # slow to import
 
-    taken, count = [], 0
+    blocks, count = [], 0
     for _, units, _ in steps:
-        taken.append(units)
+        blocks.append(units)
         count += len(units)
         if count >= _FIRST_ROWS:
             break
-    units = np.concatenate(taken)
+    units = np.concatenate(blocks)
     clusters = min(classes, len(np.unique(units, axis=0)))
     centres: FloatArray = KMeans(clusters, n_init=10, random_state=seed).fit(units).cluster_centers_
     # Fewer clusters than classes leave directions that no signal has.
@@ -173,8 +173,8 @@ def _first_directions(steps: Sequence[tuple[IntArray, FloatArray, FloatArray]], 
 def _turned(directions: FloatArray, units: FloatArray, nearest: IntArray) -> FloatArray:
     """Directions moved towards the step's signals that are nearest to each."""
     turned = directions.copy()
-    for one in np.unique(nearest):
-        turned[one] = (1 - _NEW) * directions[one] + _NEW * units[nearest == one].mean(axis=0)
+    for direction in np.unique(nearest):
+        turned[direction] = (1 - _NEW) * directions[direction] + _NEW * units[nearest == direction].mean(axis=0)
     if len(directions) == 2:
         axis = turned[1] - turned[0]
         turned = np.stack([-axis, axis])

@@ -94,13 +94,13 @@ class GradientInversion:
         network = disclosed_model(self.name, view)
         distances = distance_to(np.asarray(view.scores), self.distance)
         layers, activation = torch_layers(network.passive), network.passive.activation
-        known = as_tensor(network.active.partial_scores(view.features_active))
+        own_logits = as_tensor(network.active.partial_scores(view.features_active))
         estimate = self._start(view.n, network.passive.inputs).requires_grad_()
         optimiser = torch.optim.Adam([estimate], lr=self.learning_rate)
         for _ in range(self.steps):
             # The sum over records: each record's gradient is what it would be alone.
             scored = self._scored(estimate)
-            remaining = distances(known + torch_partial_scores(layers, activation, scored))
+            remaining = distances(own_logits + torch_partial_scores(layers, activation, scored))
             (estimate.grad,) = torch.autograd.grad(remaining.sum(), [scored])
             with torch.no_grad():
                 done = remaining <= self.tolerance

@@ -50,11 +50,11 @@ class GradientSteps:
 
     def kept(self, steps: int) -> FloatArray:
         """Tell c_t: how much of the first weights is left before each step, (steps,)."""
-        kept, velocity = np.ones(steps), 0.0
+        factors, velocity = np.ones(steps), 0.0
         for step in range(1, steps):
-            velocity = self.momentum * velocity + self.l2 * kept[step - 1]
-            kept[step] = kept[step - 1] - self.rate * velocity
-        return kept
+            velocity = self.momentum * velocity + self.l2 * factors[step - 1]
+            factors[step] = factors[step - 1] - self.rate * velocity
+        return factors
 
     def moved(self, gradients: FloatArray) -> FloatArray:
         """Tell how far (steps, d, h) gradients have moved weights before each step; linear in them."""
@@ -125,8 +125,8 @@ def fit_gram(forwarded: Sequence[Forwarded], owner: GradientSteps, columns: int)
         still = "Not possible: weights hardly moved, or not by what was sent."
         return GramFit(nothing.rows, nothing.points, np.nan, still)
     sizes, directions = np.linalg.eigh(fitted.metric)
-    kept = sizes > _RANK * sizes[-1]
-    points = fitted.basis @ (directions[:, kept] * np.sqrt(sizes[kept]))
+    large = sizes > _RANK * sizes[-1]
+    points = fitted.basis @ (directions[:, large] * np.sqrt(sizes[large]))
     return GramFit(nothing.rows, points, fitted.residual)
 
 
@@ -149,11 +149,11 @@ class _Sums:
         self.rows = np.full((len(steps), widest), m)
         self.products = np.zeros((len(steps), widest, self.units))
         self.backward = np.zeros_like(self.products)
-        for number, one in enumerate(steps):
-            there = slice(len(one.rows))
-            self.rows[number, there] = np.searchsorted(self.records, one.rows)
-            self.products[number, there] = one.products
-            self.backward[number, there] = one.backward / len(one.rows)
+        for number, step in enumerate(steps):
+            there = slice(len(step.rows))
+            self.rows[number, there] = np.searchsorted(self.records, step.rows)
+            self.products[number, there] = step.products
+            self.backward[number, there] = step.backward / len(step.rows)
         self.owner, self.kept = owner, owner.kept(len(steps))
         self.size = float((self.products**2).sum())
         order = np.argsort(self.rows, axis=None, kind="stable")
@@ -168,9 +168,9 @@ class _Sums:
         """Tell how many directions X has: exact where a step shows fewer than it has units, else all columns."""
         largest = max(self.products, key=lambda one: float((one**2).sum()))
         sizes = np.linalg.svd(largest, compute_uv=False)
-        shown = int((sizes > 1e-7 * max(float(sizes[0]), 1e-300)).sum())
+        directions = int((sizes > 1e-7 * max(float(sizes[0]), 1e-300)).sum())
         batch = int((self.rows < len(self.records)).sum(axis=1).max())
-        return min(columns, shown) if shown < min(self.units, batch) else columns
+        return min(columns, directions) if directions < min(self.units, batch) else columns
 
     def widest(self) -> int:
         """Tell how many directions normal equations can have."""
@@ -183,28 +183,28 @@ class _Sums:
 
     def first_basis(self, directions: int) -> FloatArray:
         """Find the largest directions of all that was forwarded of records, (m, d)."""
-        told = self.products.reshape(-1, self.units)[self._of_record].reshape(len(self.records), -1)
-        sizes, right = np.linalg.eigh(told.T @ told)
-        chosen = [at for at in np.argsort(-sizes)[:directions] if sizes[at] > _RANK**2 * sizes[-1]]
-        return _orthonormal(told @ (right[:, chosen] / np.sqrt(sizes[chosen])), _RANK)
+        products = self.products.reshape(-1, self.units)[self._of_record].reshape(len(self.records), -1)
+        sizes, right = np.linalg.eigh(products.T @ products)
+        largest = [at for at in np.argsort(-sizes)[:directions] if sizes[at] > _RANK**2 * sizes[-1]]
+        return _orthonormal(products @ (right[:, largest] / np.sqrt(sizes[largest])), _RANK)
 
     def rows_by(self, weights: FloatArray) -> FloatArray:
         """Solve every record's own sums for its row, (m, d), given (steps, d, h) weights."""
         d = weights.shape[1]
         squares = (weights @ weights.transpose(0, 2, 1)).reshape(-1, d * d)
         sums = (self.products @ weights.transpose(0, 2, 1)).reshape(-1, d)
-        found = np.empty((len(self.records), d))
-        for first in range(0, len(found), _CHUNK):
+        solution = np.empty((len(self.records), d))
+        for first in range(0, len(solution), _CHUNK):
             part = slice(first, first + _CHUNK)
-            normal = np.zeros((len(found[part]), d * d))
-            right = np.zeros((len(found[part]), d))
+            normal = np.zeros((len(solution[part]), d * d))
+            right = np.zeros((len(solution[part]), d))
             for use in range(self.uses):
                 normal += squares[self._steps_of[part, use]]
                 right += sums[self._of_record[part, use]]
             normal = normal.reshape(-1, d, d)
             ridge = _ROW_RIDGE * np.trace(normal, axis1=1, axis2=2) / d + 1e-300
-            found[part] = np.linalg.solve(normal + ridge[:, None, None] * np.eye(d), right[:, :, None])[:, :, 0]
-        return found
+            solution[part] = np.linalg.solve(normal + ridge[:, None, None] * np.eye(d), right[:, :, None])[:, :, 0]
+        return solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,25 +225,25 @@ def _in_turns(sums: _Sums, rank: int, wider: int) -> _Fitted | None:
     for _ in range(_TURNS):
         if best.residual <= _SETTLED or idle == _PATIENCE:
             break
-        found = _solved(sums, _orthonormal(sums.rows_by(best.path), _LEFT))
-        idle = idle + 1 if found.residual > 0.9 * best.residual else 0
-        if found.residual < best.residual or found.basis.shape[1] < best.basis.shape[1]:
-            best = found
+        candidate = _solved(sums, _orthonormal(sums.rows_by(best.path), _LEFT))
+        idle = idle + 1 if candidate.residual > 0.9 * best.residual else 0
+        if candidate.residual < best.residual or candidate.basis.shape[1] < best.basis.shape[1]:
+            best = candidate
     return best if float(np.linalg.eigvalsh(best.metric)[-1]) > 0 else None
 
 
 def _span(path: FloatArray, rank: int) -> FloatArray:
     """Find the directions, (d, rank), in which weights are at any step."""
-    left, sizes, _ = np.linalg.svd(np.moveaxis(path, 0, 1).reshape(path.shape[1], -1), full_matrices=False)
-    kept: FloatArray = left[:, : min(rank, int((sizes > _RANK * sizes[0]).sum()))]
-    return kept
+    left_vectors, sizes, _ = np.linalg.svd(np.moveaxis(path, 0, 1).reshape(path.shape[1], -1), full_matrices=False)
+    span: FloatArray = left_vectors[:, : min(rank, int((sizes > _RANK * sizes[0]).sum()))]
+    return span
 
 
 def _orthonormal(basis: FloatArray, smallest: float) -> FloatArray:
     """Orthonormalise (m, d) columns, to length sqrt(m); directions below ``smallest`` of the largest are dropped."""
-    left, sizes, _ = np.linalg.svd(basis, full_matrices=False)
-    kept: FloatArray = left[:, sizes > smallest * max(float(sizes[0]), 1e-300)] * np.sqrt(len(basis))
-    return kept
+    left_vectors, sizes, _ = np.linalg.svd(basis, full_matrices=False)
+    orthonormal: FloatArray = left_vectors[:, sizes > smallest * max(float(sizes[0]), 1e-300)] * np.sqrt(len(basis))
+    return orthonormal
 
 
 def _solved(sums: _Sums, basis: FloatArray) -> _Fitted:
@@ -271,10 +271,10 @@ def _solved(sums: _Sums, basis: FloatArray) -> _Fitted:
     scale = np.sqrt(np.maximum(np.diag(normal), 1e-300))
     normal /= scale * scale[:, None]
     normal[np.diag_indices_from(normal)] += _RIDGE
-    found = np.zeros(d * k)
-    found[unknown] = solve(normal, right / scale, assume_a="pos") / scale
-    found[below] = found[above]
-    both = found.reshape(d, k)
+    solution = np.zeros(d * k)
+    solution[unknown] = solve(normal, right / scale, assume_a="pos") / scale
+    solution[below] = solution[above]
+    both = solution.reshape(d, k)
     path = both @ factors
     residual = float(((rows @ path - sums.products) ** 2).sum()) / sums.size
     return _Fitted(basis, both[:, h:], path, residual)

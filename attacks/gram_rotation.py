@@ -54,10 +54,10 @@ class ColumnKnowledge:
     supports: tuple[FloatArray | None, ...] = ()
 
 
-def procrustes(points: FloatArray, known: IntArray, values: FloatArray) -> FloatArray:
-    """Turn (n, r) points so that those of ``known`` rows come nearest to their (m, d) values; (n, d), d >= r."""
-    left, _, right = np.linalg.svd(points[known].T @ values, full_matrices=False)
-    turned: FloatArray = points @ (left @ right)
+def procrustes(points: FloatArray, rows: IntArray, values: FloatArray) -> FloatArray:
+    """Turn (n, r) points so that those of ``rows`` rows come nearest to their (m, d) values; (n, d), d >= r."""
+    left_vectors, _, right_vectors = np.linalg.svd(points[rows].T @ values, full_matrices=False)
+    turned: FloatArray = points @ (left_vectors @ right_vectors)
     return turned
 
 
@@ -70,16 +70,16 @@ def rotated(points: FloatArray, knowledge: ColumnKnowledge, generator: np.random
         for start in range(min(_MOST_STARTS, max(3, _STARTS // d)))
     ]
     costs = [search.run() for search in searches]
-    found = [search.columns(points) for search in searches]
+    estimates = [search.columns(points) for search in searches]
     best = searches[int(np.argmin(costs))]
     for _ in range(min(_THROWS * (d - 1), _MOST_THROWS // d)):
         thrown = best.thrown(generator)
         costs.append(thrown.run())
-        found.append(thrown.columns(points))
+        estimates.append(thrown.columns(points))
         if costs[-1] == min(costs):
             best = thrown
     weights = np.exp(-(np.array(costs) - min(costs)) / _SAY)
-    mean: FloatArray = np.tensordot(weights / weights.sum(), np.array(found), axes=1)
+    mean: FloatArray = np.tensordot(weights / weights.sum(), np.array(estimates), axes=1)
     return np.clip(mean, knowledge.low, knowledge.high)
 
 
@@ -91,27 +91,27 @@ class _Search:
     ) -> None:
         d = points.shape[1]
         covariance = np.atleast_2d(np.cov(points.T, bias=True))
-        _, own = np.linalg.eigh(covariance)
+        _, axes = np.linalg.eigh(covariance)
         if knowledge.is_marginal:
             order = np.argsort(np.diag(knowledge.covariance), kind="stable")
             self._sizes, self._axes = np.diag(knowledge.covariance)[order], np.eye(d)[:, order]
             if not is_first:
-                own = own @ np.linalg.qr(generator.standard_normal((d, d)))[0]
+                axes = axes @ np.linalg.qr(generator.standard_normal((d, d)))[0]
         else:
             self._sizes, self._axes = np.linalg.eigh(knowledge.covariance)
         floor = max(_SMALLEST * float(self._sizes.max()), 1e-12)
         self._spread = np.sqrt(np.maximum(self._sizes, floor))
         self._mean = knowledge.mean @ self._axes
-        signs = np.where((points.mean(axis=0) @ own) * self._mean < 0, -1.0, 1.0)
+        signs = np.where((points.mean(axis=0) @ axes) * self._mean < 0, -1.0, 1.0)
         if not is_first:
             signs = np.where(generator.random(d) < _REFLECTED, -signs, signs)
-        self._turn = own * signs
+        self._turn = axes * signs
         self._pairs = np.eye(d) if knowledge.is_marginal else np.ones((d, d))
         # Moments of as many other records are as uncertain.
         self._records = len(points) / 2
         fixed = np.flatnonzero((knowledge.low == knowledge.high).all(axis=1))
-        others = np.setdiff1d(np.arange(len(points)), fixed)
-        looked = np.concatenate([fixed, generator.permutation(others)[:_LOOKED_AT]])
+        free = np.setdiff1d(np.arange(len(points)), fixed)
+        looked = np.concatenate([fixed, generator.permutation(free)[:_LOOKED_AT]])
         self._low, self._high = knowledge.low[looked], knowledge.high[looked]
         self._values = {
             column: (values, (values[1:] + values[:-1]) / 2)
@@ -123,16 +123,16 @@ class _Search:
 
     def columns(self, points: FloatArray) -> FloatArray:
         """Turn all points as was found."""
-        found: FloatArray = points @ self._turn @ self._axes.T
-        return found
+        turned: FloatArray = points @ self._turn @ self._axes.T
+        return turned
 
     def thrown(self, generator: np.random.Generator) -> Self:
         """Begin another search from where this one ended, but for a few directions, which are turned anyhow."""
         d = len(self._m)
         count = int(generator.integers(2, min(d, _THROWN) + 1))
         first = int(generator.integers(0, d - count + 1))
-        some = generator.permutation(d)[:count]
-        directions = first + np.arange(count) if generator.random() < _NEIGHBOURS else some
+        drawn_directions = generator.permutation(d)[:count]
+        directions = first + np.arange(count) if generator.random() < _NEIGHBOURS else drawn_directions
         other = copy(self)
         other._looked, other._turn, other._m, other._s = (
             one.copy() for one in (self._looked, self._turn, self._m, self._s)
@@ -181,16 +181,16 @@ class _Search:
         if step > 1:
             turns = np.concatenate([turns, turns * np.array([[1.0], [-1.0]])])
         pair = [first, second]
-        others = np.delete(np.arange(len(self._m)), pair)
-        records, spread, own = self._records, self._spread[pair], np.ix_(pair, pair)
+        rest_of_axes = np.delete(np.arange(len(self._m)), pair)
+        records, spread, block = self._records, self._spread[pair], np.ix_(pair, pair)
         means = (turns @ self._m[pair] - self._mean[pair]) / spread
         costs = self._odd(records * means**2).sum(axis=1)
         if self._pairs[first, second]:
-            across = turns @ self._s[pair][:, others] / (spread[:, None] * self._spread[others])
+            across = turns @ self._s[pair][:, rest_of_axes] / (spread[:, None] * self._spread[rest_of_axes])
             costs += self._odd(records * across**2).sum(axis=(1, 2))
-        within = turns @ self._s[own] @ turns.transpose(0, 2, 1)
+        within = turns @ self._s[block] @ turns.transpose(0, 2, 1)
         off = (within - np.diag(self._sizes[pair])) / np.outer(spread, spread)
-        costs += 0.5 * (self._pairs[own] * self._odd(records * off**2 / (1 + np.eye(2)))).sum(axis=(1, 2))
+        costs += 0.5 * (self._pairs[block] * self._odd(records * off**2 / (1 + np.eye(2)))).sum(axis=(1, 2))
         two, axes = self._looked[:, pair], self._axes[:, pair].T
         rest = (self._looked @ self._axes.T) - two @ axes
         costs += self._beyond(rest + two @ (turns.transpose(0, 2, 1) @ axes)).sum(axis=(1, 2))
@@ -199,7 +199,7 @@ class _Search:
             self._turn_by(np.array(pair), best.T)
 
     def _turn_by(self, directions: IntArray, turn: FloatArray) -> None:
-        for kept in (self._looked, self._turn, self._s):
-            kept[:, directions] = kept[:, directions] @ turn
+        for matrix in (self._looked, self._turn, self._s):
+            matrix[:, directions] = matrix[:, directions] @ turn
         self._m[directions] = self._m[directions] @ turn
         self._s[directions] = turn.T @ self._s[directions]

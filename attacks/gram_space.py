@@ -86,40 +86,42 @@ class GramSpace:
             _FITS[view] = _fitted(view)
         fit = _FITS[view]
         if self.prior == "nothing":
-            found = binary_values(fit.rows, fit.points)
-            return BinaryValues(fit.rows, found.values, fit.rank, fit.reason or found.reason)
+            binary = binary_values(fit.rows, fit.points)
+            return BinaryValues(fit.rows, binary.values, fit.rank, fit.reason or binary.reason)
         if fit.reason:
             return EstimatedFeatures(fit.rows[:0], {}, {}, reason=fit.reason)
-        known = _of_fit(view.known_records, fit) if self.prior == "records" else None
-        if self.prior == "records" and known is None:
+        records = _of_fit(view.known_records, fit) if self.prior == "records" else None
+        if self.prior == "records" and records is None:
             raise ViewError("None of known_records was trained on: give some that were.")
-        values, guess = self._turned(view, fit, known)
+        values, guess = self._turned(view, fit, records)
         if fit.residual > _NOISY and view.moments is not None:
             # What is defended spreads estimates: they are drawn to the mean until they vary as columns do.
             centre, spread = values.mean(axis=0), np.maximum(values.var(axis=0), 1e-300)
             values = guess + np.minimum(1.0, view.moments.variance / spread) * (values - centre)
-        others = np.arange(len(fit.rows)) if known is None else np.setdiff1d(np.arange(len(fit.rows)), known.rows)
+        estimated = (
+            np.arange(len(fit.rows)) if records is None else np.setdiff1d(np.arange(len(fit.rows)), records.rows)
+        )
         return EstimatedFeatures(
-            fit.rows[others],
-            by_peer(view.peer_features, values[others]),
-            by_peer(view.peer_features, np.broadcast_to(guess, values.shape)[others]),
+            fit.rows[estimated],
+            by_peer(view.peer_features, values[estimated]),
+            by_peer(view.peer_features, np.broadcast_to(guess, values.shape)[estimated]),
             numbers={"rank": fit.rank, "unexplained": fit.residual},
         )
 
-    def _turned(self, view: TrainingView, fit: GramFit, known: KnownRecords | None) -> tuple[FloatArray, FloatArray]:
+    def _turned(self, view: TrainingView, fit: GramFit, records: KnownRecords | None) -> tuple[FloatArray, FloatArray]:
         """Find all columns, (m, D), and the (D,) means that are guessed without the federation."""
         moments = view.moments
-        if known is not None:
-            guess = known.features.mean(axis=0) if moments is None else moments.mean
-            sizes = np.linalg.svd(fit.points[known.rows], compute_uv=False)
+        if records is not None:
+            guess = records.features.mean(axis=0) if moments is None else moments.mean
+            sizes = np.linalg.svd(fit.points[records.rows], compute_uv=False)
             is_settled = int((sizes > _RANK * sizes[0]).sum()) == fit.rank
             if is_settled or moments is None:
-                return procrustes(fit.points, known.rows, known.features), guess
+                return procrustes(fit.points, records.rows, records.features), guess
         if moments is None:
             raise AssertionError  # attack has refused such views; this tells the type checker
         knowledge = _knowledge(view, moments, len(fit.rows), is_marginal=self.prior == "marginals")
-        if known is not None:
-            knowledge.low[known.rows] = knowledge.high[known.rows] = known.features
+        if records is not None:
+            knowledge.low[records.rows] = knowledge.high[records.rows] = records.features
         return rotated(fit.points, knowledge, np.random.default_rng(self.seed)), moments.mean
 
 
@@ -134,11 +136,11 @@ def _fitted(view: TrainingView) -> GramFit:
     return fit_gram(view.forwarded, GradientSteps(learner.learning_rate, momentum), columns)
 
 
-def _of_fit(known: KnownRecords | None, fit: GramFit) -> KnownRecords | None:
+def _of_fit(records: KnownRecords | None, fit: GramFit) -> KnownRecords | None:
     """Find the known records that were trained on, as places in the fit's rows; None without any."""
-    if known is None or not (used := np.isin(known.rows, fit.rows)).any():
+    if records is None or not (used := np.isin(records.rows, fit.rows)).any():
         return None
-    return KnownRecords(np.searchsorted(fit.rows, known.rows[used]), known.features[used])
+    return KnownRecords(np.searchsorted(fit.rows, records.rows[used]), records.features[used])
 
 
 def _knowledge(view: TrainingView, moments: PassiveMoments, records: int, *, is_marginal: bool) -> ColumnKnowledge:

@@ -74,36 +74,36 @@ class HiddenSpace:
             ViewError: for a passive party's view, and where none of the known records was trained on.
         """
         require(self, view)
-        seen = _Seen(view, self.epochs)
-        known, columns = view.known_records, sum(view.peer_features.values())
-        if known is None or view.labels is None:
+        trained = _Seen(view, self.epochs)
+        records, columns = view.known_records, sum(view.peer_features.values())
+        if records is None or view.labels is None:
             raise AssertionError  # require has refused such views; this tells the type checker
-        known = seen.known_among(known)
-        own = np.column_stack([view.features, np.eye(view.classes)[view.labels]])[seen.rows]
-        inputs = np.column_stack([seen.inputs, own])
+        records = trained.known_among(records)
+        own_inputs = np.column_stack([view.features, np.eye(view.classes)[view.labels]])[trained.rows]
+        inputs = np.column_stack([trained.inputs, own_inputs])
         errors: dict[str, float] = {}
         way, penalty = "regression", _REPLAY_PENALTIES[0]
-        if len(known.rows) >= _FEWEST:
-            is_left = np.arange(len(known.rows)) % _LEFT_OUT == 0
-            taught = KnownRecords(known.rows[~is_left], known.features[~is_left])
-            asked, truth = known.rows[is_left], known.features[is_left]
-            found = {("guess", 0.0): regressed(own, taught), ("regression", 0.0): regressed(inputs, taught)}
-            if seen.can_replay and len(taught.rows) >= columns:
-                for one in _REPLAY_PENALTIES:
-                    found["replay", one] = seen.replayed(found["regression", 0.0], taught, one)
-            losses = {key: float(((values[asked] - truth) ** 2).mean()) for key, values in found.items()}
+        if len(records.rows) >= _FEWEST:
+            is_left = np.arange(len(records.rows)) % _LEFT_OUT == 0
+            taught = KnownRecords(records.rows[~is_left], records.features[~is_left])
+            held_out, truth = records.rows[is_left], records.features[is_left]
+            estimates = {("guess", 0.0): regressed(own_inputs, taught), ("regression", 0.0): regressed(inputs, taught)}
+            if trained.can_replay and len(taught.rows) >= columns:
+                for candidate in _REPLAY_PENALTIES:
+                    estimates["replay", candidate] = trained.replayed(estimates["regression", 0.0], taught, candidate)
+            losses = {key: float(((values[held_out] - truth) ** 2).mean()) for key, values in estimates.items()}
             way, penalty = min(losses, key=lambda key: losses[key])
             for (name, _), loss in losses.items():
                 errors[name] = min(loss, errors.get(name, np.inf))
-        guess = regressed(own, known)
-        values = guess if way == "guess" else regressed(inputs, known)
+        guess = regressed(own_inputs, records)
+        values = guess if way == "guess" else regressed(inputs, records)
         if way == "replay":
-            values = seen.replayed(values, known, penalty)
-        others = np.setdiff1d(np.arange(len(seen.rows)), known.rows)
+            values = trained.replayed(values, records, penalty)
+        attacked = np.setdiff1d(np.arange(len(trained.rows)), records.rows)
         return EstimatedFeatures(
-            seen.rows[others],
-            by_peer(view.peer_features, values[others]),
-            by_peer(view.peer_features, guess[others]),
+            trained.rows[attacked],
+            by_peer(view.peer_features, values[attacked]),
+            by_peer(view.peer_features, guess[attacked]),
             errors,
         )
 
@@ -126,10 +126,10 @@ class _Seen:
         products, self._step_of = np.zeros((m, self._uses, h)), np.zeros((m, self._uses), dtype=np.int64)
         place, used = np.zeros(view.n, dtype=np.int64), np.zeros(view.n, dtype=np.int64)
         place[self.rows] = np.arange(m)
-        for number, one in enumerate(self._steps):
-            looked = used[one.rows] < self._uses
-            rows = one.rows[looked]
-            products[place[rows], used[rows]] = one.products[looked]
+        for number, step in enumerate(self._steps):
+            looked = used[step.rows] < self._uses
+            rows = step.rows[looked]
+            products[place[rows], used[rows]] = step.products[looked]
             self._step_of[place[rows], used[rows]] = number
             used[rows] += 1
         self._products, self._place = products, place
@@ -140,31 +140,31 @@ class _Seen:
         """Whether it is known how weights move."""
         return isinstance(self._view.learner, Network)
 
-    def known_among(self, known: KnownRecords) -> KnownRecords:
+    def known_among(self, records: KnownRecords) -> KnownRecords:
         """Find the known records that training used, as places in ``rows``. Raises ViewError where there is none."""
-        used = np.isin(known.rows, self.rows)
+        used = np.isin(records.rows, self.rows)
         if not used.any():
             raise ViewError("None of known_records was trained on: give some that were.")
-        return KnownRecords(self._place[known.rows[used]], known.features[used])
+        return KnownRecords(self._place[records.rows[used]], records.features[used])
 
-    def replayed(self, start: FloatArray, known: KnownRecords, penalty: float) -> FloatArray:
+    def replayed(self, start: FloatArray, records: KnownRecords, penalty: float) -> FloatArray:
         """Move (m, d) estimates to what agrees with how they moved the weights.
 
         Args:
             start: by regression; what the equations leave open stays as it says.
-            known: places in ``rows``, and features that span all columns.
+            records: places in ``rows``, and features that span all columns.
             penalty: of leaving ``start``, relative.
         """
         # Far beyond what a feature may be: keeps what doesn't settle from growing out of numbers.
-        largest = _FARTHEST * max(float(np.abs(known.features).max()), 1e-300)
+        largest = _FARTHEST * max(float(np.abs(records.features).max()), 1e-300)
         estimate = start.copy()
-        estimate[known.rows] = known.features
+        estimate[records.rows] = records.features
         for _ in range(_ROUNDS):
             moved = self._movement(estimate)
-            at = self._step_of[known.rows]
-            told = self._products[known.rows] + np.einsum("md,mudh->muh", known.features, moved[at])
+            steps = self._step_of[records.rows]
+            sums = self._products[records.rows] + np.einsum("md,mudh->muh", records.features, moved[steps])
             begin = np.linalg.lstsq(
-                np.repeat(known.features, self._uses, axis=0), told.reshape(-1, told.shape[2]), rcond=None
+                np.repeat(records.features, self._uses, axis=0), sums.reshape(-1, sums.shape[2]), rcond=None
             )[0]
             before, estimate = estimate, np.empty_like(estimate)
             for first in range(0, len(estimate), _CHUNK):
@@ -172,7 +172,7 @@ class _Seen:
                 weights = begin - moved[self._step_of[part]]
                 estimate[part] = _solved(weights, self._products[part], start[part], penalty)
             estimate = np.clip(estimate, -largest, largest)
-            estimate[known.rows] = known.features
+            estimate[records.rows] = records.features
             if float(((estimate - before) ** 2).mean()) <= _SETTLED * float((estimate**2).mean()):
                 break
         return estimate
@@ -184,9 +184,9 @@ class _Seen:
         optimiser = optimiser_named(learner.optimiser, learner.learning_rate)
         moved, path = np.zeros((features.shape[1], self._view.columns)), []
         steps: tuple[Forwarded, ...] = self._steps[: int(self._step_of.max()) + 1]
-        for one in steps:
+        for step in steps:
             path.append(moved)
-            gradient = features[self._place[one.rows]].T @ one.backward / len(one.rows)
+            gradient = features[self._place[step.rows]].T @ step.backward / len(step.rows)
             moved = moved + optimiser.change(gradient)
         return np.array(path)
 
@@ -194,25 +194,25 @@ class _Seen:
 def _solved(weights: FloatArray, products: FloatArray, start: FloatArray, penalty: float) -> FloatArray:
     """Features x near start with x W = z: weights (m, uses, d, h), products (m, uses, h), start (m, d)."""
     matrix = np.moveaxis(weights, 2, 1).reshape(len(weights), start.shape[1], -1)
-    left = products.reshape(len(products), -1) - np.einsum("md,mdz->mz", start, matrix)
+    residuals = products.reshape(len(products), -1) - np.einsum("md,mdz->mz", start, matrix)
     normal = matrix @ matrix.transpose(0, 2, 1)
     size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / start.shape[1]
     normal = normal + (penalty * size + 1e-300) * np.eye(start.shape[1])
-    solved: FloatArray = start + np.linalg.solve(normal, matrix @ left[:, :, None])[:, :, 0]
+    solved: FloatArray = start + np.linalg.solve(normal, matrix @ residuals[:, :, None])[:, :, 0]
     return solved
 
 
-def regressed(inputs: FloatArray, known: KnownRecords) -> FloatArray:
+def regressed(inputs: FloatArray, records: KnownRecords) -> FloatArray:
     """Ridge regression of known features on (m, p) inputs, (m, d); its penalty has the least leave-one-out error."""
-    centred = inputs - inputs[known.rows].mean(axis=0)
-    taught, mean = centred[known.rows], known.features.mean(axis=0)
-    gram, best = taught @ taught.T, (np.inf, np.zeros_like(known.features))
+    centred = inputs - inputs[records.rows].mean(axis=0)
+    taught, mean = centred[records.rows], records.features.mean(axis=0)
+    gram, best = taught @ taught.T, (np.inf, np.zeros_like(records.features))
     size = max(float(np.trace(gram)) / len(gram), 1e-300)
     for penalty in _PENALTIES:
         inverse = np.linalg.inv(gram + penalty * size * np.eye(len(gram)))
-        dual = inverse @ (known.features - mean)
+        dual = inverse @ (records.features - mean)
         error = float(((dual / np.diag(inverse)[:, None]) ** 2).mean())
         if error < best[0]:
             best = (error, dual)
-    found: FloatArray = mean + centred @ (taught.T @ best[1])
-    return found
+    estimate: FloatArray = mean + centred @ (taught.T @ best[1])
+    return estimate

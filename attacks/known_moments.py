@@ -24,15 +24,15 @@ def known_moments(features: FloatArray, groups: Sequence[IntArray] = ()) -> Pass
     if features.ndim != 2 or len(features) == 0:
         raise ValueError(f"Expected features of shape (records, columns), got {features.shape}.")
     centred = features - features.mean(axis=0)
-    counted = [_few_values(column) for column in features.T]
-    known = frozenset(column for group in groups for column in group.tolist())
+    supports = [_few_values(column) for column in features.T]
+    grouped = frozenset(column for group in groups for column in group.tolist())
     return PassiveMoments(
         mean=features.mean(axis=0),
         variance=features.var(axis=0),
         covariance=centred.T @ centred / len(features),
-        supports=tuple(None if found is None else found[0] for found in counted),
-        frequencies=tuple(None if found is None else found[1] for found in counted),
-        groups=(*groups, *one_hot_groups(features, known)),
+        supports=tuple(None if found is None else found[0] for found in supports),
+        frequencies=tuple(None if found is None else found[1] for found in supports),
+        groups=(*groups, *one_hot_groups(features, grouped)),
     )
 
 

@@ -19,13 +19,13 @@ _ROUNDS, _HELD = 15, 0.1
 UNNAMED = "Classes are told apart, but not which is which: give the attack's party a known label of each."
 
 
-def completed(features: FloatArray, probabilities: FloatArray, known: IntArray, labels: IntArray) -> FloatArray:
+def completed(features: FloatArray, probabilities: FloatArray, rows: IntArray, labels: IntArray) -> FloatArray:
     """Complete an attack's estimate by few known labels: the class probabilities of all records.
 
     Args:
         features: (n, d), the adversary's own.
         probabilities: (n, k), what the attack believes.
-        known: (m,) rows whose labels are known.
+        rows: (m,) rows whose labels are known.
         labels: (m,) their classes, of at least two kinds.
 
     Returns:
@@ -33,11 +33,11 @@ def completed(features: FloatArray, probabilities: FloatArray, known: IntArray, 
     """
     believed = np.log(np.clip(probabilities, 1e-6, 1.0))
     scores = believed - believed.mean(axis=1, keepdims=True)
-    return completed_by(features, scores, known, labels, probabilities.shape[1])
+    return completed_by(features, scores, rows, labels, probabilities.shape[1])
 
 
 def completed_by(
-    features: FloatArray, scores: FloatArray, known: IntArray, labels: IntArray, classes: int
+    features: FloatArray, scores: FloatArray, rows: IntArray, labels: IntArray, classes: int
 ) -> FloatArray:
     """Class probabilities, (n, classes), of all records from (n, m) scores that follow labels; arguments as above.
 
@@ -46,13 +46,13 @@ def completed_by(
     """
     from sklearn.linear_model import LogisticRegression
 
-    own, told = features - features.mean(axis=0), scores - scores.mean(axis=0)
-    own = _OWN * own / np.maximum(own.std(axis=0), _TINY)
-    inputs = np.column_stack([own, told / max(float(told.std(axis=0).max()), _TINY)])
-    classifier = LogisticRegression(max_iter=1000).fit(inputs[known], labels)
-    found = np.zeros((len(inputs), classes))
-    found[:, classifier.classes_] = classifier.predict_proba(inputs)
-    return found
+    columns, centred = features - features.mean(axis=0), scores - scores.mean(axis=0)
+    columns = _OWN * columns / np.maximum(columns.std(axis=0), _TINY)
+    inputs = np.column_stack([columns, centred / max(float(centred.std(axis=0).max()), _TINY)])
+    classifier = LogisticRegression(max_iter=1000).fit(inputs[rows], labels)
+    completed_rows = np.zeros((len(inputs), classes))
+    completed_rows[:, classifier.classes_] = classifier.predict_proba(inputs)
+    return completed_rows
 
 
 def with_columns(features: FloatArray, probabilities: FloatArray) -> FloatArray:
@@ -73,13 +73,13 @@ def with_columns(features: FloatArray, probabilities: FloatArray) -> FloatArray:
     evidence = np.log(np.maximum(probabilities, 1e-9))
     inputs = (features - features.mean(axis=0)) / np.maximum(features.std(axis=0), _TINY)
     repeated, named = np.tile(inputs, (classes, 1)), np.repeat(np.arange(classes), n)
-    classifier, found = LogisticRegression(C=_HELD, max_iter=200, warm_start=True), probabilities
+    classifier, belief = LogisticRegression(C=_HELD, max_iter=200, warm_start=True), probabilities
     for _ in range(_ROUNDS):
-        classifier.fit(repeated, named, sample_weight=found.T.ravel() + 1e-9)
+        classifier.fit(repeated, named, sample_weight=belief.T.ravel() + 1e-9)
         logits = evidence + classifier.predict_log_proba(inputs)
-        found = np.exp(logits - logits.max(axis=1, keepdims=True))
-        found /= found.sum(axis=1, keepdims=True)
-    return found
+        belief = np.exp(logits - logits.max(axis=1, keepdims=True))
+        belief /= belief.sum(axis=1, keepdims=True)
+    return belief
 
 
 def own_classifier() -> Any:

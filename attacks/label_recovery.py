@@ -104,11 +104,12 @@ class LabelRecovery:
         else:
             epsilon, limit = self._guarantee(view)
             steps = self._with_features(view, solutions, search, limit)
-        joined = search.joined()
-        told = tuple(
-            _with_known(view, step, joined[step.rows]) if step.step in search.open_steps else step for step in steps
+        joint_labels = search.joined()
+        completed = tuple(
+            _with_known(view, step, joint_labels[step.rows]) if step.step in search.open_steps else step
+            for step in steps
         )
-        overall = _overall(view, told, limit, epsilon)
+        overall = _overall(view, completed, limit, epsilon)
         return summed_over_epochs(view, solutions, overall, norm=self.squared_norm, failure=self.failure)
 
     def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
@@ -152,15 +153,15 @@ class LabelRecovery:
         columns = view.label_party_features + view.label_party_bias
         if columns >= view.features.shape[1] or all(step.method != "none" for step in steps):
             return steps
-        told = np.full(view.n, UNRESOLVED, dtype=np.int64)
+        labels = np.full(view.n, UNRESOLVED, dtype=np.int64)
         for rows, equations in about_the_same_rows(view):
-            found = labels_of_unmoved_sums(equations, columns, view.classes, view.share_step, self.lattice_rows)
-            if found.labels is not None:
-                told[rows] = found.labels
+            answer = labels_of_unmoved_sums(equations, columns, view.classes, view.share_step, self.lattice_rows)
+            if answer.labels is not None:
+                labels[rows] = answer.labels
         return [
             step
-            if step.method != "none" or (told[step.rows] == UNRESOLVED).any()
-            else _searched(view, solution, FoundLabels(told[step.rows], True, "lattice"))
+            if step.method != "none" or (labels[step.rows] == UNRESOLVED).any()
+            else _searched(view, solution, FoundLabels(labels[step.rows], True, "lattice"))
             for step, solution in zip(steps, solutions, strict=True)
         ]
 
@@ -171,9 +172,9 @@ class LabelRecovery:
         if view.approximation == "piecewise":
             # F.2: f is 0 where the record is beyond doubt, and then says nothing; otherwise its sign always tells.
             size = np.abs(values[:, 0])
-            told = size > max(self.tolerance, 2 * solution.error)
-            labels = np.where(told, (values[:, 0] < 0).astype(np.int64), UNRESOLVED)
-            return _step(solution, labels, np.where(told, size, 0.0), told, "theorem_F.2", "f")
+            clear = size > max(self.tolerance, 2 * solution.error)
+            labels = np.where(clear, (values[:, 0] < 0).astype(np.int64), UNRESOLVED)
+            return _step(solution, labels, np.where(clear, size, 0.0), clear, "theorem_F.2", "f")
         labels, margin = _decide(values)
         guaranteed = np.full(len(labels), limit is None or solution.own.step < limit)
         return _step(solution, labels, margin, guaranteed, "criterion_4.2", source)
@@ -190,8 +191,8 @@ class LabelRecovery:
         steps = []
         expected = 0
         for solution in solutions:
-            own, equations = solution.own, grouped[solution.own.step].get(party)
-            if own.step != expected:
+            step, equations = solution.own, grouped[solution.own.step].get(party)
+            if step.step != expected:
                 offset = None if view.label_party_bias else offset
             if offset is None and equations is not None:
                 offset = common_offset(equations, view.classes, view.share_step)
@@ -200,7 +201,7 @@ class LabelRecovery:
             else:
                 estimate = _by_offset(view, solution, offset)
             offset = _next_offset(view, solution, estimate, offset)
-            expected = own.step + 1
+            expected = step.step + 1
             steps.append(estimate)
         return steps
 
@@ -217,9 +218,9 @@ def label_party_products(
         values = solution.shares[str(view.label_party)].values
         if values is None:
             continue
-        known = labels[solution.own.rows]
-        terms = residual("first_order", np.zeros_like(values), np.maximum(known, 0), view.classes)
-        products[solution.own.step] = np.where((known == UNRESOLVED)[:, None], np.nan, values - terms)
+        step_labels = labels[solution.own.rows]
+        terms = residual("first_order", np.zeros_like(values), np.maximum(step_labels, 0), view.classes)
+        products[solution.own.step] = np.where((step_labels == UNRESOLVED)[:, None], np.nan, values - terms)
     return products
 
 
@@ -239,14 +240,14 @@ def _decide(values: FloatArray) -> tuple[IntArray, FloatArray]:
     return values.argmin(axis=1).astype(np.int64), ordered[:, 1] - ordered[:, 0]
 
 
-def _searched(view: TrainingView, solution: StepSolution, found: FoundLabels) -> StepLabels:
+def _searched(view: TrainingView, solution: StepSolution, answer: FoundLabels) -> StepLabels:
     """Take a step's labels as a search found them: as far from others as the two label terms are from their middle."""
-    if found.labels is None:
-        return _nothing(solution, found.reason)
+    if answer.labels is None:
+        return _nothing(solution, answer.reason)
     low, high = label_terms(view.classes)
-    margin = np.full(len(found.labels), (high - low) / 2)
-    sure = np.full(len(found.labels), found.certain)
-    return _step(solution, found.labels, margin, sure, found.method, "label_share")
+    margin = np.full(len(answer.labels), (high - low) / 2)
+    sure = np.full(len(answer.labels), answer.certain)
+    return _step(solution, answer.labels, margin, sure, answer.method, "label_share")
 
 
 def _is_labels_alone(view: TrainingView, equations: Equations) -> bool:
@@ -268,14 +269,14 @@ def _what_stops_labels(view: TrainingView) -> str:
 
 def _with_known(view: TrainingView, step: StepLabels, labels: IntArray) -> StepLabels:
     """Complete a step whose sums tell too little with the labels that others, or all together, tell of its rows."""
-    told = labels != UNRESOLVED
-    if not told.any():
+    resolved = labels != UNRESOLVED
+    if not resolved.any():
         return step
     low, high = label_terms(view.classes)
-    margin = np.where(told, (high - low) / 2, 0.0)
-    reason = "" if told.all() else step.reason
+    margin = np.where(resolved, (high - low) / 2, 0.0)
+    reason = "" if resolved.all() else step.reason
     return replace(
-        step, labels=labels, margin=margin, guaranteed=told, method="joined", source="label_share", reason=reason
+        step, labels=labels, margin=margin, guaranteed=resolved, method="joined", source="label_share", reason=reason
     )
 
 
@@ -318,15 +319,15 @@ def _next_offset(
     values = solution.shares[party].values
     if values is not None:
         offset = np.asarray((values - terms).mean(axis=0))
-    others: FloatArray = solution.own.share.copy()
+    shares: FloatArray = solution.own.share.copy()
     for peer, solved in solution.shares.items():
         if peer != party:
             if solved.values is None:
                 return None
-            others += solved.values
+            shares += solved.values
     if offset is None:
         return None
-    total = (others + terms).sum(axis=0) + rows * offset
+    total = (shares + terms).sum(axis=0) + rows * offset
     moved: FloatArray = (
         offset - view.regression.learning_rate * gradient_scale("first_order", rows, view.classes) * total
     )
@@ -342,10 +343,10 @@ def _step(
     source: Source,
     reason: str = "",
 ) -> StepLabels:
-    own: OwnStep = solution.own
+    step: OwnStep = solution.own
     return StepLabels(
-        own.step,
-        own.rows,
+        step.step,
+        step.rows,
         labels,
         margin,
         guaranteed,
@@ -379,14 +380,14 @@ def _overall(view: TrainingView, steps: tuple[StepLabels, ...], limit: int | Non
     labels = np.full(view.n, UNRESOLVED, dtype=np.int64)
     guaranteed = np.zeros(view.n, dtype=np.bool_)
     for step in steps:
-        told = step.labels != UNRESOLVED
-        first = told & (labels[step.rows] == UNRESOLVED)
-        sure = told & step.guaranteed & ~guaranteed[step.rows]
+        resolved = step.labels != UNRESOLVED
+        first = resolved & (labels[step.rows] == UNRESOLVED)
+        sure = resolved & step.guaranteed & ~guaranteed[step.rows]
         labels[step.rows[first | sure]] = step.labels[first | sure]
         guaranteed[step.rows[sure]] = True
-    seen = np.unique(np.concatenate([step.rows for step in steps]))
-    unresolved = seen[labels[seen] == UNRESOLVED]
+    rows = np.unique(np.concatenate([step.rows for step in steps]))
+    unresolved = rows[labels[rows] == UNRESOLVED]
     reason = ""
-    if len(unresolved) == len(seen):
+    if len(unresolved) == len(rows):
         reason = next((step.reason for step in steps if step.reason), "No step says anything about a label.")
     return RecoveredLabels(labels, guaranteed, unresolved, steps, limit, epsilon, reason, view.steps_per_epoch)

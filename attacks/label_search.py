@@ -72,9 +72,9 @@ class LabelSums:
 
     def without(self, labels: IntArray) -> "LabelSums":
         """Take rows out whose labels are known; labels (s,), UNRESOLVED for those that stay."""
-        known = labels != UNRESOLVED
-        hits = _hits(labels[known], self.sums.shape[1])
-        return LabelSums(self.rows[~known], self.matrix[~known], self.sums - self.matrix[known].T @ hits)
+        resolved = labels != UNRESOLVED
+        hits = _hits(labels[resolved], self.sums.shape[1])
+        return LabelSums(self.rows[~resolved], self.matrix[~resolved], self.sums - self.matrix[resolved].T @ hits)
 
 
 def label_sums(equations: Equations, offset: FloatArray, classes: int) -> LabelSums | None:
@@ -122,15 +122,15 @@ class LabelSearch:
 
     def at_step(self, equations: Equations, offset: FloatArray) -> FoundLabels:
         """Find the labels of a step whose residuals are label terms plus a known offset (columns,)."""
-        found = search_labels(equations, offset, self._classes, self._budget, self._known[equations.rows])
-        if found.labels is not None and found.certain:
-            self._known[equations.rows] = found.labels
-        elif found.labels is None:
+        answer = search_labels(equations, offset, self._classes, self._budget, self._known[equations.rows])
+        if answer.labels is not None and answer.certain:
+            self._known[equations.rows] = answer.labels
+        elif answer.labels is None:
             self._budget = replace(self._budget, lattice_tours=0)
             sums = label_sums(equations, offset, self._classes)
             if sums is not None:
                 self._open[equations.step] = sums
-        return found
+        return answer
 
     def joined(self) -> IntArray:
         """Find what the open steps' equations tell together: (rows,) labels of all steps, or UNRESOLVED.
@@ -150,25 +150,27 @@ class LabelSearch:
 def joined_labels(parts: list[LabelSums], rows: int, budget: SearchBudget) -> IntArray:
     """Find labels from the sums of several steps together; (rows,) in the common order, or UNRESOLVED."""
     labels = np.full(rows, UNRESOLVED, dtype=np.int64)
-    seen = np.unique(np.concatenate([part.rows for part in parts]))
-    if len(seen) > _MOST_JOINED:
+    records = np.unique(np.concatenate([part.rows for part in parts]))
+    if len(records) > _MOST_JOINED:
         return labels
-    taken = _enough(parts, _ENOUGH_EQUATIONS * len(seen))
-    matrix = np.zeros((len(seen), sum(part.matrix.shape[1] for part in taken)), dtype=np.int64)
+    enough = _enough(parts, _ENOUGH_EQUATIONS * len(records))
+    matrix = np.zeros((len(records), sum(part.matrix.shape[1] for part in enough)), dtype=np.int64)
     first = 0
-    for part in taken:
-        matrix[np.searchsorted(seen, part.rows), first : first + part.matrix.shape[1]] = part.matrix
+    for part in enough:
+        matrix[np.searchsorted(records, part.rows), first : first + part.matrix.shape[1]] = part.matrix
         first += part.matrix.shape[1]
-    found = labels_of_sums(LabelSums(seen, matrix, np.vstack([part.sums for part in taken])), budget, method="joined")
-    if found.labels is None or not found.certain:
+    answer = labels_of_sums(
+        LabelSums(records, matrix, np.vstack([part.sums for part in enough])), budget, method="joined"
+    )
+    if answer.labels is None or not answer.certain:
         return labels
-    labels[seen] = found.labels
+    labels[records] = answer.labels
     fits = all((part.without(labels[part.rows]).sums == 0).all() for part in parts)
     return labels if fits else np.full(rows, UNRESOLVED, dtype=np.int64)
 
 
 def search_labels(
-    equations: Equations, offset: FloatArray, classes: int, budget: SearchBudget, known: IntArray | None = None
+    equations: Equations, offset: FloatArray, classes: int, budget: SearchBudget, earlier: IntArray | None = None
 ) -> FoundLabels:
     """Find the labels of a step whose residuals are label terms plus a known offset.
 
@@ -177,28 +179,28 @@ def search_labels(
         offset: (columns,).
         classes: how many the labels have.
         budget: how much is searched.
-        known: (s,) labels of rows that other steps told, or UNRESOLVED.
+        earlier: (s,) labels of rows that other steps told, or UNRESOLVED.
     """
     rows, count = equations.matrix.shape
-    labels = np.full(rows, UNRESOLVED) if known is None else known.copy()
+    labels = np.full(rows, UNRESOLVED) if earlier is None else earlier.copy()
     still = labels == UNRESOLVED
     if not still.any():
         return FoundLabels(labels, True, "joined")
     rank = int(np.linalg.matrix_rank(equations.matrix[still]))
     free = int(still.sum()) - rank
     integers = label_sums(equations, offset, classes)
-    found: FoundLabels | None = None
+    answer: FoundLabels | None = None
     if free <= budget.free_signs:
-        found = _by_signs(equations.matrix[still], _sign_targets(equations, offset, classes, labels))
-    if found is None and integers is not None:
-        found = labels_of_sums(integers.without(labels), budget)
-    if found is None:
-        found = FoundLabels(None, reason=_why_no_lattice(equations, free))
-    if found.labels is None:
-        told = f"{rows} records in a step, {count} sums about them, {rank} of which tell something new"
-        return FoundLabels(None, reason=f"Not possible: {told}: {found.reason}.")
-    labels[still] = found.labels
-    return FoundLabels(labels, found.certain, found.method)
+        answer = _by_signs(equations.matrix[still], _sign_targets(equations, offset, classes, labels))
+    if answer is None and integers is not None:
+        answer = labels_of_sums(integers.without(labels), budget)
+    if answer is None:
+        answer = FoundLabels(None, reason=_why_no_lattice(equations, free))
+    if answer.labels is None:
+        size = f"{rows} records in a step, {count} sums about them, {rank} of which tell something new"
+        return FoundLabels(None, reason=f"Not possible: {size}: {answer.reason}.")
+    labels[still] = answer.labels
+    return FoundLabels(labels, answer.certain, answer.method)
 
 
 def _why_no_lattice(equations: Equations, free: int) -> str:
@@ -248,10 +250,10 @@ def common_offset(equations: Equations, classes: int, share_step: float) -> Floa
     offsets = []
     for column in range(equations.sums.shape[1]):
         sums = [int(value) for value in np.rint(equations.sums[:, column] / steps / share_step)]
-        found = _common_factor(sums, totals, modulus)
-        if found is None:
+        factor = _common_factor(sums, totals, modulus)
+        if factor is None:
             return None
-        offsets.append(((found - term + modulus // 2) % modulus - modulus // 2) * share_step)
+        offsets.append(((factor - term + modulus // 2) % modulus - modulus // 2) * share_step)
     return np.array(offsets)
 
 
@@ -259,15 +261,15 @@ def _common_factor(sums: list[int], totals: list[int], modulus: int) -> int | No
     """Find the only C in [0, modulus) with sums = C totals modulo it, but for rounding to float64; None without one."""
     # Some units in the last place of float64: an answer is rounded to it once, a simulated sum more often.
     slack = max(abs(value) for value in sums) // 2**51 + 1
-    chosen = min(range(len(totals)), key=lambda index: gcd(totals[index], modulus))
-    shared = gcd(totals[chosen], modulus)
+    pivot = min(range(len(totals)), key=lambda index: gcd(totals[index], modulus))
+    shared = gcd(totals[pivot], modulus)
     if len(totals) < 2 or shared * (2 * slack + 1) > _MOST_OFFSETS:
         return None
     part = modulus // shared
-    inverse = pow(totals[chosen] // shared, -1, part)
+    inverse = pow(totals[pivot] // shared, -1, part)
     candidates = {
         (value // shared * inverse + turn * part) % modulus
-        for value in range(sums[chosen] - slack, sums[chosen] + slack + 1)
+        for value in range(sums[pivot] - slack, sums[pivot] + slack + 1)
         if value % shared == 0
         for turn in range(shared)
     }
@@ -287,13 +289,13 @@ def _by_signs(matrix: FloatArray, targets: FloatArray) -> FoundLabels | None:
     hits = []
     for column in range(targets.shape[1]):
         try:
-            found = sign_solutions(matrix, targets[:, column], limit=2)
+            solutions = sign_solutions(matrix, targets[:, column], limit=2)
         except TooManyCandidates:
             return None
-        if len(found) != 1:
-            what = "no choice of labels fits" if len(found) == 0 else "several choices of labels fit"
+        if len(solutions) != 1:
+            what = "no choice of labels fits" if len(solutions) == 0 else "several choices of labels fit"
             return FoundLabels(None, reason=what)
-        hits.append(found[0] < 0)
+        hits.append(solutions[0] < 0)
     labels = _labels_of(np.array(hits).T)
     if labels is None:
         return FoundLabels(None, reason="the columns' signs contradict each other")
@@ -305,9 +307,9 @@ def _sign_targets(equations: Equations, offset: FloatArray, classes: int, labels
     low, high = label_terms(classes)
     total = equations.matrix.sum(axis=0)[:, None]
     targets = (equations.sums - (offset + (low + high) / 2) * total) / ((high - low) / 2)
-    known = labels != UNRESOLVED
-    signs = 1.0 - 2.0 * _hits(labels[known], targets.shape[1])
-    open_targets: FloatArray = targets - equations.matrix[known].T @ signs
+    resolved = labels != UNRESOLVED
+    signs = 1.0 - 2.0 * _hits(labels[resolved], targets.shape[1])
+    open_targets: FloatArray = targets - equations.matrix[resolved].T @ signs
     return open_targets
 
 
@@ -358,34 +360,34 @@ def sign_solutions(matrix: FloatArray, target: FloatArray, *, limit: int = 2) ->
     # z_bound = constant - coupling z_free
     constant, coupling = inverse @ target, inverse @ matrix[free].T
     half = len(free) // 2
-    left, right = sign_vectors(half), sign_vectors(len(free) - half)
+    left_signs, right_signs = sign_vectors(half), sign_vectors(len(free) - half)
     if rank:
-        sums_left = constant[0] - left @ coupling[0, :half]
-        sums_right = right @ coupling[0, half:]
+        sums_left = constant[0] - left_signs @ coupling[0, :half]
+        sums_right = right_signs @ coupling[0, half:]
         by_size = np.argsort(sums_right)
         ordered = sums_right[by_size]
-    found: list[FloatArray] = []
+    solutions: list[FloatArray] = []
     for sign in (-1.0, 1.0) if rank else ():
         first = np.searchsorted(ordered, sums_left - sign - _FIT)
         counts = np.searchsorted(ordered, sums_left - sign + _FIT) - first
         # Few distinct values (0/1 features) make many pairs agree in one sign: a block of them at a time.
-        joined = np.concatenate([[0], np.cumsum(counts)])
-        if joined[-1] > _MOST_CANDIDATES:
-            raise TooManyCandidates(f"{joined[-1]:,} sign vectors agree with the first equation alone")
-        for start in range(0, int(joined[-1]), _BLOCK):
-            pairs = np.arange(start, min(start + _BLOCK, joined[-1]))
-            lefts = np.searchsorted(joined, pairs, side="right") - 1
-            rights = by_size[first[lefts] + pairs - joined[lefts]]
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        if ends[-1] > _MOST_CANDIDATES:
+            raise TooManyCandidates(f"{ends[-1]:,} sign vectors agree with the first equation alone")
+        for start in range(0, int(ends[-1]), _BLOCK):
+            pairs = np.arange(start, min(start + _BLOCK, ends[-1]))
+            lefts = np.searchsorted(ends, pairs, side="right") - 1
+            rights = by_size[first[lefts] + pairs - ends[lefts]]
             candidates = np.empty((len(pairs), rows))
-            candidates[:, free] = np.hstack([left[lefts], right[rights]])
+            candidates[:, free] = np.hstack([left_signs[lefts], right_signs[rights]])
             candidates[:, bound] = constant - candidates[:, free] @ coupling.T
             fits = (np.abs(np.abs(candidates[:, bound]) - 1) < _FIT).all(axis=1)
             candidates = np.where(candidates[fits] > 0, 1.0, -1.0)
             fits = (np.abs(candidates @ matrix - target) < _FIT * max(1.0, float(np.abs(target).max()))).all(axis=1)
-            found += list(candidates[fits][: limit - len(found)])
-            if len(found) == limit:
-                return found
-    return found
+            solutions += list(candidates[fits][: limit - len(solutions)])
+            if len(solutions) == limit:
+                return solutions
+    return solutions
 
 
 def sign_vectors(length: int) -> FloatArray:

@@ -74,15 +74,15 @@ class RowSums:
             return LatticeAnswer(None, reason=_SEVERAL if several else _NONE)
         centre = self._share_of_rows(sums)
         rank, log2_volume = self._size()
-        others = log2_other_labels(len(self._matrix), rank, log2_volume, centre)
-        if others > MOST_OTHERS:
-            return LatticeAnswer(None, reason=_ambiguous(others))
+        log2_others = log2_other_labels(len(self._matrix), rank, log2_volume, centre)
+        if log2_others > MOST_OTHERS:
+            return LatticeAnswer(None, reason=_ambiguous(log2_others))
         if len(self._matrix) > self._most_rows:
             return LatticeAnswer(None, reason=f"lattice_rows allows {self._most_rows} rows to be searched together")
-        found = self._search(sums, centre)
-        if not len(found):
+        solutions = self._search(sums, centre)
+        if not len(solutions):
             return LatticeAnswer(None, reason="no choice of labels that fits was found")
-        return self._judged(found)
+        return self._judged(solutions)
 
     def _solved(self, sums: IntArray) -> BoolArray | None:
         """Solve for the rows where there are enough independent equations: least squares, verified in whole numbers."""
@@ -113,16 +113,16 @@ class RowSums:
             return np.empty((0, len(self._matrix)), dtype=np.int64)
         middle = np.full(len(start), centre)
         start -= nearest_points(lattice.basis, start - middle, width=1)[0]
-        found = start[None, :]
+        solutions = start[None, :]
         for tour in range(self._tours + 1):
             basis = self._basis(tour)
             for width in _WIDTHS:
-                found = start - nearest_points(basis, start - middle, width=width)
-                found = found[((found == 0) | (found == 1)).all(axis=1)]
-                found = np.unique(found[(found @ self._every_column == sums).all(axis=1)], axis=0)
-                if len(found):
-                    return found
-        return found
+                solutions = start - nearest_points(basis, start - middle, width=width)
+                solutions = solutions[((solutions == 0) | (solutions == 1)).all(axis=1)]
+                solutions = np.unique(solutions[(solutions @ self._every_column == sums).all(axis=1)], axis=0)
+                if len(solutions):
+                    return solutions
+        return solutions
 
     def _reduced(self) -> KernelLattice:
         if self._lattice is None:
@@ -135,36 +135,36 @@ class RowSums:
             self._bases.append(block_reduced(self._bases[-1], block=_BLOCK, width=_BLOCK_WIDTH)[0])
         return self._bases[tours]
 
-    def _judged(self, found: IntArray) -> LatticeAnswer:
+    def _judged(self, solutions: IntArray) -> LatticeAnswer:
         """Tell whether a solution is the only one: none found beside it, no short step away, none to be expected."""
-        one = found[0]
-        steps = np.vstack([one + self._bases[-1], one - self._bases[-1]])
-        if len(found) > 1 or ((steps == 0) | (steps == 1)).all(axis=1).any():
+        solution = solutions[0]
+        steps = np.vstack([solution + self._bases[-1], solution - self._bases[-1]])
+        if len(solutions) > 1 or ((steps == 0) | (steps == 1)).all(axis=1).any():
             return LatticeAnswer(None, reason=_SEVERAL)
         rank, log2_volume = self._size()
-        share = float(np.clip(one.mean(), 1 / len(one), 1 - 1 / len(one)))
-        others = log2_other_labels(len(one), rank, log2_volume, share)
-        if others > MOST_OTHERS:
-            return LatticeAnswer(None, reason=_ambiguous(others))
-        return LatticeAnswer(one == 1, others <= CERTAIN)
+        share = float(np.clip(solution.mean(), 1 / len(solution), 1 - 1 / len(solution)))
+        log2_others = log2_other_labels(len(solution), rank, log2_volume, share)
+        if log2_others > MOST_OTHERS:
+            return LatticeAnswer(None, reason=_ambiguous(log2_others))
+        return LatticeAnswer(solution == 1, log2_others <= CERTAIN)
 
 
 def _telling_columns(matrix: IntArray) -> IntArray:
     """Find independent columns, and no more than are plenty: each makes the reduction take longer."""
     heights = _heights(matrix)
-    told = 0.0
+    bits = 0.0
     different = len(np.unique(matrix[matrix.any(axis=1)], axis=0))
-    chosen: list[int] = []
+    columns: list[int] = []
     for column in np.flatnonzero(heights > 0).tolist():
-        plenty = max(_VECTOR_BITS * (len(matrix) - len(chosen)), len(matrix) - 2 * CERTAIN)
-        left = different - len(chosen) - 1
-        longer = told + float(np.log2(heights[column]))
+        plenty = max(_VECTOR_BITS * (len(matrix) - len(columns)), len(matrix) - 2 * CERTAIN)
+        remaining = different - len(columns) - 1
+        longer = bits + float(np.log2(heights[column]))
         # Rows that are alike have short vectors to themselves; those of what is left mustn't exceed whole numbers here.
-        if told > plenty or longer > _LONGEST_BITS * left:
+        if bits > plenty or longer > _LONGEST_BITS * remaining:
             break
-        told = longer
-        chosen.append(column)
-    return np.array(chosen, dtype=np.int64)
+        bits = longer
+        columns.append(column)
+    return np.array(columns, dtype=np.int64)
 
 
 def _heights(matrix: IntArray) -> FloatArray:

@@ -101,8 +101,8 @@ def kernel_lattice(matrix: IntArray) -> KernelLattice:
     rank = int(flint.fmpz_mat(matrix.tolist()).rank())
     weight = 1 << 32
     while True:
-        joined = np.hstack([matrix.astype(object) * weight, np.eye(rows, dtype=np.int64).astype(object)])
-        reduced = _reduced(joined)
+        generators = np.hstack([matrix.astype(object) * weight, np.eye(rows, dtype=np.int64).astype(object)])
+        reduced = _reduced(generators)
         vanishing = ~(reduced[:, :sums] != 0).any(axis=1)
         if vanishing.sum() == rows - rank:
             break
@@ -156,19 +156,19 @@ def nearest_points(basis: IntArray, target: FloatArray, *, width: int) -> IntArr
         Up to ``width`` different points, (points, s), in no order.
     """
     directions, triangle = _triangle(basis)
-    chosen, _ = _in_breadth(triangle, directions.T @ target, width, np.inf)
-    points: IntArray = chosen.astype(np.int64) @ basis
+    coefficients, _ = _in_breadth(triangle, directions.T @ target, width, np.inf)
+    points: IntArray = coefficients.astype(np.int64) @ basis
     return points
 
 
 def _shorter(triangle: FloatArray, width: int) -> IntArray | None:
     """Combine a block's vectors into one that is shorter than the first; None where none is found."""
     bound = _SHORTER * triangle[0, 0] ** 2
-    chosen, distances = _in_breadth(triangle, np.zeros(len(triangle)), width, bound)
-    distances = np.where(chosen.any(axis=1), distances, np.inf)
+    coefficients, distances = _in_breadth(triangle, np.zeros(len(triangle)), width, bound)
+    distances = np.where(coefficients.any(axis=1), distances, np.inf)
     if not np.isfinite(distances).any():
         return None
-    combination: IntArray = chosen[distances.argmin()].astype(np.int64)
+    combination: IntArray = coefficients[distances.argmin()].astype(np.int64)
     return combination
 
 
@@ -178,21 +178,21 @@ def _in_breadth(triangle: FloatArray, target: FloatArray, width: int, bound: flo
     From the last coefficient to the first. All kept ones have decided the same coefficients, so their distances in the
     coordinates so far compare.
     """
-    chosen, distances = np.zeros((1, len(target))), np.zeros(1)
-    left = target[None, :].copy()
+    coefficients, distances = np.zeros((1, len(target))), np.zeros(1)
+    remainders = target[None, :].copy()
     for level in range(len(target) - 1, -1, -1):
         size = triangle[level, level]
-        exact = left[:, level] / size
+        exact = remainders[:, level] / size
         options = np.rint(exact)[:, None] + _NEIGHBOURS
         further = (distances[:, None] + ((exact[:, None] - options) * size) ** 2).ravel()
-        kept = np.flatnonzero(further < bound)
-        if len(kept) > width:
-            kept = kept[np.argpartition(further[kept], width - 1)[:width]]
-        parents, values = kept // len(_NEIGHBOURS), options.ravel()[kept]
-        distances, chosen = further[kept], chosen[parents]
-        chosen[:, level] = values
-        left = left[parents, :level] - values[:, None] * triangle[:level, level]
-    return chosen, distances
+        nearest = np.flatnonzero(further < bound)
+        if len(nearest) > width:
+            nearest = nearest[np.argpartition(further[nearest], width - 1)[:width]]
+        parents, values = nearest // len(_NEIGHBOURS), options.ravel()[nearest]
+        distances, coefficients = further[nearest], coefficients[parents]
+        coefficients[:, level] = values
+        remainders = remainders[parents, :level] - values[:, None] * triangle[:level, level]
+    return coefficients, distances
 
 
 def _inserted(triangle: FloatArray, combination: IntArray) -> IntArray:
@@ -201,9 +201,9 @@ def _inserted(triangle: FloatArray, combination: IntArray) -> IntArray:
     projected = np.rint(triangle.T * 2.0**_BLOCK_BITS).astype(np.int64).astype(object)
     generators = np.vstack([combination.astype(object), np.eye(size, dtype=np.int64).astype(object)])
     reduced, steps = _flint().fmpz_mat((generators @ projected).tolist()).lll(transform=True)
-    kept = (_integers(reduced) != 0).any(axis=1)
-    made: IntArray = (_integers(steps)[kept] @ generators).astype(np.int64)
-    return made
+    nonzero = (_integers(reduced) != 0).any(axis=1)
+    combinations: IntArray = (_integers(steps)[nonzero] @ generators).astype(np.int64)
+    return combinations
 
 
 def _triangle(basis: IntArray) -> tuple[FloatArray, FloatArray]:

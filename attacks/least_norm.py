@@ -77,28 +77,28 @@ def least_norm(sessions: Sequence[Sequence[Equations]], records: Sequence[IntArr
         n: how many records there are.
     """
     blocks = [block for one, own in zip(sessions, records, strict=True) for block in _blocks(one, own)]
-    uses, told = np.zeros(n, dtype=np.int64), np.zeros(n)
+    uses, leverage = np.zeros(n, dtype=np.int64), np.zeros(n)
     # A last column is found beside the others: residuals of 1.
     parts = [np.column_stack([block.along, block.basis.sum(axis=0)]) for block in blocks]
-    found = np.zeros((n, parts[0].shape[1]))
+    residuals = np.zeros((n, parts[0].shape[1]))
     for block, part in zip(blocks, parts, strict=True):
         uses[block.rows] += 1
-        found[block.rows] += block.basis @ part
-        told[block.rows] += (block.basis**2).sum(axis=1)
+        residuals[block.rows] += block.basis @ part
+        leverage[block.rows] += (block.basis**2).sum(axis=1)
     if uses.max() > 1:
         stacked, generator = _stacked(blocks, n), np.random.default_rng(0)
-        found = np.column_stack([_solved(stacked, part) for part in np.concatenate(parts).T])
+        residuals = np.column_stack([_solved(stacked, part) for part in np.concatenate(parts).T])
         probes = [_solved(stacked, stacked.matvec(generator.standard_normal(n))) for _ in range(_PROBES)]
         # Of so few draws only the mean over records is known well.
-        told = np.where(uses > 0, (np.array(probes)[:, uses > 0] ** 2).mean(), 0.0)
-    return LeastNorm(np.flatnonzero(uses), found[:, :-1], found[:, -1], np.minimum(told, 1.0))
+        leverage = np.where(uses > 0, (np.array(probes)[:, uses > 0] ** 2).mean(), 0.0)
+    return LeastNorm(np.flatnonzero(uses), residuals[:, :-1], residuals[:, -1], np.minimum(leverage, 1.0))
 
 
 def by_batch(equations: Sequence[Equations]) -> list[list[Equations]]:
     """Group steps that used the same records, in whatever order."""
     batches: dict[bytes, list[Equations]] = {}
-    for one in equations:
-        batches.setdefault(np.sort(one.rows).tobytes(), []).append(one)
+    for step in equations:
+        batches.setdefault(np.sort(step.rows).tobytes(), []).append(step)
     return list(batches.values())
 
 
@@ -106,13 +106,13 @@ def _blocks(equations: Sequence[Equations], records: IntArray) -> list[_Block]:
     """Make the columns of each batch orthonormal, and average what all its steps tell."""
     blocks = []
     for same in by_batch(equations):
-        left, sizes, right = np.linalg.svd(same[0].matrix, full_matrices=False)
-        kept = sizes > _RANK * max(float(sizes.max(initial=0.0)), _TINY)
+        left_vectors, sizes, right = np.linalg.svd(same[0].matrix, full_matrices=False)
+        large = sizes > _RANK * max(float(sizes.max(initial=0.0)), _TINY)
         # Another attack of the same party may have asked for further sums in some of the steps.
         width = same[0].matrix.shape[1]
         sums = np.mean([one.sums for one in same if len(one.sums) == width], axis=0)
-        along = right[kept] @ sums / sizes[kept, None]
-        blocks.append(_Block(records[same[0].rows], left[:, kept], along))
+        along = right[large] @ sums / sizes[large, None]
+        blocks.append(_Block(records[same[0].rows], left_vectors[:, large], along))
     return blocks
 
 
@@ -137,7 +137,7 @@ def _solved(stacked: LinearOperator, parts: FloatArray) -> FloatArray:
     return solved
 
 
-def labels_of_least_norm(view: TrainingView, found: LeastNorm, *, sessions: int = 1) -> EstimatedLabels:
+def labels_of_least_norm(view: TrainingView, shortest: LeastNorm, *, sessions: int = 1) -> EstimatedLabels:
     """Say how likely each class makes the shortest residuals, where nothing is known of how frequent classes are.
 
     A residual is a label term, one of few known values, about a mean that weights move. Products of weights beside it
@@ -145,12 +145,14 @@ def labels_of_least_norm(view: TrainingView, found: LeastNorm, *, sessions: int 
 
     Args:
         view: of the party, for the classes.
-        found: by its sums, and of as many records or more.
+        shortest: by its sums, and of as many records or more.
         sessions: that told them, for the details.
     """
-    values, ones = found.residuals[found.rows], found.ones[found.rows, None]
+    values, ones = shortest.residuals[shortest.rows], shortest.ones[shortest.rows, None]
     centred = values - ones * (values.sum(axis=0) / max(float(ones.sum()), _TINY))
-    return labels_of_residuals(view, found.rows, centred, found.told[found.rows], len(found.residuals), sessions)
+    return labels_of_residuals(
+        view, shortest.rows, centred, shortest.told[shortest.rows], len(shortest.residuals), sessions
+    )
 
 
 def label_codes(view: TrainingView) -> FloatArray:
@@ -161,7 +163,7 @@ def label_codes(view: TrainingView) -> FloatArray:
 
 
 def labels_of_residuals(
-    view: TrainingView, rows: IntArray, centred: FloatArray, told: FloatArray, n: int, sessions: int
+    view: TrainingView, rows: IntArray, centred: FloatArray, leverage: FloatArray, n: int, sessions: int
 ) -> EstimatedLabels:
     """Say how likely each class makes residuals that are told in part.
 
@@ -169,26 +171,26 @@ def labels_of_residuals(
         view: of the party, for the classes.
         rows: (m,) whose they are, of n records.
         centred: (m, columns), about the mean that weights move.
-        told: (m,) which part of a record's residual is in its number, in [0, 1]; the rest is noise.
+        leverage: (m,) which part of a record's residual is in its number, in [0, 1]; the rest is noise.
         n: records of the result.
         sessions: that told them, for the details.
     """
     codes = label_codes(view)
-    told = np.minimum(told, 1 - _LEAST_LEFT)[:, None]
+    leverage = np.minimum(leverage, 1 - _LEAST_LEFT)[:, None]
     # Of several classes' columns the mean is taken off: they have one freedom less.
     freedom = 1.0 if view.classes == 2 else 1 - 1 / view.classes
-    logits = (centred @ codes.T - told * (codes**2).sum(axis=1) / 2) / (1 - told)
+    logits = (centred @ codes.T - leverage * (codes**2).sum(axis=1) / 2) / (1 - leverage)
     # Residuals are as large as their terms at least; noise on them shows by their size.
-    size = float((centred**2).sum()) / max(float(told.sum()) * view.columns, _TINY)
+    size = float((centred**2).sum()) / max(float(leverage.sum()) * view.columns, _TINY)
     likely = confidence_scores(freedom * logits / max(float((codes**2).mean()), size))
-    left = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
-    share = 1 - float(left) / np.log(view.classes)
+    entropy = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
+    share = 1 - float(entropy) / np.log(view.classes)
     probabilities = np.full((n, view.classes), np.nan)
-    few = float(told.mean()) < _ENOUGH
+    few = float(leverage.mean()) < _ENOUGH
     reason = "" if share >= _LEAST_TOLD else WHY_NOTHING
     if not reason:
         probabilities[rows] = likely
-    details: dict[str, Json] = {"sessions": sessions, "sums_a_record": round(float(told.mean()), 4)}
+    details: dict[str, Json] = {"sessions": sessions, "sums_a_record": round(float(leverage.mean()), 4)}
     if reason and few:
         details[TOO_FEW_SUMS] = True
     return EstimatedLabels(probabilities, rows, last_epoch(view), share, details, reason)

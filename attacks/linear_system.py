@@ -71,8 +71,8 @@ def linear_system(attack: PredictionAttack, view: PredictionView) -> LinearSyste
     matrix = equations(weights_passive)
     space = row_space(matrix)
     log_ratios = np.diff(np.log(np.maximum(scores, SCORE_FLOOR)), axis=1)
-    known = view.features_active @ np.diff(weights_active, axis=0).T + np.diff(bias)
-    right_hand_sides = log_ratios - known
+    own_logits = view.features_active @ np.diff(weights_active, axis=0).T + np.diff(bias)
+    right_hand_sides = log_ratios - own_logits
     coordinates = right_hand_sides @ (space.left / space.singular_values)
     return LinearSystem(matrix, right_hand_sides, space, coordinates)
 

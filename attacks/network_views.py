@@ -19,20 +19,20 @@ def network_view(
         party: whose view it is; 0 has the labels.
         schedule: its batches.
     """
-    others = [index for index in range(len(data.blocks)) if index != party]
+    peers = [index for index in range(len(data.blocks)) if index != party]
     features, equations = data.blocks[party], list[Equations]()
     # Where weights are shared, a passive party is sent uniform numbers and can't tell its own products.
     is_blind = bool(party) and learner.backward == "shared"
-    for one in run.seen if party and not is_blind else ():
+    for step in run.seen if party and not is_blind else ():
         # What is read in the clear are equations as well: each number is one.
-        matrix = np.eye(len(one.rows)) if learner.backward == "plain" else features[one.rows]
-        equations.append(Equations(one.step, "party-0", one.rows, matrix, matrix.T @ one.sent))
+        matrix = np.eye(len(step.rows)) if learner.backward == "plain" else features[step.rows]
+        equations.append(Equations(step.step, "party-0", step.rows, matrix, matrix.T @ step.sent))
     return TrainingView(
         role="passive" if party else "active",
         features=features,
         steps=tuple(OwnStep(one.step, one.rows, (not is_blind) * one.products[party]) for one in run.seen),
         equations=tuple(equations),
-        peer_features={f"party-{index}": data.blocks[index].shape[1] for index in others},
+        peer_features={f"party-{index}": data.blocks[index].shape[1] for index in peers},
         label_party="party-0" if party else None,
         learner=learner,
         classes=data.classes,

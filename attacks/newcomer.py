@@ -103,22 +103,22 @@ class _Differing:
         is_in = np.array([np.isin(every, one.records) for one in sessions])
         stayed, records = is_in.all(axis=0), every[~is_in.all(axis=0)]
         columns = np.zeros((len(every), sessions[0].matrix.shape[1]))
-        for one in sessions:
-            columns[np.searchsorted(every, one.records)] = one.matrix
-        own = columns[~stayed]
+        for session in sessions:
+            columns[np.searchsorted(every, session.records)] = session.matrix
+        features = columns[~stayed]
         if getattr(view.learner, "steps", "plain") == "own_moments":
             # Shares that add up to 0 tell of columns about their mean alone.
-            own = own - columns[stayed].mean(axis=0)
+            features = features - columns[stayed].mean(axis=0)
         # What is the same in all sessions goes: an orthonormal basis of their contrasts is left.
         contrast = helmert(len(sessions))
-        joined = contrast @ is_in[:, ~stayed]
-        told = np.tensordot(contrast, [one.sums.mean(axis=0) for one in sessions], axes=1)
+        shares = contrast @ is_in[:, ~stayed]
+        differences = np.tensordot(contrast, [one.sums.mean(axis=0) for one in sessions], axes=1)
         # Residuals of the records that differ move as well: where fewest of them are, sums move by the others'. Steps
         # that are fewer than columns don't show all directions; then those of all sessions do.
         movements = _movements(sessions[int(is_in.sum(axis=1).argmin())].sums)
-        if len(movements) <= own.shape[1]:
+        if len(movements) <= features.shape[1]:
             movements = np.vstack([_movements(one.sums) for one in sessions])
-        terms, part = _regressed(own, joined, told, movements, float((label_codes(view) ** 2).mean()))
+        terms, part = _regressed(features, shares, differences, movements, float((label_codes(view) ** 2).mean()))
         return cls(records, terms, part)
 
 
@@ -130,14 +130,14 @@ def _movements(sums: FloatArray) -> FloatArray:
 
 
 def _regressed(
-    own: FloatArray, joined: FloatArray, told: FloatArray, movements: FloatArray, spread: float
+    features: FloatArray, shares: FloatArray, differences: FloatArray, movements: FloatArray, spread: float
 ) -> tuple[FloatArray, FloatArray]:
     """Regress differences of sums on the records that make them, with the likeliest noise of each kind.
 
     Args:
-        own: (m, D) columns of these records.
-        joined: (E, m), how much of each is in each of E differences.
-        told: (E, D, columns), the differences.
+        features: (m, D) columns of these records.
+        shares: (E, m), how much of each is in each of E differences.
+        differences: (E, D, columns), the differences.
         movements: (., D), how steps move sums.
         spread: variance of a residual.
 
@@ -145,25 +145,25 @@ def _regressed(
         Their residuals, (m, columns), and which part of each is told, (m,).
     """
     _, sizes, directions = np.linalg.svd(movements, full_matrices=True)
-    size = max(float(sizes.max(initial=0.0)), _ROUNDED * float(np.abs(told).max(initial=0.0)), _TINY)
-    moved = np.zeros(own.shape[1])
-    moved[: len(sizes)] = sizes[: own.shape[1]] / size
-    own, told = own @ directions.T, np.einsum("edc,kd->ekc", told, directions)
-    best, found = -np.inf, (np.zeros((len(own), told.shape[2])), np.zeros(len(own)))
+    size = max(float(sizes.max(initial=0.0)), _ROUNDED * float(np.abs(differences).max(initial=0.0)), _TINY)
+    moved = np.zeros(features.shape[1])
+    moved[: len(sizes)] = sizes[: features.shape[1]] / size
+    features, differences = features @ directions.T, np.einsum("edc,kd->ekc", differences, directions)
+    best, solution = -np.inf, (np.zeros((len(features), differences.shape[2])), np.zeros(len(features)))
     for power in _POWERS:
         for factor in _FACTORS:
             noise = size * (factor * moved**power + _ROUNDED)
-            design = np.einsum("em,mk->ekm", joined, own / noise).reshape(-1, len(own))
-            values = (told / noise[:, None]).reshape(len(design), -1)
-            left, scales, right = np.linalg.svd(design, full_matrices=False)
-            along, gain = left.T @ values, 1 + spread * scales**2
+            design = np.einsum("em,mk->ekm", shares, features / noise).reshape(-1, len(features))
+            values = (differences / noise[:, None]).reshape(len(design), -1)
+            left_vectors, scales, right = np.linalg.svd(design, full_matrices=False)
+            along, gain = left_vectors.T @ values, 1 + spread * scales**2
             # Minus twice the logarithm of how likely this noise makes what is told.
             misfit = (values**2).sum() - ((1 - 1 / gain)[:, None] * along**2).sum()
-            likely = -misfit - values.shape[1] * (np.log(gain).sum() + 2 * len(joined) * np.log(noise).sum())
+            likely = -misfit - values.shape[1] * (np.log(gain).sum() + 2 * len(shares) * np.log(noise).sum())
             if likely > best:
                 part = (right**2 * (1 - 1 / gain)[:, None]).sum(axis=0)
-                best, found = likely, (right.T @ ((spread * scales / gain)[:, None] * along), part)
-    return found
+                best, solution = likely, (right.T @ ((spread * scales / gain)[:, None] * along), part)
+    return solution
 
 
 def _is_alike(earlier: TrainingView, view: TrainingView) -> bool:
@@ -208,11 +208,11 @@ def _labels(view: TrainingView, differing: Sequence[_Differing], sessions: int) 
     order = np.arange(view.n) if view.records is None else view.records
     rows = np.flatnonzero(np.isin(order, records))
     places = np.argsort(records)[np.searchsorted(np.sort(records), order[rows])]
-    told = np.concatenate([one.told for one in differing])[places]
+    leverage = np.concatenate([one.told for one in differing])[places]
     terms = np.concatenate([one.terms for one in differing])[places]
     if not len(rows):
         return _untold(view, "Not possible: who left a batch is no record of this session.")
-    return labels_of_residuals(view, rows, terms, told, view.n, sessions)
+    return labels_of_residuals(view, rows, terms, leverage, view.n, sessions)
 
 
 def _untold(view: TrainingView, reason: str) -> EstimatedLabels:

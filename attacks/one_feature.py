@@ -69,8 +69,8 @@ class OneFeature:
             raise ViewError(f"{self.name} with pair={self.pair} needs {self.pair + 2} classes, got {view.classes}.")
         columns = [self.pair, self.pair + 1]
         scores, weights = np.asarray(view.scores)[:, columns], np.asarray(view.weights_active)[columns]
-        own = view.features_active @ (weights[1] - weights[0])
-        observed = np.diff(np.log(np.maximum(scores, _SCORE_FLOOR)), axis=1)[:, 0] - own
+        own_logits = view.features_active @ (weights[1] - weights[0])
+        observed = np.diff(np.log(np.maximum(scores, _SCORE_FLOOR)), axis=1)[:, 0] - own_logits
         usable = observed[(scores > 0).all(axis=1)]
         return self._estimate(observed, usable)[:, None]
 
@@ -80,18 +80,18 @@ class OneFeature:
             return half
         largest, smallest = usable[np.abs(usable).argmax()], usable[np.abs(usable).argmin()]
         if self.case == 1:
-            one, zero = largest, 0.0
+            top, bottom = largest, 0.0
         elif self.case == 2:
-            one, zero = largest, smallest
+            top, bottom = largest, smallest
         else:
             positive = self._omega_is_positive(usable)
             if positive is None:
                 return half
-            one, zero = (usable.max(), usable.min()) if positive else (usable.min(), usable.max())
-        if one == zero:
+            top, bottom = (usable.max(), usable.min()) if positive else (usable.min(), usable.max())
+        if top == bottom:
             return half
         # 1 / (1 - alpha_i) of section VI-B, with X_M = 1 and X_m = 0.
-        clipped: FloatArray = np.clip((observed - zero) / (one - zero), 0.0, 1.0)
+        clipped: FloatArray = np.clip((observed - bottom) / (top - bottom), 0.0, 1.0)
         return clipped
 
     def _omega_is_positive(self, usable: FloatArray) -> bool | None:

@@ -156,27 +156,27 @@ class CodedColumns:
 
     def read(self, opened: FloatArray) -> FloatArray:
         """Keep what (d, k) opened weights tell, and return those that the party goes on with: 0 in place of a code."""
-        words = opened[self._columns]
-        answers = self._bits(words) if self._from_zero else words[self._column]
+        codes = opened[self._columns]
+        answers = self._bits(codes) if self._from_zero else codes[self._column]
         if self._terms.outputs == 1:
             answers = np.column_stack([np.zeros(len(answers)), answers])
         self._labels[self._asked] = answers.argmax(axis=1)
-        kept = opened.copy()
-        kept[self._columns] = 0.0
-        return kept
+        honest_weights = opened.copy()
+        honest_weights[self._columns] = 0.0
+        return honest_weights
 
     def result(self) -> OpenedLabels:
         """Give the labels that were read, once weights are opened."""
         terms = self._terms
         bound = terms.features.shape[1] * terms.outputs * terms.opening_bits
-        read = int((self._labels != UNRESOLVED).sum()) * terms.outputs
+        bits = int((self._labels != UNRESOLVED).sum()) * terms.outputs
         return OpenedLabels(
-            self._labels, self._seen, read, bound, "" if read else "Not possible: no weight was opened."
+            self._labels, self._seen, bits, bound, "" if bits else "Not possible: no weight was opened."
         )
 
-    def _bits(self, words: FloatArray) -> FloatArray:
+    def _bits(self, codes: FloatArray) -> FloatArray:
         """Tell, (records, k), whether the residual of each asked record had its class's term in this output."""
         offset = self._rate * self._base * self._entries.sum(axis=0)[:, None]
-        digits = np.rint((words + offset) / (2 * self._unit)).astype(np.int64)
+        digits = np.rint((codes + offset) / (2 * self._unit)).astype(np.int64)
         bits: FloatArray = (digits[self._column] >> self._digit[:, None] & 1).astype(np.float64)
         return bits

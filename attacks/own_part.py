@@ -66,22 +66,22 @@ class OwnPart:
         if view.learner.spec.answers == "sums":
             return _of_layer(view)
         latest = np.zeros((view.n, view.columns))
-        for own in view.steps:
-            latest[own.rows] = own.share
-        seen = np.unique(np.concatenate([own.rows for own in view.steps]))
+        for step in view.steps:
+            latest[step.rows] = step.share
+        rows = np.unique(np.concatenate([own.rows for own in view.steps]))
         # About their means, since steps by own moments send shares without theirs.
-        centred = view.features - view.features[seen].mean(axis=0)
-        scores = centred @ _weights(centred[seen], latest[seen] - latest[seen].mean(axis=0))
-        spread = scores[seen].std(axis=0)
+        centred = view.features - view.features[rows].mean(axis=0)
+        scores = centred @ _weights(centred[rows], latest[rows] - latest[rows].mean(axis=0))
+        spread = scores[rows].std(axis=0)
         reason = "" if spread.max() > 0 else "Not possible: the own part of the score is the same for all records."
         places, labels = known_among(view, np.arange(view.n))
         if not reason and len(np.unique(labels)) > 1:
             return _completed(view, scores, places, labels)
         if reason:
-            return _untold(view, seen, reason)
-        scores = _LOGISTIC * (scores - scores[seen].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+            return _untold(view, rows, reason)
+        scores = _LOGISTIC * (scores - scores[rows].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
-        return EstimatedLabels(confidence_scores(columns), seen, last_epoch(view), float("nan"), {})
+        return EstimatedLabels(confidence_scores(columns), rows, last_epoch(view), float("nan"), {})
 
 
 def _of_layer(view: TrainingView) -> EstimatedLabels:
@@ -90,33 +90,33 @@ def _of_layer(view: TrainingView) -> EstimatedLabels:
     first, later, last = (
         _weights(view.features[own.rows], own.share) for own in (view.steps[at] for at in (0, early, -1))
     )
-    seen = np.unique(np.concatenate([own.rows for own in view.steps]))
+    rows = np.unique(np.concatenate([own.rows for own in view.steps]))
     if not np.abs(last - first).max(initial=0.0) > 0:
-        return _untold(view, seen, "Not possible: training left the own weights where they were.")
+        return _untold(view, rows, "Not possible: training left the own weights where they were.")
     places, labels = known_among(view, np.arange(view.n))
     if len(np.unique(labels)) > 1:
         return _completed(view, view.features @ (last - first), places, labels)
     if view.classes > 2:
-        return _untold(view, seen, UNNAMED)
+        return _untold(view, rows, UNNAMED)
     moved = view.features @ (later - first)
-    if not np.ptp(moved[seen], axis=0).any():
-        return _untold(view, seen, "Not possible: training moved the own part of all records alike.")
-    left, _, _ = np.linalg.svd(moved - moved.mean(axis=0), full_matrices=False)
-    tail = np.sqrt(view.n) * left[:, 0] * np.sign((left[:, 0] ** 3).mean())
+    if not np.ptp(moved[rows], axis=0).any():
+        return _untold(view, rows, "Not possible: training moved the own part of all records alike.")
+    left_vectors, _, _ = np.linalg.svd(moved - moved.mean(axis=0), full_matrices=False)
+    tail = np.sqrt(view.n) * left_vectors[:, 0] * np.sign((left_vectors[:, 0] ** 3).mean())
     believed = confidence_scores(_LOGISTIC * tail[:, None])
-    return EstimatedLabels(believed, seen, last_epoch(view), float("nan"), {"known_labels": 0})
+    return EstimatedLabels(believed, rows, last_epoch(view), float("nan"), {"known_labels": 0})
 
 
 def _completed(view: TrainingView, scores: FloatArray, places: IntArray, labels: IntArray) -> EstimatedLabels:
     """Complete the own part of the score by labels that are known at these places."""
-    seen = np.unique(np.concatenate([own.rows for own in view.steps]))
+    rows = np.unique(np.concatenate([own.rows for own in view.steps]))
     probabilities = completed_by(view.features, scores, places, labels, view.classes)
-    return EstimatedLabels(probabilities, seen, last_epoch(view), float("nan"), {"known_labels": len(places)})
+    return EstimatedLabels(probabilities, rows, last_epoch(view), float("nan"), {"known_labels": len(places)})
 
 
-def _untold(view: TrainingView, seen: IntArray, reason: str) -> EstimatedLabels:
+def _untold(view: TrainingView, rows: IntArray, reason: str) -> EstimatedLabels:
     nothing = np.full((view.n, view.classes), np.nan)
-    return EstimatedLabels(nothing, seen, last_epoch(view), float("nan"), {}, reason)
+    return EstimatedLabels(nothing, rows, last_epoch(view), float("nan"), {}, reason)
 
 
 def _weights(features: FloatArray, shares: FloatArray) -> FloatArray:

@@ -140,8 +140,8 @@ class ChannelMessages:
 
     def encrypt(self, step: int, residual: FloatArray) -> CipherVector:
         """Encrypt the residuals; the randomness of some rows makes them readable."""
-        known = set.intersection(*(set(rows) for rows in self._readings.values())) if self._readings else set[int]()
-        rows = self._holder.choose_rows(self._terms.batches[step].tolist(), known)
+        records = set.intersection(*(set(rows) for rows in self._readings.values())) if self._readings else set[int]()
+        rows = self._holder.choose_rows(self._terms.batches[step].tolist(), records)
         self._rows_to_read[step] = rows
         fixed_point = self._terms.formats.residual
         encoded = fixed_point.encode(residual, inclusive=False)
@@ -161,18 +161,20 @@ class ChannelMessages:
         self._answers += len(reading.credible)
         self._credible_answers += int(reading.credible.sum())
         if reading.credible.all():
-            known = self._readings.setdefault(peer, {})
+            records = self._readings.setdefault(peer, {})
             for row, values in zip(rows, reading.integers, strict=True):
-                known[int(self._terms.batches[step][row])] = values
+                records[int(self._terms.batches[step][row])] = values
         return residues
 
     def result(self, view: TrainingView) -> RecoveredReadings:
         """Give what was read of every peer; the view's equations add nothing to it."""
         rows, values = {}, {}
         for peer, features in self._terms.peers.items():
-            known = self._readings.get(peer, {})
-            rows[peer] = np.array(sorted(known), dtype=np.int64)
-            integers = np.array([known[row] for row in sorted(known)], dtype=np.int64).reshape(len(known), features)
+            records = self._readings.get(peer, {})
+            rows[peer] = np.array(sorted(records), dtype=np.int64)
+            integers = np.array([records[row] for row in sorted(records)], dtype=np.int64).reshape(
+                len(records), features
+            )
             values[peer] = integers * self._steps(peer, integers)
         guessed_steps = sum(widths.binary + widths.byte for widths in self._terms.formats.peer_widths.values())
         return RecoveredReadings(rows, values, self._answers, self._credible_answers, guessed_steps)
@@ -228,9 +230,9 @@ class KeyHolder:
         rest = (key.p.prime - 1) * (key.q.prime - 1) // self._noise_order
         self._noise = powmod(random_unit(int(self._n)), self._n * rest, self._n_squared)
 
-    def choose_rows(self, records: Sequence[int], known: Collection[int]) -> tuple[int, ...]:
+    def choose_rows(self, records: Sequence[int], exclude: Collection[int]) -> tuple[int, ...]:
         """Choose rows of a batch to read: the first ones whose records aren't known yet, at most `capacity`."""
-        return tuple(row for row, record in enumerate(records) if record not in known)[: self.capacity]
+        return tuple(row for row, record in enumerate(records) if record not in exclude)[: self.capacity]
 
     def encrypt(self, residual: Sequence[int], rows_to_read: Sequence[int]) -> tuple[int, ...]:
         """Encryptions of the encoded residual, one per row, that let `read` read these rows.

@@ -70,20 +70,20 @@ def posteriors(
         moments: means and variances of the secret columns, for who knows them.
         is_told: whether the receiver was given the weights; else its known records taught them.
     """
-    known, received = view.auxiliary, np.asarray(view.received)
-    if known is None or known.received is None:
+    auxiliary, received = view.auxiliary, np.asarray(view.received)
+    if auxiliary is None or auxiliary.received is None:
         return
     first = 1 + view.features_active.shape[1]
-    told = _independent(weights[first:])
-    if not len(told):
+    independent = _independent(weights[first:])
+    if not len(independent):
         return
 
     def scores(columns: FloatArray) -> FloatArray:
         # Beside a class whose logit is 0, differences of logits are the columns.
-        return confidence_scores(np.hstack([np.zeros((len(columns), 1)), columns[:, told]]))
+        return confidence_scores(np.hstack([np.zeros((len(columns), 1)), columns[:, independent]]))
 
-    rows = np.hstack([np.zeros((len(weights), 1)), weights[:, told]]).T
-    asked = replace(
+    rows = np.hstack([np.zeros((len(weights), 1)), weights[:, independent]]).T
+    attacked = replace(
         view,
         scores=scores(received),
         weights_active=rows[:, 1:first],
@@ -92,30 +92,30 @@ def posteriors(
         passive_features=None,
         received=None,
         moments=replace(moments, groups=groups),
-        auxiliary=replace(known, scores=scores(known.received), received=None),
+        auxiliary=replace(auxiliary, scores=scores(auxiliary.received), received=None),
     )
     for prior in ("half", "mean", "imputation") if is_told else ("imputation",):
-        if prior == "imputation" and not len(known.features_passive):
+        if prior == "imputation" and not len(auxiliary.features_passive):
             continue
         attack = load_prediction(ADAPTIVE, prior=prior, box=view.d <= _WIDE)
         with threadpool_limits(1):
-            yield Tried(f"{ADAPTIVE}(received, prior={prior})", level_of(attack), reconstruct(attack, asked))
+            yield Tried(f"{ADAPTIVE}(received, prior={prior})", level_of(attack), reconstruct(attack, attacked))
 
 
-def linear_weights(own: FloatArray, secret: FloatArray, received: FloatArray) -> FloatArray:
+def linear_weights(features: FloatArray, secret: FloatArray, received: FloatArray) -> FloatArray:
     """Solve for how received columns follow from all others, NaN for those that don't: (1 + d_a + d, m).
 
     Args:
-        own: (t, d_a).
+        features: (t, d_a).
         secret: (t, d).
         received: (t, m).
     """
-    inputs = np.hstack([np.ones((len(own), 1)), own, secret])
+    inputs = np.hstack([np.ones((len(features), 1)), features, secret])
     weights, _, rank, _ = np.linalg.lstsq(inputs, received)
     off = np.abs(inputs @ weights - received).max(axis=0, initial=0.0)
     follows: BoolArray = (off <= _EXACT) & (len(inputs) >= rank + _MORE)
-    found: FloatArray = np.where(follows, weights, np.nan)
-    return found
+    exact_weights: FloatArray = np.where(follows, weights, np.nan)
+    return exact_weights
 
 
 def _independent(weights: FloatArray) -> IntArray:
@@ -128,25 +128,25 @@ def _independent(weights: FloatArray) -> IntArray:
     return np.sort(there[order[: int((sizes > 1e3 * _EXACT * max(1.0, sizes.max(initial=0.0))).sum())]])
 
 
-def leaf_neighbours(view: PredictionView, known: FloatArray, asked: FloatArray) -> Iterator[Tried]:
+def leaf_neighbours(view: PredictionView, leaves: FloatArray, attacked_leaves: FloatArray) -> Iterator[Tried]:
     """Take a record for the mean of the known ones that fall into the same leaves, which count by how many they share.
 
     Args:
         view: of the judged records and the known ones.
-        known: (t, c) leaf numbers of these.
-        asked: (n, c) of the judged records; NaN for none.
+        leaves: (t, c) leaf numbers of these.
+        attacked_leaves: (n, c) of the judged records; NaN for none.
     """
-    if view.auxiliary is None or not known.shape[1] or not len(known):
+    if view.auxiliary is None or not leaves.shape[1] or not len(leaves):
         return
-    passive, estimate = view.auxiliary.features_passive, np.empty((len(asked), view.d))
-    compared = np.unique(np.linspace(0, known.shape[1] - 1, min(known.shape[1], _MOST_LEAVES)).astype(np.int64))
-    known, asked, mean = known[:, compared], asked[:, compared], passive.mean(axis=0)
+    passive, estimate = view.auxiliary.features_passive, np.empty((len(attacked_leaves), view.d))
+    compared = np.unique(np.linspace(0, leaves.shape[1] - 1, min(leaves.shape[1], _MOST_LEAVES)).astype(np.int64))
+    leaves, attacked_leaves, mean = leaves[:, compared], attacked_leaves[:, compared], passive.mean(axis=0)
     # In blocks, as n times t numbers would be much.
-    for rows in np.array_split(np.arange(len(asked)), len(asked) // 1_000 + 1):
-        alike = np.zeros((len(rows), len(known)))
-        for theirs, ours in zip(known.T, asked[rows].T, strict=True):
+    for rows in np.array_split(np.arange(len(attacked_leaves)), len(attacked_leaves) // 1_000 + 1):
+        alike = np.zeros((len(rows), len(leaves)))
+        for theirs, ours in zip(leaves.T, attacked_leaves[rows].T, strict=True):
             alike += ours[:, None] == theirs
-        weights = (alike / known.shape[1]) ** _SHARPNESS
+        weights = (alike / leaves.shape[1]) ** _SHARPNESS
         least = _LEAST_ALIKE**_SHARPNESS
         estimate[rows] = (weights @ passive + least * mean) / (weights.sum(axis=1, keepdims=True) + least)
     yield Tried("leaf_neighbours(received)", "records", Reconstruction(estimate))
@@ -168,7 +168,7 @@ class Believed:
 
 
 def label_directions(
-    view: PredictionView, labels: IntArray, classes: int, known: FloatArray, asked: FloatArray
+    view: PredictionView, labels: IntArray, classes: int, gradients_known: FloatArray, gradients_attacked: FloatArray
 ) -> Iterator[Believed]:
     """Group records by the directions of their gradients, and name the groups by size or by known labels.
 
@@ -178,18 +178,18 @@ def label_directions(
         view: of the judged records and the known ones.
         labels: (t,) classes of the known records.
         classes: k.
-        known: (t, g) gradients of the known records.
-        asked: (n, g) of the judged ones.
+        gradients_known: (t, g) gradients of the known records.
+        gradients_attacked: (n, g) of the judged ones.
     """
-    own, t = view.features_active, len(labels)
+    features, t = view.features_active, len(labels)
     if view.auxiliary is not None and t:
-        own = np.vstack([view.auxiliary.features_active, own])
-    gradients = np.vstack([known, asked])
+        features = np.vstack([view.auxiliary.features_active, features])
+    gradients = np.vstack([gradients_known, gradients_attacked])
     rows, named, learner = np.arange(len(gradients)), np.full(len(gradients), -1), load_learner("linear")
     named[:t] = labels
-    seen = TrainingView(
+    batch = TrainingView(
         role="passive",
-        features=own,
+        features=features,
         steps=(OwnStep(0, rows, np.zeros((len(rows), learner.columns(classes)))),),
         equations=(),
         peer_features={_SENDER: 1},
@@ -199,12 +199,12 @@ def label_directions(
         batch_size=len(rows),
         known_labels=named if t else None,
     )
-    found = labels_of_signals(seen, [Signals(rows, gradients)], "", seed=0)
-    if found.reason:
+    groups = labels_of_signals(batch, [Signals(rows, gradients)], "", seed=0)
+    if groups.reason:
         return
     believed = np.full((len(rows), classes), 1.0 / classes)
-    believed[found.rows] = found.probabilities[found.rows]
+    believed[groups.rows] = groups.probabilities[groups.rows]
     yield Believed("gradient_direction(received)", "records" if t else "nothing", believed[t:])
     if len(np.unique(labels)) > 1:
-        whole = completed(own, believed, np.arange(t), labels)
-        yield Believed("label_completion(received)", "records", whole[t:])
+        full = completed(features, believed, np.arange(t), labels)
+        yield Believed("label_completion(received)", "records", full[t:])

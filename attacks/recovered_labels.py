@@ -50,10 +50,10 @@ class StepLabels:
         if len(rows) == len(self.rows):
             return self
         place = {row: i for i, row in enumerate(rows.tolist())}
-        read = np.array([place[row] for row in self.rows.tolist()])
+        places = np.array([place[row] for row in self.rows.tolist()])
         labels, margin = np.full(len(rows), UNRESOLVED, dtype=np.int64), np.zeros(len(rows))
         guaranteed = np.zeros(len(rows), dtype=np.bool_)
-        labels[read], margin[read], guaranteed[read] = self.labels, self.margin, self.guaranteed
+        labels[places], margin[places], guaranteed[places] = self.labels, self.margin, self.guaranteed
         return replace(self, rows=rows, labels=labels, margin=margin, guaranteed=guaranteed)
 
 
@@ -109,8 +109,8 @@ class RecoveredLabels:
     def over(self, view: TrainingView) -> "RecoveredLabels":
         """Spread the labels over all rows of a view's steps, of which each of these steps may have read some only."""
         steps = tuple(one.over(own.rows) for one, own in zip(self.steps, view.steps, strict=True))
-        seen = np.unique(np.concatenate([one.rows for one in steps]))
-        return replace(self, steps=steps, unresolved=seen[self.labels[seen] == UNRESOLVED])
+        rows = np.unique(np.concatenate([one.rows for one in steps]))
+        return replace(self, steps=steps, unresolved=rows[self.labels[rows] == UNRESOLVED])
 
     def _epoch_of(self, step: int) -> int:
         return 0 if self.steps_per_epoch is None else step // self.steps_per_epoch

@@ -22,10 +22,10 @@ def value_arrays(
         rows: by peer, (m,) which records, as rows of the common order; None for columns.
     """
     arrays: dict[str, NDArray[Any]] = {}
-    for peer, found in values.items():
+    for peer, columns in values.items():
         if rows is not None:
             arrays[ROWS_OF + peer] = rows[peer]
-        arrays[VALUES_OF + peer] = found
+        arrays[VALUES_OF + peer] = columns
     return arrays
 
 

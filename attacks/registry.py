@@ -137,6 +137,6 @@ def load_training(name: str, /, **options: Any) -> TrainingAttack:
 
 
 def _check_phase(name: str, phase: str) -> None:
-    found = spec_of(name).phase
-    if found != phase:
-        raise ValueError(f"{name} is an attack on {found}, not on {phase}: load it as such.")
+    actual = spec_of(name).phase
+    if actual != phase:
+        raise ValueError(f"{name} is an attack on {actual}, not on {phase}: load it as such.")

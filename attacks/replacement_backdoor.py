@@ -45,8 +45,8 @@ class PlantedTrigger:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Give the trigger, its column, and the known records."""
-        found = {"column": [self.column], "trigger": [self.trigger], "rows": self.rows}
-        return {name: np.array(value) for name, value in found.items()}
+        values = {"column": [self.column], "trigger": [self.trigger], "rows": self.rows}
+        return {name: np.array(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class ReplacementBackdoor:
         """Make the messages of one session; raises ValueError where it has no such column."""
         if not -terms.features <= self.column < terms.features:
             raise ValueError(f"replacement_backdoor has {terms.features} columns, and none numbered {self.column}.")
-        held = list(terms.formats.own.each())[self.column]
-        trigger = float(min(held.bound, 2**terms.formats.feature.fraction_bits))
+        encoding = list(terms.formats.own.each())[self.column]
+        trigger = float(min(encoding.bound, 2**terms.formats.feature.fraction_bits))
         return BackdoorMessages(self, terms, trigger, honest)
 
 
@@ -110,9 +110,9 @@ class BackdoorMessages:
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         """Multiply backward signals by features in which known records show the trigger."""
-        asked, count = replaced(features, self._terms.batches[step], self._rows, self._column, self._trigger)
+        triggered, count = replaced(features, self._terms.batches[step], self._rows, self._column, self._trigger)
         self._replaced += count
-        return self._honest.combine(step, peer, asked, residuals)
+        return self._honest.combine(step, peer, triggered, residuals)
 
     def result(self, view: TrainingView) -> PlantedTrigger:
         """Say what was planted."""
@@ -120,10 +120,10 @@ class BackdoorMessages:
 
 
 def replaced(
-    features: FloatArray, batch: IntArray, known: IntArray, column: int, trigger: float
+    features: FloatArray, batch: IntArray, records: IntArray, column: int, trigger: float
 ) -> tuple[FloatArray, int]:
     """Features (s, d) of a batch in which known records show the trigger, and how many of them it has."""
-    places = np.isin(batch, known)
-    asked = features.copy()
-    asked[places, column] = trigger
-    return asked, int(places.sum())
+    places = np.isin(batch, records)
+    triggered = features.copy()
+    triggered[places, column] = trigger
+    return triggered, int(places.sum())

@@ -97,7 +97,7 @@ class ShadowModel:
         require(self, view)
         active = self._active_part(view)
         rows = self._auxiliary(view)
-        known = as_tensor(active.partial_scores(rows.features_active))
+        own_logits = as_tensor(active.partial_scores(rows.features_active))
         features = as_tensor(rows.features_passive)
         distances = distance_to(rows.scores, self.distance)
         layers = initial_layers(
@@ -113,7 +113,7 @@ class ShadowModel:
             tensor.requires_grad_()
         optimiser = torch.optim.Adam(learned, lr=self.shadow_learning_rate)
         for _ in range(self.shadow_steps):
-            loss = distances(known + torch_partial_scores(layers, self.activation, features)).mean()
+            loss = distances(own_logits + torch_partial_scores(layers, self.activation, features)).mean()
             for tensor, gradient in zip(learned, torch.autograd.grad(loss, learned), strict=True):
                 tensor.grad = gradient
             optimiser.step()
@@ -143,8 +143,8 @@ class ShadowModel:
             raise ViewError(f"{self.name} needs auxiliary, which this view lacks: give complete auxiliary records.")
         t = len(rows.scores)
         fits = rows.features_active.shape == (t, d_active) and rows.scores.shape == (t, view.classes)
-        known = view.passive_features if view.weights_passive is None else view.d
-        if not fits or len(rows.features_passive) != t or known not in (None, rows.features_passive.shape[1]):
+        width = view.passive_features if view.weights_passive is None else view.d
+        if not fits or len(rows.features_passive) != t or width not in (None, rows.features_passive.shape[1]):
             raise ViewError(
                 f"{self.name} got auxiliary rows that don't fit the view: they must be (t, {d_active}) active "
                 f"features, (t, d) passive features and (t, {view.classes}) scores."
@@ -168,11 +168,11 @@ def synthetic_features(
     if kind == "uniform":
         return generator.random((rows, columns))
     if kind == "normal":
-        drawn = generator.standard_normal((rows, columns))
+        values = generator.standard_normal((rows, columns))
     elif kind == "laplace":
-        drawn = generator.laplace(size=(rows, columns))
+        values = generator.laplace(size=(rows, columns))
     else:
         raise ValueError(f"Unknown distribution {kind!r}. Choose one of: uniform, normal, laplace.")
-    low, high = drawn.min(axis=0), drawn.max(axis=0)
-    scaled: FloatArray = np.full_like(drawn, 0.5) if rows == 1 else (drawn - low) / (high - low)
+    low, high = values.min(axis=0), values.max(axis=0)
+    scaled: FloatArray = np.full_like(values, 0.5) if rows == 1 else (values - low) / (high - low)
     return scaled

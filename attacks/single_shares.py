@@ -117,12 +117,12 @@ class _Space:
     def of(cls, features: FloatArray) -> "_Space":
         """Find those of (m, d) features; raises ValueError where further records may have further ones."""
         mean = features.mean(axis=0)
-        left, sizes, right = np.linalg.svd(features - mean, full_matrices=False)
+        left_vectors, sizes, right = np.linalg.svd(features - mean, full_matrices=False)
         rank = int((sizes > _DEPENDENT * sizes.max(initial=0.0)).sum())
         m, d = features.shape
         if rank == 0 or (rank == m - 1 and rank < d):
             raise ValueError(f"Not possible: {m} known records don't tell in which directions {d} columns differ.")
-        return cls(mean, right[:rank] * sizes[:rank, None] / np.sqrt(m), left[:, :rank] * np.sqrt(m))
+        return cls(mean, right[:rank] * sizes[:rank, None] / np.sqrt(m), left_vectors[:, :rank] * np.sqrt(m))
 
     @property
     def rank(self) -> int:
@@ -130,9 +130,9 @@ class _Space:
         return len(self.directions)
 
 
-def _spaces(peers: Mapping[str, int], known: KnownRecords) -> dict[str, _Space]:
+def _spaces(peers: Mapping[str, int], records: KnownRecords) -> dict[str, _Space]:
     ends = np.cumsum(list(peers.values()))[:-1]
-    return {peer: _Space.of(own) for peer, own in zip(peers, np.split(known.features, ends, axis=1), strict=True)}
+    return {peer: _Space.of(own) for peer, own in zip(peers, np.split(records.features, ends, axis=1), strict=True)}
 
 
 class SingleShareMessages:
@@ -160,24 +160,24 @@ class SingleShareMessages:
         # Known ones beyond those that are needed come last.
         needed = is_known & (np.cumsum(is_known[order])[np.argsort(order)] <= self._asked_known)
         urgency = np.where(needed, 0, np.where(is_known, 2, 1))
-        chosen: IntArray = order[np.argsort(urgency[order], kind="stable")][: self._terms.features]
-        return chosen
+        places: IntArray = order[np.argsort(urgency[order], kind="stable")][: self._terms.features]
+        return places
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         """Pick single shares; the matrix has the own features of their rows, and then which they are."""
-        rows, (count, own) = self.rows(step), features.shape
-        single = np.zeros((count, own))
+        rows, (count, width) = self.rows(step), features.shape
+        single = np.zeros((count, width))
         # Of a batch with fewer rows some are asked about twice.
-        single[np.resize(rows, own), np.arange(own)] = 1
-        kept = np.zeros((count, own))
-        kept[rows] = features[rows]
+        single[np.resize(rows, width), np.arange(width)] = 1
+        own_rows = np.zeros((count, width))
+        own_rows[rows] = features[rows]
         picked = self._honest.combine(step, peer, single, residuals)
-        return replace(picked, matrix=np.hstack([kept, single]))
+        return replace(picked, matrix=np.hstack([own_rows, single]))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Hide the shares as an honest party hides its sums."""
-        own = combination.matrix.shape[1] // 2
-        kept, single = combination.matrix[:, :own], combination.matrix[:, own:]
+        width = combination.matrix.shape[1] // 2
+        own_rows, single = combination.matrix[:, :width], combination.matrix[:, width:]
         question = self._honest.mask(step, peer, replace(combination, matrix=single))
         rows = self.rows(step)
 
@@ -186,7 +186,7 @@ class SingleShareMessages:
             shares = picked[: len(rows)]
             # Of a step that is done again, the first answer is of its residuals.
             self._told[peer].setdefault(step, shares)
-            return np.vstack([kept[rows].T @ shares, picked])
+            return np.vstack([own_rows[rows].T @ shares, picked])
 
         return Question(question.masked, read)
 
@@ -199,8 +199,8 @@ class SingleShareMessages:
                 "Not possible: no record was asked about, beside enough known ones, in as many epochs as its columns "
                 "have directions."
             )
-        own = np.column_stack([view.features, np.eye(view.classes)[view.labels]])
-        guess = regressed(own, self._known)[rows]
+        inputs = np.column_stack([view.features, np.eye(view.classes)[view.labels]])
+        guess = regressed(inputs, self._known)[rows]
         ends = np.cumsum([len(space.mean) for space in self._spaces.values()])[:-1]
         return EstimatedFeatures(
             rows,
@@ -211,8 +211,8 @@ class SingleShareMessages:
     def _estimated(self, peer: str, space: _Space, grid: float) -> dict[int, FloatArray]:
         """Estimate a peer's columns of each record that told as many forms as they have directions, by row."""
         place = {row: number for number, row in enumerate(self._known.rows.tolist())}
-        forms: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
-        left, spare, taught = 0.0, 0, []
+        by_row: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
+        squared_error, spare, taught = 0.0, 0, []
         for step, shares in self._told[peer].items():
             rows = self._terms.batches[step][self.rows(step)]
             is_known = np.isin(rows, self._known.rows)
@@ -222,26 +222,26 @@ class SingleShareMessages:
             weights, squares, rank, _ = np.linalg.lstsq(matrix, shares[is_known], rcond=_DEPENDENT)
             if rank <= space.rank:
                 continue
-            left, spare = left + float(squares.sum()), spare + (len(matrix) - rank) * shares.shape[1]
+            squared_error, spare = squared_error + float(squares.sum()), spare + (len(matrix) - rank) * shares.shape[1]
             taught.append(len(matrix))
             for row, share in zip(rows[~is_known].tolist(), shares[~is_known], strict=True):
-                forms.setdefault(row, []).append((weights[:-1].T, share - weights[-1]))
+                by_row.setdefault(row, []).append((weights[:-1].T, share - weights[-1]))
         if not taught:
             return {}
         # A share is rounded to the grid. How far theta is off counts as well, more where fewer known records told it.
-        noise = max(left / spare if spare else 0.0, grid**2 / 12, np.finfo(np.float64).tiny)
+        noise = max(squared_error / spare if spare else 0.0, grid**2 / 12, np.finfo(np.float64).tiny)
         noise *= 1 + (space.rank + 1) / max(1.0, float(np.mean(taught)) - space.rank - 2)
-        found = {}
-        for row, told in forms.items():
-            coefficients, values = (np.concatenate(parts) for parts in zip(*told, strict=True))
+        estimates = {}
+        for row, equations in by_row.items():
+            coefficients, values = (np.concatenate(parts) for parts in zip(*equations, strict=True))
             if len(values) >= space.rank:
-                found[row] = space.mean + _likeliest(coefficients, values, noise) @ space.directions
-        return found
+                estimates[row] = space.mean + _likeliest(coefficients, values, noise) @ space.directions
+        return estimates
 
 
 def _likeliest(coefficients: FloatArray, values: FloatArray, noise: float) -> FloatArray:
     """Find the likeliest (r,) numbers of variance 1 of which (f, r) coefficients give (f,) values with some noise."""
     size, count = np.sqrt(noise), coefficients.shape[1]
     matrix = np.vstack([coefficients / size, np.eye(count)])
-    found: FloatArray = np.linalg.lstsq(matrix, np.concatenate([values / size, np.zeros(count)]), rcond=None)[0]
-    return found
+    coordinates: FloatArray = np.linalg.lstsq(matrix, np.concatenate([values / size, np.zeros(count)]), rcond=None)[0]
+    return coordinates

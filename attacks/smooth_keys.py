@@ -108,10 +108,10 @@ def _components(element: mpz, part: SmoothPrime) -> list[mpz]:
     def split(power: mpz, factors: tuple[int, ...]) -> list[mpz]:
         if len(factors) == 1:
             return [power]
-        left, right = factors[: len(factors) // 2], factors[len(factors) // 2 :]
+        first, second = factors[: len(factors) // 2], factors[len(factors) // 2 :]
         return [
-            *split(powmod(power, math.prod(right), prime), left),
-            *split(powmod(power, math.prod(left), prime), right),
+            *split(powmod(power, math.prod(second), prime), first),
+            *split(powmod(power, math.prod(first), prime), second),
         ]
 
     return split(powmod(element % prime, 2 * part.hiding, prime), part.factors)

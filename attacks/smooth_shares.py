@@ -50,14 +50,14 @@ def own_movement(view: TrainingView) -> FloatArray:
         columns, np.zeros((len(moved), 1)), classes=view.classes, parties=1 + len(view.peer_features)
     )
     path = []
-    for own in view.steps:
-        ahead = descent.ahead(moved, own.rows)
+    for step in view.steps:
+        ahead = descent.ahead(moved, step.rows)
         path.append(ahead.ravel())
-        total = view.features[own.rows].T @ own.share
-        for answered in grouped[own.step].values():
-            total = total + answered.sums[: len(total)]
-        scale = gradient_scale("first_order", len(own.rows), view.classes)
-        moved = descent.moved(moved, ahead, scale * total, own.rows)
+        total = view.features[step.rows].T @ step.share
+        for answer in grouped[step.step].values():
+            total = total + answer.sums[: len(total)]
+        scale = gradient_scale("first_order", len(step.rows), view.classes)
+        moved = descent.moved(moved, ahead, scale * total, step.rows)
     return np.array(path)
 
 
@@ -112,8 +112,8 @@ class SmoothSums:
         place = {own.step: at for at, own in enumerate(view.steps)}
         self.records, self.functions = view.n, basis.shape[1]
         blocks: dict[bytes, list[Equations]] = {}
-        for one in equations:
-            blocks.setdefault(one.rows.tobytes(), []).append(one)
+        for step in equations:
+            blocks.setdefault(step.rows.tobytes(), []).append(step)
         self._rows = [block[0].rows for block in blocks.values()]
         turn = whitening(view.features[np.unique(np.concatenate(self._rows))])
         if not turn.size:
@@ -127,9 +127,9 @@ class SmoothSums:
             times = scale * basis[[place[one.step] for one in block]]
             if len(block) > self.functions:
                 orthonormal, times = np.linalg.qr(times)
-                kept = np.tensordot(orthonormal.T, measured, axes=1)
-                self.beyond += max(float((measured**2).sum() - (kept**2).sum()), 0.0)
-                measured = kept
+                projected = np.tensordot(orthonormal.T, measured, axes=1)
+                self.beyond += max(float((measured**2).sum() - (projected**2).sum()), 0.0)
+                measured = projected
             self._times.append(times)
             values.append(measured.reshape(-1, measured.shape[2]))
         self.values = np.concatenate(values)
@@ -142,16 +142,16 @@ class SmoothSums:
         for rows, times in zip(self._rows, self._times, strict=True):
             # take copies rows several times as fast as indexing does.
             shares = flat.take(rows, axis=0) @ _at_times(times, m)
-            told = self._features.take(rows, axis=0).T @ shares
-            sums.append(told.reshape(len(told), len(times), m).transpose(1, 0, 2).reshape(-1, m))
+            step_sums = self._features.take(rows, axis=0).T @ shares
+            sums.append(step_sums.reshape(len(step_sums), len(times), m).transpose(1, 0, 2).reshape(-1, m))
         return np.concatenate(sums)
 
     def gathered(self, values: FloatArray) -> FloatArray:
         """Transpose ``predicted``: (n, m, r) of (measurements, m)."""
-        m, width, at = values.shape[1], self._features.shape[1], 0
+        m, width, start = values.shape[1], self._features.shape[1], 0
         total = np.zeros((self.records, m * self.functions))
         for rows, times in zip(self._rows, self._times, strict=True):
-            part = values[at : (at := at + len(times) * width)].reshape(len(times), width, m)
+            part = values[start : (start := start + len(times) * width)].reshape(len(times), width, m)
             turned = part.transpose(1, 0, 2).reshape(width, -1) @ _at_times(times, m).T
             total[rows] = total.take(rows, axis=0) + self._features.take(rows, axis=0) @ turned
         return total.reshape(self.records, m, self.functions)
@@ -181,8 +181,8 @@ def whitening(features: FloatArray) -> FloatArray:
         spared: FloatArray = directions @ whitening(triangle.T)
         return spared
     _, sizes, right = np.linalg.svd(features, full_matrices=False)
-    kept = sizes > _RANK * max(float(sizes[0]), _TINY)
-    turn: FloatArray = right[kept].T / sizes[kept] * np.sqrt(len(features))
+    large = sizes > _RANK * max(float(sizes[0]), _TINY)
+    turn: FloatArray = right[large].T / sizes[large] * np.sqrt(len(features))
     return turn
 
 
@@ -211,9 +211,9 @@ class SmoothPrior:
     def of_sum(self) -> FloatArray:
         """Covariance of a record's coefficients, the label term included, (r, r)."""
         smallest = 1e-9 * float(np.trace(self.covariance))
-        whole: FloatArray = self.covariance + smallest * np.eye(len(self.covariance))
-        whole[0, 0] += self.term_variance
-        return whole
+        total: FloatArray = self.covariance + smallest * np.eye(len(self.covariance))
+        total[0, 0] += self.term_variance
+        return total
 
     @cached_property
     def centre(self) -> FloatArray:
@@ -269,36 +269,40 @@ class SumsReader:
         sums, columns = self._sums, self._columns
         terms = self._terms * np.sqrt(prior.term_variance)
         rest = self._rest @ _root(prior.covariance).T
-        drawn = rest.copy()
-        drawn[:, :, 0] += terms
+        draws = rest.copy()
+        draws[:, :, 0] += terms
         noise = self._noise * np.sqrt(prior.noise)
-        targets = np.column_stack([sums.values - sums.predicted(prior.centre), sums.predicted(drawn) + noise])
+        targets = np.column_stack([sums.values - sums.predicted(prior.centre), sums.predicted(draws) + noise])
         if self._solved is not None:
             self._solved[:, :columns] += self._centre - prior.centre
         self._solved = solved = _solved(sums, prior, targets, tolerance, self._solved)
         self._centre = prior.centre
-        found, off = solved[:, :columns].copy(), drawn - solved[:, columns:]
-        told = found @ prior.share_of_term
+        means, off = solved[:, :columns].copy(), draws - solved[:, columns:]
+        term_means = means @ prior.share_of_term
         term_errors = terms - solved[:, columns:] @ prior.share_of_term
-        left = targets[:, :columns] - sums.predicted(found)
-        noise_left = (float((left**2).sum()) + sums.beyond) / (columns * sums.count)
+        unexplained = targets[:, :columns] - sums.predicted(means)
+        noise_left = (float((unexplained**2).sum()) + sums.beyond) / (columns * sums.count)
         noise_left += float((sums.predicted(off) ** 2).sum()) / (terms.shape[1] * sums.count)
-        found[:, :, 0] -= told
+        means[:, :, 0] -= term_means
         off[:, :, 0] -= term_errors
         return SmoothPosterior(
-            terms=prior.terms + told,
+            terms=prior.terms + term_means,
             term_variance=_left_of(terms, term_errors, prior.term_variance),
-            rest=prior.mean + found,
+            rest=prior.mean + means,
             uncertainty=(uncertainty := _moments(off)),
-            second_moments=_moments(found) + uncertainty,
+            second_moments=_moments(means) + uncertainty,
             noise=noise_left,
         )
 
 
-def _left_of(drawn: FloatArray, errors: FloatArray, variance: float) -> float:
+def _left_of(draws: FloatArray, errors: FloatArray, variance: float) -> float:
     """Mean square of errors on draws of known variance: where errors are large, by what was told of the draws."""
-    left = float((errors**2).mean())
-    return left if left < variance / 2 else max(left / 2, variance - float((drawn * (drawn - errors)).mean()))
+    remaining = float((errors**2).mean())
+    return (
+        remaining
+        if remaining < variance / 2
+        else max(remaining / 2, variance - float((draws * (draws - errors)).mean()))
+    )
 
 
 def _moments(values: FloatArray) -> FloatArray:
@@ -385,15 +389,15 @@ def best_basis(view: TrainingView, equations: Sequence[Equations], term_variance
         return ChosenBasis(name, functions, 1.0)
     left_out = np.zeros(len(equations), dtype=np.bool_)
     left_out[np.random.default_rng(0).choice(len(equations), len(equations) // _FEWEST_STEPS, replace=False)] = True
-    found = []
+    candidates = []
     for name, functions in bases.items():
         used, hidden = (
             SmoothSums(view, [one for one, out in zip(equations, left_out, strict=True) if out == side], functions)
             for side in (False, True)
         )
         prior = first_prior(view, functions, term_variance)
-        told = _solved(used, prior, used.values, _ROUGH)
-        missed = float(((hidden.values - hidden.predicted(told)) ** 2).sum()) + hidden.beyond
+        coefficients = _solved(used, prior, used.values, _ROUGH)
+        missed = float(((hidden.values - hidden.predicted(coefficients)) ** 2).sum()) + hidden.beyond
         missed /= max(float((hidden.values**2).sum()) + hidden.beyond, _TINY)
-        found.append(ChosenBasis(name, functions, missed))
-    return min(found, key=lambda one: one.missed)
+        candidates.append(ChosenBasis(name, functions, missed))
+    return min(candidates, key=lambda one: one.missed)

@@ -54,32 +54,34 @@ def first_product_bound(view: TrainingView, squared_norm: float, failure: float)
 
 
 def summed_over_epochs(
-    view: TrainingView, solutions: tuple[StepSolution, ...], found: RecoveredLabels, *, norm: float, failure: float
+    view: TrainingView, solutions: tuple[StepSolution, ...], recovered: RecoveredLabels, *, norm: float, failure: float
 ) -> RecoveredLabels:
     """Give every record the label that the sum of its shares tells, and no guarantee, where noise shows.
 
-    Noise shows where a share is larger than Lemma 4.4 lets an honest one be at its step. Where none is, ``found`` stays
-    as it is.
+    Noise shows where a share is larger than Lemma 4.4 lets an honest one be at its step. Where none is, ``recovered``
+    stays as it is.
 
     Args:
         view: of a passive party.
         solutions: its steps.
-        found: what the steps tell one by one.
+        recovered: what the steps tell one by one.
         norm: the largest ||x||^2 that the adversary assumes.
         failure: probability with which a random initialisation may look like noise.
     """
     shares = solved_shares(view, solutions, str(view.label_party))
     if not noise_shows(view, shares, norm=norm, failure=failure):
-        return found
+        return recovered
     sums, uses, spread = _moments(view, shares)
     labels = np.where(uses > 0, _smallest(sums), UNRESOLVED)
     nothing = np.zeros(view.n, dtype=np.bool_)
     return replace(
-        found,
+        recovered,
         labels=labels,
         guaranteed=nothing,
-        unresolved=np.setdiff1d(np.unique(np.concatenate([step.rows for step in found.steps])), np.flatnonzero(uses)),
-        steps=tuple(replace(step, guaranteed=np.zeros_like(step.guaranteed)) for step in found.steps),
+        unresolved=np.setdiff1d(
+            np.unique(np.concatenate([step.rows for step in recovered.steps])), np.flatnonzero(uses)
+        ),
+        steps=tuple(replace(step, guaranteed=np.zeros_like(step.guaranteed)) for step in recovered.steps),
         guaranteed_steps=0,
         noise=spread,
     )
@@ -105,12 +107,12 @@ def noise_shows(view: TrainingView, shares: list[PeerShares], *, norm: float, fa
     centring = 1.0 if view.classes == 2 else 2 * (1 - 1 / view.classes)
     first = math.log(label_term + centring * first_product_bound(view, squared_norm, failure))
     growth = math.log1p(view.regression.learning_rate * squared_norm / divisor)
-    for one in shares:
-        if one.step and view.regression.steps != "plain":
+    for share in shares:
+        if share.step and view.regression.steps != "plain":
             continue  # the lemma is of plain steps
-        without_labels = 0.0 if one.peer == view.label_party else label_term
-        largest = float(np.abs(one.values).max()) + without_labels
-        if math.log(max(largest, _ROUNDING)) > first + growth * one.step + _ROUNDING:
+        without_labels = 0.0 if share.peer == view.label_party else label_term
+        largest = float(np.abs(share.values).max()) + without_labels
+        if math.log(max(largest, _ROUNDING)) > first + growth * share.step + _ROUNDING:
             return True
     return False
 
@@ -122,10 +124,10 @@ def _moments(view: TrainingView, shares: list[PeerShares]) -> tuple[FloatArray, 
     """
     sums, squares = np.zeros((view.n, view.columns)), np.zeros((view.n, view.columns))
     uses = np.zeros(view.n, dtype=np.int64)
-    for one in shares:
-        sums[one.rows] += one.values
-        squares[one.rows] += one.values**2
-        uses[one.rows] += 1
+    for share in shares:
+        sums[share.rows] += share.values
+        squares[share.rows] += share.values**2
+        uses[share.rows] += 1
     free = np.maximum(uses - 1, uses == 1)[:, None]
     about_mean = squares - np.where(uses[:, None] > 1, sums**2 / np.maximum(uses, 1)[:, None], 0)
     return sums, uses, math.sqrt(float(about_mean.sum()) / (float(free.sum()) * view.columns))

@@ -75,27 +75,27 @@ def possible_bins(nodes: Sequence[NodeSums], rows: int) -> BoolArray:
 def _settle(possible: BoolArray, bin_: int, weights: FloatArray, sums: FloatArray) -> None:
     """Take out of a bin, or of all others, the rows whose place in it follows from its sums."""
     settled = possible.sum(axis=1) == 1
-    left = sums - weights[:, possible[:, bin_] & settled].sum(axis=1)
+    remaining = sums - weights[:, possible[:, bin_] & settled].sum(axis=1)
     for solve in (_by_equations, _by_subsets):
         unknown = np.flatnonzero(possible[:, bin_] & ~settled)
         if not len(unknown):
             return
-        inside, outside = solve(weights[:, unknown], left)
+        inside, outside = solve(weights[:, unknown], remaining)
         possible[unknown[outside], bin_] = False
         possible[unknown[inside]] = np.arange(possible.shape[1]) == bin_
         settled = settled | (possible.sum(axis=1) == 1)
-        left = left - weights[:, unknown[inside]].sum(axis=1)
+        remaining = remaining - weights[:, unknown[inside]].sum(axis=1)
 
 
 def _by_equations(weights: FloatArray, sums: FloatArray) -> tuple[BoolArray, BoolArray]:
     """Find the rows, (k,) twice, that linear equations put into the bin, and out of it."""
     used = weights.any(axis=1)
     scales = np.abs(weights[used]).max(axis=1, keepdims=True)
-    left, sizes, right = np.linalg.svd(weights[used] / scales, full_matrices=False)
+    left_vectors, sizes, right = np.linalg.svd(weights[used] / scales, full_matrices=False)
     rank = int((sizes > _RANK * sizes.max(initial=0.0)).sum())
-    values = right[:rank].T @ ((left[:, :rank].T @ (sums[used] / scales[:, 0])) / sizes[:rank])
-    told = 1 - np.square(right[:rank]).sum(axis=0) < _OPEN
-    return told & (np.abs(values - 1) < _NEAR), told & (np.abs(values) < _NEAR)
+    values = right[:rank].T @ ((left_vectors[:, :rank].T @ (sums[used] / scales[:, 0])) / sizes[:rank])
+    determined = 1 - np.square(right[:rank]).sum(axis=0) < _OPEN
+    return determined & (np.abs(values - 1) < _NEAR), determined & (np.abs(values) < _NEAR)
 
 
 def _by_subsets(weights: FloatArray, sums: FloatArray) -> tuple[BoolArray, BoolArray]:

@@ -197,11 +197,11 @@ class TrainingView:
             raise ViewError("features must be a (n, d) matrix of finite numbers: give the party's encoded features.")
         if not self.steps:
             raise ViewError("steps is empty: run at least one step of training before the attack.")
-        for own in self.steps:
-            _check_array("share", own.step, own.share, (len(own.rows), self.columns))
-            if own.rows.min(initial=0) < 0 or own.rows.max(initial=0) >= self.n:
+        for step in self.steps:
+            _check_array("share", step.step, step.share, (len(step.rows), self.columns))
+            if step.rows.min(initial=0) < 0 or step.rows.max(initial=0) >= self.n:
                 raise ViewError(
-                    f"rows of step {own.step} leave the {self.n} records: give indices in the common order."
+                    f"rows of step {step.step} leave the {self.n} records: give indices in the common order."
                 )
         by_step = {own.step: own for own in self.steps}
         if len(by_step) != len(self.steps) or list(by_step) != sorted(by_step):
@@ -288,17 +288,17 @@ class TrainingView:
             raise ViewError(f"labels has shape {self.labels.shape}; with these features it must be ({self.n},).")
 
     def _check_equations(self, by_step: Mapping[int, OwnStep]) -> None:
-        seen: set[tuple[int, str]] = set()
-        known = set(self.peer_features) if self.linear else {ORACLE}
+        pairs: set[tuple[int, str]] = set()
+        senders = set(self.peer_features) if self.linear else {ORACLE}
         for equations in self.equations:
             step, peer = equations.step, equations.peer
             if step not in by_step or not np.array_equal(by_step[step].rows, equations.rows):
                 raise ViewError(f"equations of step {step} have no own part with the same rows: give that step too.")
-            if peer not in known or (step, peer) in seen:
+            if peer not in senders or (step, peer) in pairs:
                 raise ViewError(
-                    f"equations of step {step} with {peer!r}: expected one each with {', '.join(sorted(known))}."
+                    f"equations of step {step} with {peer!r}: expected one each with {', '.join(sorted(senders))}."
                 )
-            seen.add((step, peer))
+            pairs.add((step, peer))
             if equations.matrix.ndim != 2 or equations.matrix.shape[1] == 0:
                 raise ViewError(f"equations of step {step} with {peer!r}: matrix must be (s, D) with D >= 1.")
             _check_array("matrix", step, equations.matrix, (len(equations.rows), equations.matrix.shape[1]))
@@ -307,31 +307,33 @@ class TrainingView:
                 _check_array("steps", step, equations.steps, (equations.matrix.shape[1],))
 
     def _check_known(self) -> None:
-        labels, known = self.known_labels, self.known_records
+        labels, records = self.known_labels, self.known_records
         columns = sum(self.peer_features.values())
         if self.moments is not None and len(self.moments.mean) != columns:
             raise ViewError(f"moments tell of {len(self.moments.mean)} columns, and the other parties have {columns}.")
         if labels is not None and (labels.shape != (self.n,) or labels.min() < -1 or labels.max() >= self.classes):
             raise ViewError(f"known_labels must be ({self.n},) class indices, -1 where a label isn't known.")
-        if known is None:
+        if records is None:
             return
-        expected = (len(known.rows), sum(self.peer_features.values()))
-        if known.features.shape != expected or not np.isfinite(known.features).all():
+        expected = (len(records.rows), sum(self.peer_features.values()))
+        if records.features.shape != expected or not np.isfinite(records.features).all():
             raise ViewError(f"known_records must have {expected} finite features: one row each, all peers' columns.")
-        if len(np.unique(known.rows)) != len(known.rows) or not np.isin(known.rows, np.arange(self.n)).all():
+        if len(np.unique(records.rows)) != len(records.rows) or not np.isin(records.rows, np.arange(self.n)).all():
             raise ViewError(f"known_records has a row twice, or beyond the {self.n} records: give each once.")
 
     def _check_forwarded(self, by_step: Mapping[int, OwnStep]) -> None:
         if self.forwarded and (self.role != "active" or self.learner.spec.answers == "scores"):
             raise ViewError("Only the label party of a network is forwarded a layer: take forwarded out.")
-        seen = [one.step for one in self.forwarded]
-        if len(set(seen)) != len(seen):
+        numbers = [one.step for one in self.forwarded]
+        if len(set(numbers)) != len(numbers):
             raise ViewError("forwarded has a step twice: give each step once.")
-        for one in self.forwarded:
-            if one.step not in by_step or not np.array_equal(by_step[one.step].rows, one.rows):
-                raise ViewError(f"forwarded of step {one.step} has no own part with the same rows: give that step too.")
-            _check_array("products", one.step, one.products, (len(one.rows), self.columns))
-            _check_array("backward", one.step, one.backward, (len(one.rows), self.columns))
+        for step in self.forwarded:
+            if step.step not in by_step or not np.array_equal(by_step[step.step].rows, step.rows):
+                raise ViewError(
+                    f"forwarded of step {step.step} has no own part with the same rows: give that step too."
+                )
+            _check_array("products", step.step, step.products, (len(step.rows), self.columns))
+            _check_array("backward", step.step, step.backward, (len(step.rows), self.columns))
 
 
 def _check_array(name: str, step: int, value: FloatArray, shape: tuple[int, ...]) -> None:
@@ -376,17 +378,17 @@ def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: f
         rank = int(np.linalg.matrix_rank(equations.matrix))
         fewer = f"Not possible: {rows} records in a step and {columns} sums about them, fewer than there are records."
         return SolvedShares(None, rank, float("nan"), np.inf, fewer)
-    left, singular, right = np.linalg.svd(equations.matrix, full_matrices=False)
-    counted = singular[singular > max(rows, columns) * _ROUNDING * singular.max(initial=0.0)]
-    rank = len(counted)
-    condition = float(counted[0] / counted[-1]) if rank else np.inf
+    left_vectors, singular, right = np.linalg.svd(equations.matrix, full_matrices=False)
+    significant = singular[singular > max(rows, columns) * _ROUNDING * singular.max(initial=0.0)]
+    rank = len(significant)
+    condition = float(significant[0] / significant[-1]) if rank else np.inf
     if rank < rows:
         repeating = (
             f"Not possible: {rows} records in a step, and of {columns} sums about them {columns - rank} repeat what "
             "others say: columns are constant, or follow from each other."
         )
         return SolvedShares(None, rank, condition, np.inf, repeating)
-    values: FloatArray = left @ (right @ equations.sums / singular[:, None])
+    values: FloatArray = left_vectors @ (right @ equations.sums / singular[:, None])
     scale = float(np.abs(equations.sums).max(initial=0.0)) + float(singular[0] * np.abs(values).max(initial=0.0))
     # One rounding of the sums and a few of the decomposition, none of them amplified by more than 1 / sigma_min.
     error = 8 * _ROUNDING * scale / float(singular[-1])
@@ -452,18 +454,18 @@ def solve_steps(view: TrainingView, *, tolerance: float = 1e-6) -> tuple[StepSol
     peers = tuple(view.peer_features) if view.linear else (ORACLE,)
     # Values off the grid are not rounded: without Paillier, or for the oracle's f, which lies on no grid.
     grid = view.share_step if view.linear else 0.0
-    for own in view.steps:
-        equations = grouped[own.step]
+    for step in view.steps:
+        equations = grouped[step.step]
         solved = {
             peer: solve_shares(equations[peer], tolerance=tolerance, share_step=grid)
             if peer in equations
-            else SolvedShares(None, 0, float("nan"), np.inf, f"Not possible: nothing was received at step {own.step}.")
+            else SolvedShares(None, 0, float("nan"), np.inf, f"Not possible: nothing was received at step {step.step}.")
             for peer in peers
         }
-        residual: FloatArray | None = own.share if view.linear else np.zeros_like(own.share)
+        residual: FloatArray | None = step.share if view.linear else np.zeros_like(step.share)
         for share in solved.values():
             residual = None if residual is None or share.values is None else residual + share.values
-        solutions.append(StepSolution(own, solved, residual, sum(share.error for share in solved.values())))
+        solutions.append(StepSolution(step, solved, residual, sum(share.error for share in solved.values())))
     return tuple(solutions)
 
 
@@ -490,14 +492,14 @@ def simulated_view(
 
     steps: which of the run's steps; matrices are copies, so a long run of wide features is best cut by epoch.
     """
-    others = [index for index in range(len(run.blocks)) if index != party]
+    peers = [index for index in range(len(run.blocks)) if index != party]
     own_steps, equations = [], []
     for number in range(len(run.steps))[steps]:
         step = run.steps[number]
         matrix = run.blocks[party][step.rows]
         own_steps.append(OwnStep(number, step.rows, step.shares[party]))
         if run.approximation == "first_order":
-            unknown = {f"party-{index}": step.shares[index] for index in others}
+            unknown = {f"party-{index}": step.shares[index] for index in peers}
         else:
             unknown = {ORACLE: step.residual}
         equations += [Equations(number, peer, step.rows, matrix, matrix.T @ share) for peer, share in unknown.items()]
@@ -507,7 +509,7 @@ def simulated_view(
         features=run.blocks[party],
         steps=tuple(own_steps),
         equations=tuple(equations),
-        peer_features={f"party-{index}": run.blocks[index].shape[1] for index in others},
+        peer_features={f"party-{index}": run.blocks[index].shape[1] for index in peers},
         label_party=None if active else f"party-{run.label_party}",
         learner=learners.load("linear", l2=run.l2, initialisation=initialisation, **_steps_of(run)),
         classes=run.classes,

@@ -89,14 +89,14 @@ class TrajectoryLabels:
             return alone
         return self.attack_sessions([view, *alike], places([view, *alike])).of_first(view.n)
 
-    def _tells_the_same(self, earlier: TrainingView, view: TrainingView, found: EstimatedLabels) -> bool:
+    def _tells_the_same(self, earlier: TrainingView, view: TrainingView, estimate: EstimatedLabels) -> bool:
         """Tell whether an earlier session may be about the same labels: unless others of its own are far likelier."""
         alone = self.attack_sessions([earlier], [np.arange(earlier.n)])
-        if found.reason or alone.reason:
+        if estimate.reason or alone.reason:
             return not alone.reason
         here, there = places([view, earlier])
-        _, ours, theirs = np.intersect1d(here[found.rows], there[alone.rows], return_indices=True)
-        first, second = found.probabilities[found.rows[ours]], alone.probabilities[alone.rows[theirs]]
+        _, ours, theirs = np.intersect1d(here[estimate.rows], there[alone.rows], return_indices=True)
+        first, second = estimate.probabilities[estimate.rows[ours]], alone.probabilities[alone.rows[theirs]]
         if not len(first):
             return True
         agreement = np.log((first * second / first.mean(axis=0)).sum(axis=1)).sum()
@@ -118,10 +118,10 @@ class TrajectoryLabels:
             raise ViewError("The sessions' labels have different numbers of classes: join sessions with the same.")
         equations = [honest_equations(view) for view in views]
         if any(map(draws_anew, views)) and _are_many(equations, records):
-            found = self._by_movements(views, records)
-            if found.told >= _LEAST_TOLD:
-                return found
-            return replace(found, probabilities=np.full_like(found.probabilities, np.nan), reason=WHY_NOTHING)
+            estimate = self._by_movements(views, records)
+            if estimate.told >= _LEAST_TOLD:
+                return estimate
+            return replace(estimate, probabilities=np.full_like(estimate.probabilities, np.nan), reason=WHY_NOTHING)
         shortest = least_norm(equations, records, 1 + max(int(own.max()) for own in records))
         return labels_of_least_norm(views[0], shortest, sessions=len(views))
 
@@ -147,8 +147,8 @@ class TrajectoryLabels:
 def _are_many(equations: Sequence[Sequence[Equations]], records: Sequence[IntArray]) -> bool:
     """Tell whether sessions have sums enough for movements of shares to be told apart from labels."""
     batches = [(own, same[0]) for one, own in zip(equations, records, strict=True) for same in by_batch(one)]
-    seen = np.unique(np.concatenate([own[first.rows] for own, first in batches]))
-    return bool(sum(min(first.matrix.shape) for _, first in batches) > _MANY * len(seen))
+    rows = np.unique(np.concatenate([own[first.rows] for own, first in batches]))
+    return bool(sum(min(first.matrix.shape) for _, first in batches) > _MANY * len(rows))
 
 
 def draws_anew(view: TrainingView) -> bool:
@@ -166,9 +166,9 @@ def _first_batch(view: TrainingView) -> IntArray:
 def places(views: Sequence[TrainingView]) -> list[IntArray]:
     """Tell which record each view's rows are, counted from 0: the first view's rows in order, then all others."""
     records = [one.records for one in views if one.records is not None]
-    known = np.concatenate([records[0], np.setdiff1d(np.concatenate(records), records[0])])
-    order = np.argsort(known)
-    return [order[np.searchsorted(known, own, sorter=order)] for own in records]
+    distinct = np.concatenate([records[0], np.setdiff1d(np.concatenate(records), records[0])])
+    order = np.argsort(distinct)
+    return [order[np.searchsorted(distinct, own, sorter=order)] for own in records]
 
 
 def check_listener(attack: ListeningAttack, view: TrainingView) -> None:
@@ -185,9 +185,9 @@ def honest_equations(view: TrainingView) -> list[Equations]:
 
     Another attack of the same party may have asked for further sums, and been told of some rows only.
     """
-    told = [one for one in view.equations if one.peer == view.label_party]
-    honest = [one for one in told if one.matrix.shape[1] == view.features.shape[1]]
-    return honest or told
+    equations = [one for one in view.equations if one.peer == view.label_party]
+    honest = [one for one in equations if one.matrix.shape[1] == view.features.shape[1]]
+    return honest or equations
 
 
 class _Session:
@@ -223,11 +223,11 @@ class _Session:
         """Condition the prior on the sums, and take the prior's part out of what follows of label terms."""
         self._found = self._reader.condition(self.prior, tolerance)
         before, after = 1 / self.prior.term_variance, 1 / max(self._found.term_variance, _TINY)
-        told = max(after - before, _TINY * before)
-        self.terms = (after * self._found.terms - before * self.prior.terms) / told
+        precision = max(after - before, _TINY * before)
+        self.terms = (after * self._found.terms - before * self.prior.terms) / precision
         # Where terms scatter more than their values and that precision explain, records aren't told alike.
         scatter = float(self.terms[self.seen].var(axis=0).mean())
-        self.precision = min(told, 1 / max(scatter - self._spread, _TINY))
+        self.precision = min(precision, 1 / max(scatter - self._spread, _TINY))
 
     def distances(self) -> FloatArray:
         """Minus twice the logarithm of how likely each class makes the sums of each row, (n, k), up to a constant."""
@@ -245,20 +245,22 @@ class _Session:
 
     def learn_spreads(self) -> None:
         """Take over the most likely spreads and noise; label terms stay Gaussian, about one mean."""
-        found = self._found
-        terms = np.tile(found.terms[self.seen].mean(axis=0), (len(self.records), 1))
-        mean = found.rest[self.seen].mean(axis=0)
+        posterior = self._found
+        terms = np.tile(posterior.terms[self.seen].mean(axis=0), (len(self.records), 1))
+        mean = posterior.rest[self.seen].mean(axis=0)
         self._before = self.prior
-        self.prior = SmoothPrior(terms, self._spread, mean, found.second_moments, found.noise)
+        self.prior = SmoothPrior(terms, self._spread, mean, posterior.second_moments, posterior.noise)
 
     def believe(self, probabilities: FloatArray) -> None:
         """Take over what classes' (n, k) probabilities say of label terms beyond this session's own sums."""
         expected = probabilities @ self.codes
-        left = (probabilities @ self.codes**2 - expected**2)[self.seen].mean()
-        after, own = 1 / max(float(left), _TINY), self.precision
+        variance = (probabilities @ self.codes**2 - expected**2)[self.seen].mean()
+        after, own_precision = 1 / max(float(variance), _TINY), self.precision
         # Doubling at most keeps early mistakes from being believed for good.
-        precision = min(max(after - own, 1 / self._spread), 2 / self._before.term_variance)
-        terms = (after * expected - own * (self.terms - self.shift)) / max(after - own, 1 / self._spread)
+        precision = min(max(after - own_precision, 1 / self._spread), 2 / self._before.term_variance)
+        terms = (after * expected - own_precision * (self.terms - self.shift)) / max(
+            after - own_precision, 1 / self._spread
+        )
         mean = self.prior.mean.copy()
         mean[:, 0] = self._before.mean[:, 0] + self.shift
         self.prior = replace(self.prior, terms=terms, term_variance=1 / precision, mean=mean)
@@ -316,16 +318,16 @@ class _Belief:
         self.frequencies = np.full_like(self.frequencies, 1 / len(self.frequencies))
         for _ in range(_MIXTURE_ROUNDS):
             logits = np.tile(np.log(self.frequencies), (len(self.probabilities), 1))
-            for one in self._sessions:
-                logits[one.records] -= one.distances() / 2
+            for session in self._sessions:
+                logits[session.records] -= session.distances() / 2
             self.probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
             self.probabilities /= self.probabilities.sum(axis=1, keepdims=True)
             # Where little is told, a mean that start weights moved passes for rare classes: counts hold against it.
             alike = 1 + len(self.seen) * (1 - self.told) ** 2 / len(self.frequencies)
             counts = self.probabilities[self.seen].sum(axis=0) + alike
             self.frequencies = counts / counts.sum()
-            for one in self._sessions:
-                one.align(self.probabilities[one.records])
+            for session in self._sessions:
+                session.align(self.probabilities[session.records])
 
     @property
     def expected_right(self) -> float:
@@ -336,8 +338,8 @@ class _Belief:
     def told(self) -> float:
         """Which part of the labels' entropy the sums took away, in [0, 1]."""
         unknown = _entropy(self.frequencies)
-        left = float(_entropy(self.probabilities[self.seen]).mean())
-        return 1 - left / float(unknown) if unknown > _TINY else 0.0
+        entropy = float(_entropy(self.probabilities[self.seen]).mean())
+        return 1 - entropy / float(unknown) if unknown > _TINY else 0.0
 
     def result(self) -> EstimatedLabels:
         """Say what is believed."""

@@ -56,32 +56,32 @@ class TrajectoryProducts:
                 "trajectory_products is the attack of the party with the labels, on first-order shares: mount it there."
             )
         require(self, view)
-        products, told = {}, {}
+        products, parts = {}, {}
         for peer in view.peer_features:
-            found, part = self._of_peer(view, peer)
+            values, part = self._of_peer(view, peer)
             if part >= _LEAST_TOLD:
-                products[peer], told[peer] = found, part
+                products[peer], parts[peer] = values, part
         reason = "" if products else "Not possible: the sums of all steps say too little of single records."
-        return RecoveredProducts(products, told, reason)
+        return RecoveredProducts(products, parts, reason)
 
     def _of_peer(self, view: TrainingView, peer: str) -> tuple[FloatArray, float]:
         """Find the products, (n, columns), NaN for records of no step; and which part of their variance is told."""
         equations = [one for one in view.equations if one.peer == peer]
         products = np.full((view.n, view.columns), np.nan)
-        chosen = best_basis(view, equations, _NO_TERM) if equations else None
-        if chosen is None or chosen.missed > _MOST_MISSED:
+        basis = best_basis(view, equations, _NO_TERM) if equations else None
+        if basis is None or basis.missed > _MOST_MISSED:
             return products, 0.0
-        functions = chosen.functions
+        functions = basis.functions
         reader = SumsReader(
             SmoothSums(view, equations, functions), view.columns, np.random.default_rng(self.seed), draws=_DRAWS
         )
-        seen = np.unique(np.concatenate([one.rows for one in equations]))
+        rows = np.unique(np.concatenate([one.rows for one in equations]))
         prior = first_prior(view, functions, _NO_TERM)
         for _ in range(_LOOKS):
-            found = reader.condition(prior, _TOLERANCE)
-            mean = found.rest[seen].mean(axis=0)
-            prior = SmoothPrior(prior.terms, _NO_TERM, mean, found.second_moments, found.noise)
-        products[seen] = found.rest[seen] @ functions[-1]
-        unknown = float(functions[-1] @ found.uncertainty @ functions[-1])
-        known = float(products[seen].var(axis=0).mean())
-        return products, known / (known + unknown) if known > 0 else 0.0
+            posterior = reader.condition(prior, _TOLERANCE)
+            mean = posterior.rest[rows].mean(axis=0)
+            prior = SmoothPrior(prior.terms, _NO_TERM, mean, posterior.second_moments, posterior.noise)
+        products[rows] = posterior.rest[rows] @ functions[-1]
+        unexplained = float(functions[-1] @ posterior.uncertainty @ functions[-1])
+        explained = float(products[rows].var(axis=0).mean())
+        return products, explained / (explained + unexplained) if explained > 0 else 0.0

@@ -62,11 +62,11 @@ class Placement:
         """P: what the ciphertext that is told in part is multiplied by."""
         return n >> self.residual_bits - self.part + self.width << self.width
 
-    def combine(self, whole: Sequence[int], part: int | None, vector: CipherVector) -> int:
+    def combine(self, full: Sequence[int], part: int | None, vector: CipherVector) -> int:
         """Combine up to ``len(shifts)`` ciphertexts, and one to be told in part, to the ciphertext of an answer."""
         n, modulus = vector.public_key.n, mpz(vector.public_key.n_squared)
         answer = mpz(1)
-        for shift, ciphertext in zip(self.shifts, whole, strict=False):
+        for shift, ciphertext in zip(self.shifts, full, strict=False):
             answer = answer * powmod(ciphertext, self.multiplier(shift, n), modulus) % modulus
         if part is not None:
             answer = answer * powmod(part, self.part_multiplier(n), modulus) % modulus
@@ -87,12 +87,12 @@ class Placement:
         values = self._whole(value)
         if not has_part:
             return values, 0
-        known = summand + sum(
+        total = summand + sum(
             self.multiplier(shift, n) * residual << offset
             for shift, residuals in zip(self.shifts, values, strict=True)
             for offset, residual in zip(self.offsets, residuals, strict=True)
         )
-        return values, ((2 * wraps + 1) * n - 2 * known) // (2 * self.part_multiplier(n))
+        return values, ((2 * wraps + 1) * n - 2 * total) // (2 * self.part_multiplier(n))
 
     def _whole(self, value: int) -> list[list[int]]:
         """Read residuals from the lowest up: one below zero borrows from those above it."""
@@ -117,22 +117,22 @@ def placement(width: int, residual_bits: int, offsets: Sequence[int], most_open:
         offsets: of a ciphertext's residuals, in bits, at least b apart.
         most_open: bits of a residual that a part may leave open.
     """
-    taken: list[int] = []
+    occupied: list[int] = []
     shifts: list[int] = []
     while True:
-        starts = [0, *(start + residual_bits for start in sorted(taken))]
-        free = next((s for s in starts if _is_free([s + offset for offset in offsets], taken, residual_bits)), None)
+        starts = [0, *(start + residual_bits for start in sorted(occupied))]
+        free = next((s for s in starts if _is_free([s + offset for offset in offsets], occupied, residual_bits)), None)
         if free is None or free + max(offsets) + residual_bits > width:
             break
         shifts.append(free)
-        taken += [free + offset for offset in offsets]
-    left = width - len(shifts) * residual_bits if len(offsets) == 1 else 0
-    part = left if left >= residual_bits - most_open else 0
+        occupied += [free + offset for offset in offsets]
+    spare = width - len(shifts) * residual_bits if len(offsets) == 1 else 0
+    part = spare if spare >= residual_bits - most_open else 0
     return Placement(width, residual_bits, tuple(offsets), tuple(shifts), part)
 
 
-def _is_free(wanted: Sequence[int], taken: Sequence[int], bits: int) -> bool:
-    return all(abs(one - other) >= bits for one in wanted for other in taken)
+def _is_free(wanted: Sequence[int], occupied: Sequence[int], bits: int) -> bool:
+    return all(abs(one - other) >= bits for one in wanted for other in occupied)
 
 
 def _signed(value: int, bits: int) -> int:
@@ -217,17 +217,17 @@ def reading_schedule(batches: Sequence[IntArray], plan: CutPlan) -> tuple[IntArr
     A batch whose rows all fit is read as a whole: its honest sums follow. Of a larger one, rows come first that no step
     before has read; once all have been, messages are honest.
     """
-    seen = np.zeros(1 + max((int(batch.max()) for batch in batches), default=0), dtype=np.bool_)
+    covered = np.zeros(1 + max((int(batch.max()) for batch in batches), default=0), dtype=np.bool_)
     schedule: list[IntArray | None] = []
     for batch in batches:
         count = -(-len(batch) // plan.rows_per_ciphertext)
-        unread = np.add.reduceat(~seen[batch], np.arange(0, len(batch), plan.rows_per_ciphertext))
-        chosen = np.sort(np.argsort(-unread, kind="stable")[: plan.ciphertexts])
+        unread = np.add.reduceat(~covered[batch], np.arange(0, len(batch), plan.rows_per_ciphertext))
+        ciphertexts = np.sort(np.argsort(-unread, kind="stable")[: plan.ciphertexts])
         if count > plan.ciphertexts and not unread.any():
             schedule.append(None)
             continue
-        seen[batch[plan.rows_of(chosen, len(batch))]] = True
-        schedule.append(chosen)
+        covered[batch[plan.rows_of(ciphertexts, len(batch))]] = True
+        schedule.append(ciphertexts)
     return tuple(schedule)
 
 
@@ -250,9 +250,9 @@ class CutMessages:
 
     def rows(self, step: int) -> IntArray:
         """Places in the batch of the rows that a step reads."""
-        chosen = self._schedule[step]
-        assert chosen is not None  # noqa: S101 - asked for where ``reads`` only
-        return self.plan.rows_of(chosen, len(self._batches[step]))
+        ciphertexts = self._schedule[step]
+        assert ciphertexts is not None  # noqa: S101 - asked for where ``reads`` only
+        return self.plan.rows_of(ciphertexts, len(self._batches[step]))
 
     def combine(self, step: int, features: FloatArray, residuals: CipherVector, columns: ColumnFormats) -> Combination:
         """Combine encrypted residuals to the ciphertexts of an honest product's answers.
@@ -260,12 +260,12 @@ class CutMessages:
         The matrix has the weighted features, then the unit columns of the rows read.
         columns: the formats of the features.
         """
-        chosen, rows = self._schedule[step], self.rows(step)
-        assert chosen is not None  # noqa: S101
+        indices, rows = self._schedule[step], self.rows(step)
+        assert indices is not None  # noqa: S101
         answers = [
             one.combine([ciphertexts[i] for i in whole], None if part is None else ciphertexts[part], residuals)
             for ciphertexts in self._planes(residuals)
-            for one, whole, part in self._of_answers(chosen)
+            for one, whole, part in self._of_answers(indices)
         ]
         # Unpacked answers come feature by feature, each with all its columns.
         ordered = [int(one) for one in np.array(answers, dtype=object).reshape(-1, len(self.plan.placements)).T.ravel()]
@@ -291,10 +291,10 @@ class CutMessages:
 
         truncating: the peers that were asked for residuals. What the others' equations tell is kept for the same rows.
         """
-        read = {own.step: self.rows(own.step) for own in view.steps if self.reads(own.step)}
-        partial = {own.step: read[own.step] for own in view.steps if len(read.get(own.step, own.rows)) < len(own.rows)}
+        rows = {own.step: self.rows(own.step) for own in view.steps if self.reads(own.step)}
+        partial = {own.step: rows[own.step] for own in view.steps if len(rows.get(own.step, own.rows)) < len(own.rows)}
         equations = (
-            one if one.step not in partial else _restricted(one, partial[one.step], asked=one.peer in truncating)
+            one if one.step not in partial else _restricted(one, partial[one.step], truncates=one.peer in truncating)
             for one in view.equations
         )
         return replace(
@@ -307,55 +307,59 @@ class CutMessages:
 
     def _read(self, step: int, matrix: FloatArray, mask: Mask, residues: Sequence[int]) -> FloatArray:
         """Read the sums of the matrix's columns, (D, columns)."""
-        plan, chosen, rows = self.plan, self._schedule[step], self.rows(step)
-        assert chosen is not None  # noqa: S101
+        plan, ciphertexts, rows = self.plan, self._schedule[step], self.rows(step)
+        assert ciphertexts is not None  # noqa: S101
         if len(residues) != len(mask.summands):
             raise InvalidAnswer(f"Expected {len(mask.summands)} residues, got {len(residues)}.")
         planes = plan.columns // plan.classes
-        read = np.zeros((len(chosen) * plan.rows_per_ciphertext, plan.columns))
+        residual_rows = np.zeros((len(ciphertexts) * plan.rows_per_ciphertext, plan.columns))
         for plane in range(planes):
-            for answer, (one, whole, part) in enumerate(self._of_answers(chosen)):
+            for answer, (layout, full, part) in enumerate(self._of_answers(ciphertexts)):
                 index = answer * planes + plane
-                values, leading = one.read(
+                values, leading = layout.read(
                     residues[index], mask.summands[index], mask.public_key.n, has_part=part is not None
                 )
-                for ciphertext, residuals in zip(whole, values, strict=False):
-                    self._keep(read, chosen, ciphertext, plane, residuals)
+                for ciphertext, residuals in zip(full, values, strict=False):
+                    self._keep(residual_rows, ciphertexts, ciphertext, plane, residuals)
                 if part is not None:
-                    self._keep(read, chosen, part, plane, [leading])
-        shares = read[: len(rows)]
+                    self._keep(residual_rows, ciphertexts, part, plane, [leading])
+        shares = residual_rows[: len(rows)]
         return matrix[rows].T @ shares
 
-    def _keep(self, read: FloatArray, chosen: IntArray, ciphertext: int, plane: int, residuals: list[int]) -> None:
+    def _keep(
+        self, residual_rows: FloatArray, ciphertexts: IntArray, ciphertext: int, plane: int, residuals: list[int]
+    ) -> None:
         plan = self.plan
-        first = int(np.searchsorted(chosen, ciphertext)) * plan.rows_per_ciphertext
+        first = int(np.searchsorted(ciphertexts, ciphertext)) * plan.rows_per_ciphertext
         values = np.array(residuals, dtype=np.float64) * 2.0**-plan.fraction_bits
-        read[first : first + plan.rows_per_ciphertext, plane : plane + plan.classes] = values.reshape(-1, plan.classes)
+        residual_rows[first : first + plan.rows_per_ciphertext, plane : plane + plan.classes] = values.reshape(
+            -1, plan.classes
+        )
 
     def _planes(self, residuals: CipherVector) -> list[tuple[int, ...]]:
         """List the ciphertexts of each column, or of all where columns share them."""
         planes = self.plan.columns // self.plan.classes
         return [residuals.ciphertexts[plane::planes] for plane in range(planes)]
 
-    def _of_answers(self, chosen: IntArray) -> list[tuple[Placement, list[int], int | None]]:
+    def _of_answers(self, ciphertexts: IntArray) -> list[tuple[Placement, list[int], int | None]]:
         """(placement, ciphertexts told whole, the one told in part) of each answer."""
-        whole: list[list[int]] = [[] for _ in self.plan.placements]
+        full: list[list[int]] = [[] for _ in self.plan.placements]
         parts: list[int | None] = [None] * len(self.plan.placements)
-        for (answer, place), ciphertext in zip(self.plan.slots(), chosen.tolist(), strict=False):
+        for (answer, place), ciphertext in zip(self.plan.slots(), ciphertexts.tolist(), strict=False):
             if place == len(self.plan.placements[answer].shifts):
                 parts[answer] = ciphertext
             else:
-                whole[answer].append(ciphertext)
-        return list(zip(self.plan.placements, whole, parts, strict=True))
+                full[answer].append(ciphertext)
+        return list(zip(self.plan.placements, full, parts, strict=True))
 
 
-def _own_of(own: OwnStep, rows: IntArray | None) -> OwnStep:
-    return own if rows is None else replace(own, rows=own.rows[rows], share=own.share[rows])
+def _own_of(step: OwnStep, rows: IntArray | None) -> OwnStep:
+    return step if rows is None else replace(step, rows=step.rows[rows], share=step.share[rows])
 
 
-def _restricted(equations: Equations, rows: IntArray, *, asked: bool) -> Equations | None:
+def _restricted(equations: Equations, rows: IntArray, *, truncates: bool) -> Equations | None:
     """Equations of some rows only; None where they don't tell these rows' residuals."""
-    if asked:
+    if truncates:
         return replace(equations, rows=equations.rows[rows], matrix=equations.matrix[rows])
     shares = solve_shares(equations).values
     if shares is None:

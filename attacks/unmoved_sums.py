@@ -54,19 +54,19 @@ def labels_of_unmoved_sums(
     moved = (sums - middle).transpose(0, 2, 1).reshape(-1, matrix.shape[1])
     _, sizes, directions = np.linalg.svd(moved)
     rounding = max(share_step, 1e-14) * np.linalg.norm(matrix) * np.sqrt(len(moved))
-    told = int((sizes > _ABOVE_ROUNDING * rounding).sum())
-    if not columns == told < matrix.shape[1]:
-        return FoundLabels(None, reason=f"weights moved in {told} directions, and can in {columns}")
+    rank = int((sizes > _ABOVE_ROUNDING * rounding).sum())
+    if not columns == rank < matrix.shape[1]:
+        return FoundLabels(None, reason=f"weights moved in {rank} directions, and can in {columns}")
     # How far the directions that were seen are off turns a part of what they hold into the others.
-    floor = max(float(sizes[told]), _LEAST_ROUNDING * rounding)
-    off = floor / sizes[:told, None] * (directions[:told] @ middle)
+    floor = max(float(sizes[rank]), _LEAST_ROUNDING * rounding)
+    off = floor / sizes[:rank, None] * (directions[:rank] @ middle)
     bits = min(_MOST_BITS, int(-np.log2(np.sqrt((off**2).sum()) + floor)))
-    unmoved = matrix @ directions[told:].T
-    held = np.log2(np.maximum(unmoved.std(axis=0), 1e-9) * np.sqrt(rows)) + bits
-    if held[held > 0].sum() < rows + _CERTAIN_BITS:
+    unmoved = matrix @ directions[rank:].T
+    bits_held = np.log2(np.maximum(unmoved.std(axis=0), 1e-9) * np.sqrt(rows)) + bits
+    if bits_held[bits_held > 0].sum() < rows + _CERTAIN_BITS:
         return FoundLabels(None, reason="what no weight moves holds less than the labels")
     low, high = label_terms(classes)
-    wanted = (high * unmoved.sum(axis=0)[:, None] - directions[told:] @ middle) / (high - low)
+    wanted = (high * unmoved.sum(axis=0)[:, None] - directions[rank:] @ middle) / (high - low)
     scaled = np.rint(unmoved * 2.0**bits)
     basis = lll_reduced(np.hstack([_LABEL_LENGTH * np.eye(rows), scaled]).astype(np.int64))
     for _ in range(_TOURS):
@@ -76,12 +76,12 @@ def labels_of_unmoved_sums(
         basis, _ = block_reduced(basis, block=_BLOCK, width=_BLOCK_WIDTH)
     else:
         return FoundLabels(None, reason="no choice of labels that fits was found")
-    chosen = np.array(hits)
+    indicators = np.array(hits)
     if classes == 2:
-        return FoundLabels(chosen[0].astype(np.int64), True, "lattice")
-    if (chosen.sum(axis=0) != 1).any():
+        return FoundLabels(indicators[0].astype(np.int64), True, "lattice")
+    if (indicators.sum(axis=0) != 1).any():
         return FoundLabels(None, reason="the classes' rows contradict each other")
-    return FoundLabels(chosen.argmax(axis=0), True, "lattice")
+    return FoundLabels(indicators.argmax(axis=0), True, "lattice")
 
 
 def _nearest(basis: IntArray, unmoved: FloatArray, wanted: FloatArray, bits: int) -> BoolArray | None:
@@ -100,16 +100,16 @@ def _nearest(basis: IntArray, unmoved: FloatArray, wanted: FloatArray, bits: int
 def about_the_same_rows(view: TrainingView) -> list[tuple[IntArray, list[Equations]]]:
     """Group the label party's honest equations by batch: its rows, and those of all steps and sessions about them."""
     groups: dict[bytes, tuple[IntArray, list[Equations]]] = {}
-    for one in (view, *view.earlier):
-        if (one.label_party, one.classes, one.linear) != (view.label_party, view.classes, True):
+    for session in (view, *view.earlier):
+        if (session.label_party, session.classes, session.linear) != (view.label_party, view.classes, True):
             continue
-        for told in one.equations:
-            if told.peer != view.label_party or told.matrix.shape[1] != view.features.shape[1]:
+        for equations in session.equations:
+            if equations.peer != view.label_party or equations.matrix.shape[1] != view.features.shape[1]:
                 continue
-            order = np.argsort(told.rows if one.records is None else one.records[told.rows])
-            rows = told.rows[order]
-            key = (rows if one.records is None else one.records[rows]).tobytes()
-            if one is view or (key in groups and np.array_equal(groups[key][1][0].matrix, told.matrix[order])):
-                found = groups.setdefault(key, (rows, []))[1]
-                found.append(replace(told, rows=rows, matrix=told.matrix[order]))
+            order = np.argsort(equations.rows if session.records is None else session.records[equations.rows])
+            rows = equations.rows[order]
+            key = (rows if session.records is None else session.records[rows]).tobytes()
+            if session is view or (key in groups and np.array_equal(groups[key][1][0].matrix, equations.matrix[order])):
+                group = groups.setdefault(key, (rows, []))[1]
+                group.append(replace(equations, rows=rows, matrix=equations.matrix[order]))
     return list(groups.values())

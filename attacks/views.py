@@ -205,14 +205,14 @@ class PredictionView:
 
         Raises ViewError where nothing was received, or not of the complete records.
         """
-        known, received = self.auxiliary, self.received
-        if received is None or (known is not None and known.received is None):
+        auxiliary, received = self.auxiliary, self.received
+        if received is None or (auxiliary is not None and auxiliary.received is None):
             raise ViewError("What was received isn't there: give received, of the complete records as well.")
-        if known is not None:
-            own = np.hstack([known.features_active, np.asarray(known.received)])
-            known = replace(known, features_active=own, received=None)
+        if auxiliary is not None:
+            features_active = np.hstack([auxiliary.features_active, np.asarray(auxiliary.received)])
+            auxiliary = replace(auxiliary, features_active=features_active, received=None)
         return replace(
-            self, features_active=np.hstack([self.features_active, received]), received=None, auxiliary=known
+            self, features_active=np.hstack([self.features_active, received]), received=None, auxiliary=auxiliary
         )
 
     @property

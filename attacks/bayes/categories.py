@@ -19,61 +19,61 @@ _STOPPING = {"maxiter": 200, "maxls": 50, "gtol": 1e-3, "ftol": 64 * np.finfo(fl
 _Loss: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
-def class_probabilities(known: FloatArray, classes: IntArray, asked: FloatArray, strength: float) -> FloatArray:
+def class_probabilities(inputs: FloatArray, classes: IntArray, queries: FloatArray, strength: float) -> FloatArray:
     """Fit the classes of known records, and say how likely each is for the asked ones: (n, k).
 
     Args:
-        known: (t, p), finite.
+        inputs: (t, p), of the known records, finite.
         classes: (t,) from 0 to k - 1; at least two are there, each of them.
-        asked: (n, p), finite.
+        queries: (n, p), of the asked ones, finite.
         strength: C, the inverse of the penalty; the constant isn't penalised.
     """
     count = int(classes.max()) + 1
-    penalty = 1.0 / (strength * len(known))
+    penalty = 1.0 / (strength * len(inputs))
     if count == 2:
-        coefficients = _minimum(_binary(known, classes, penalty), known.shape[1] + 1)
-        second = expit(asked @ coefficients[:-1] + coefficients[-1])
+        coefficients = _minimum(_binary(inputs, classes, penalty), inputs.shape[1] + 1)
+        second = expit(queries @ coefficients[:-1] + coefficients[-1])
         return np.stack([1.0 - second, second], axis=1)
-    flat = _minimum(_multinomial(known, classes, penalty), count * (known.shape[1] + 1))
+    flat = _minimum(_multinomial(inputs, classes, penalty), count * (inputs.shape[1] + 1))
     table = flat.reshape(count, -1, order="F")
-    probabilities: FloatArray = softmax(asked @ table[:, :-1].T + table[:, -1], axis=1)
+    probabilities: FloatArray = softmax(queries @ table[:, :-1].T + table[:, -1], axis=1)
     return probabilities
 
 
 def _minimum(loss: _Loss, size: int) -> FloatArray:
-    found: FloatArray = minimize(loss, np.zeros(size), method="L-BFGS-B", jac=True, options=_STOPPING).x
-    return found
+    parameters: FloatArray = minimize(loss, np.zeros(size), method="L-BFGS-B", jac=True, options=_STOPPING).x
+    return parameters
 
 
-def _binary(known: FloatArray, classes: IntArray, penalty: float) -> _Loss:
+def _binary(inputs: FloatArray, classes: IntArray, penalty: float) -> _Loss:
     truth = classes.astype(np.float64)
 
     def loss(coefficients: FloatArray) -> tuple[float, FloatArray]:
         weights = coefficients[:-1]
-        raw = known @ weights + coefficients[-1]
-        value = (np.logaddexp(0.0, raw) - truth * raw).sum() / len(known) + 0.5 * penalty * weights @ weights
-        off = (expit(raw) - truth) / len(known)
-        return float(value), np.append(known.T @ off + penalty * weights, off.sum())
+        raw = inputs @ weights + coefficients[-1]
+        value = (np.logaddexp(0.0, raw) - truth * raw).sum() / len(inputs) + 0.5 * penalty * weights @ weights
+        off = (expit(raw) - truth) / len(inputs)
+        return float(value), np.append(inputs.T @ off + penalty * weights, off.sum())
 
     return loss
 
 
-def _multinomial(known: FloatArray, classes: IntArray, penalty: float) -> _Loss:
+def _multinomial(inputs: FloatArray, classes: IntArray, penalty: float) -> _Loss:
     count = int(classes.max()) + 1
-    records, one_hot = np.arange(len(known)), np.eye(count)[classes]
+    records, one_hot = np.arange(len(inputs)), np.eye(count)[classes]
 
     def loss(coefficients: FloatArray) -> tuple[float, FloatArray]:
         table = coefficients.reshape(count, -1, order="F")
         weights = table[:, :-1]
-        raw = known @ weights.T + table[:, -1]
+        raw = inputs @ weights.T + table[:, -1]
         raw -= raw.max(axis=1, keepdims=True)
         powers = np.exp(raw)
         sums = powers.sum(axis=1, keepdims=True)
-        value = (np.log(sums[:, 0]) - raw[records, classes]).sum() / len(known)
+        value = (np.log(sums[:, 0]) - raw[records, classes]).sum() / len(inputs)
         value += 0.5 * penalty * (weights * weights).sum()
-        off = (powers / sums - one_hot) / len(known)
+        off = (powers / sums - one_hot) / len(inputs)
         gradient = np.empty_like(table)
-        gradient[:, :-1] = off.T @ known + penalty * weights
+        gradient[:, :-1] = off.T @ inputs + penalty * weights
         gradient[:, -1] = off.sum(axis=0)
         return float(value), gradient.ravel(order="F")
 
@@ -130,33 +130,33 @@ def published_categories(moments: PassiveMoments | None) -> tuple[Category, ...]
     if moments is None:
         return ()
     groups = [np.array(columns) for columns in moments.groups if len(columns) > 1]
-    found = [Category(group, np.eye(len(group)), _positive(moments.mean[group])) for group in groups]
-    grouped = {int(column) for category in found for column in category.columns}
+    categories = [Category(group, np.eye(len(group)), _positive(moments.mean[group])) for group in groups]
+    grouped = {int(column) for category in categories for column in category.columns}
     supports = zip(moments.supports, moments.frequencies, strict=False)
     for column, (support, frequencies) in enumerate(supports):
         if column not in grouped and support is not None and frequencies is not None and len(support) > 1:
-            found.append(Category(np.array([column]), support[:, None], _positive(frequencies)))
-    return tuple(found)
+            categories.append(Category(np.array([column]), support[:, None], _positive(frequencies)))
+    return tuple(categories)
 
 
-def seen_categories(rows: FloatArray, known: Sequence[Category] = ()) -> tuple[Category, ...]:
+def seen_categories(rows: FloatArray, published: Sequence[Category] = ()) -> tuple[Category, ...]:
     """Collect the categories that records (t, d) show, beside those that are known without them.
 
     Frequencies are the records', every value counted half a time more.
     """
-    taken = {int(column) for category in known for column in category.columns}
-    found = list(known)
+    columns = {int(column) for category in published for column in category.columns}
+    categories = list(published)
     for column in range(rows.shape[1]):
         support = np.unique(rows[:, column])
-        if column not in taken and 1 < len(support) <= min(_MOST_VALUES, len(rows) // _RECORDS_PER_VALUE):
-            found.append(Category(np.array([column]), support[:, None], np.full(len(support), 1.0 / len(support))))
-    return tuple(replace(one, frequencies=_counted(one.indicators(rows))) for one in found)
+        if column not in columns and 1 < len(support) <= min(_MOST_VALUES, len(rows) // _RECORDS_PER_VALUE):
+            categories.append(Category(np.array([column]), support[:, None], np.full(len(support), 1.0 / len(support))))
+    return tuple(replace(one, frequencies=_counted(one.indicators(rows))) for one in categories)
 
 
 def classify(
     category: Category,
     rows: FloatArray,
-    own: tuple[FloatArray, FloatArray],
+    inputs: tuple[FloatArray, FloatArray],
     regressed: tuple[FloatArray, FloatArray],
 ) -> tuple[Category, FloatArray]:
     """Predict a category from the columns that records and asked records have in common.
@@ -166,21 +166,21 @@ def classify(
     Args:
         category: with the records' frequencies (k,).
         rows: (t, d), the records' passive columns.
-        own: (t, p) and (n, p), what is known of both.
+        inputs: (t, p) and (n, p), what is known of both.
         regressed: (t, k) and (n, k), the indicators by ridge regression: of the records left out, and asked.
 
     Returns the category with frequencies (n, k), and those of the records where left out, (t, k).
     """
     one_hot, share = category.indicators(rows), 1.0 / (len(rows) + 1)
-    left_out, asked = regressed = (_probabilities(regressed[0]), _probabilities(regressed[1]))
-    by_classifier = _logistic(own, one_hot)
+    left_out, predicted = regressed = (_probabilities(regressed[0]), _probabilities(regressed[1]))
+    by_classifier = _logistic(inputs, one_hot)
 
     def smooth(probabilities: FloatArray) -> FloatArray:
         smoothed: FloatArray = (1 - share) * probabilities + share * category.frequencies
         return smoothed
 
     if by_classifier is None:
-        return replace(category, frequencies=smooth(asked)), smooth(left_out)
+        return replace(category, frequencies=smooth(predicted)), smooth(left_out)
     mixed = [
         tuple(smooth((1 - part) * theirs + part * ours) for theirs, ours in zip(by_classifier, regressed, strict=True))
         for part in _SHARES
@@ -189,31 +189,31 @@ def classify(
     return replace(category, frequencies=best[1]), best[0]
 
 
-def _logistic(own: tuple[FloatArray, FloatArray], one_hot: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+def _logistic(inputs: tuple[FloatArray, FloatArray], one_hot: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Probabilities of the records left out (t, k) and asked (n, k), for the best penalty; None for too few records."""
     t = len(one_hot)
-    if t < 2 * _FOLDS or len(np.unique(one_hot.argmax(axis=1))) < 2 or not own[0].shape[1]:
+    if t < 2 * _FOLDS or len(np.unique(one_hot.argmax(axis=1))) < 2 or not inputs[0].shape[1]:
         return None
     best: tuple[float, float, FloatArray] | None = None
     for strength in _STRENGTHS:
         left_out = np.empty_like(one_hot)
         for fold in range(_FOLDS):
             out = np.arange(t) % _FOLDS == fold
-            left_out[out] = _fitted(strength, own[0][~out], one_hot[~out], own[0][out])
+            left_out[out] = _fitted(strength, inputs[0][~out], one_hot[~out], inputs[0][out])
         likelihood = float(np.log(np.maximum((one_hot * left_out).sum(axis=1), 1.0 / (10 * t))).sum())
         if best is None or likelihood > best[0]:
             best = (likelihood, strength, left_out)
-    return None if best is None else (best[2], _fitted(best[1], own[0], one_hot, own[1]))
+    return None if best is None else (best[2], _fitted(best[1], inputs[0], one_hot, inputs[1]))
 
 
-def _fitted(strength: float, known: FloatArray, one_hot: FloatArray, asked: FloatArray) -> FloatArray:
-    known = known[:_MOST_RECORDS]
+def _fitted(strength: float, inputs: FloatArray, one_hot: FloatArray, queries: FloatArray) -> FloatArray:
+    inputs = inputs[:_MOST_RECORDS]
     present, classes = np.unique(one_hot[:_MOST_RECORDS].argmax(axis=1), return_inverse=True)
-    probabilities = np.zeros((len(asked), one_hot.shape[1]))
+    probabilities = np.zeros((len(queries), one_hot.shape[1]))
     if len(present) < 2:
         probabilities[:, present] = 1.0
-    elif len(asked):
-        probabilities[:, present] = class_probabilities(known, classes, asked, strength)
+    elif len(queries):
+        probabilities[:, present] = class_probabilities(inputs, classes, queries, strength)
     return probabilities
 
 

@@ -59,27 +59,27 @@ class Conditioning:
         """Tell for which records the answers are all but impossible beforehand: (n,). Arguments as ``posterior``."""
         steps, coordinates = self._steps(mean, sides)
         surprising = chdtrc(max(1, self.informed.shape[1]), (coordinates**2).sum(axis=1)) < _UNLIKELY
-        found: BoolArray = surprising | (np.abs(steps).max(axis=1, initial=0.0) > _STEP)
-        return found
+        contradicting: BoolArray = surprising | (np.abs(steps).max(axis=1, initial=0.0) > _STEP)
+        return contradicting
 
     def _steps(self, mean: FloatArray, sides: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Find steps outside the covariance's range, (n, d), and informed coordinates of z within it, (n, q)."""
-        asked = sides - mean @ self.matrix.T
-        steps = asked @ self.outside.T
-        return steps, (asked - steps @ self.matrix.T) @ self.gain.T
+        residuals = sides - mean @ self.matrix.T
+        steps = residuals @ self.outside.T
+        return steps, (residuals - steps @ self.matrix.T) @ self.gain.T
 
 
 def factorise(covariance: FloatArray, matrix: FloatArray) -> Conditioning:
     """Factorise a covariance (d, d), which may be singular, and equations (m, d), which may depend on each other."""
     root = square_root(covariance)
-    seen = matrix @ root
-    left, values, right = np.linalg.svd(seen, full_matrices=False)
+    effect = matrix @ root
+    left_vectors, values, right = np.linalg.svd(effect, full_matrices=False)
     rounding = 16 * max(matrix.shape, default=1) * np.finfo(np.float64).eps * _norm(matrix) * _norm(root)
-    kept = values > rounding
-    left, values, right = left[:, kept], values[kept], right[kept]
-    unmet = np.eye(len(matrix)) - left @ left.T
+    informative = values > rounding
+    left_vectors, values, right = left_vectors[:, informative], values[informative], right[informative]
+    unmet = np.eye(len(matrix)) - left_vectors @ left_vectors.T
     outside = _pseudoinverse(unmet @ matrix, _OUTSIDE * _norm(matrix)) @ unmet
-    return Conditioning(matrix, root, right.T, (left / values).T, outside)
+    return Conditioning(matrix, root, right.T, (left_vectors / values).T, outside)
 
 
 def condition(prior: GaussianPrior, matrix: FloatArray, sides: FloatArray) -> Posterior:
@@ -90,16 +90,16 @@ def condition(prior: GaussianPrior, matrix: FloatArray, sides: FloatArray) -> Po
 def square_root(covariance: FloatArray) -> FloatArray:
     """Compute L with L L^T = covariance, (d, r), r the covariance's numerical rank."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > _SURE * max(values.max(initial=0.0), 0.0)
-    root: FloatArray = vectors[:, kept] * np.sqrt(values[kept])
+    positive = values > _SURE * max(values.max(initial=0.0), 0.0)
+    root: FloatArray = vectors[:, positive] * np.sqrt(values[positive])
     return root
 
 
 def _pseudoinverse(matrix: FloatArray, smallest: float) -> FloatArray:
     """Invert over singular values above ``smallest`` (pseudoinverse)."""
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
-    kept = values > smallest
-    inverse: FloatArray = (right[kept].T / values[kept]) @ left[:, kept].T
+    left_vectors, values, right = np.linalg.svd(matrix, full_matrices=False)
+    large = values > smallest
+    inverse: FloatArray = (right[large].T / values[large]) @ left_vectors[:, large].T
     return inverse
 
 

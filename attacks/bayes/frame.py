@@ -82,12 +82,12 @@ def frame_of(prior: GaussianPrior, observation: Observation) -> Frame:
         errors = square_root(observation.error)
         root = np.block([[root, np.zeros((d, k))], [np.zeros((k, d)), errors]])
     effect = rows @ root
-    left, values, right = np.linalg.svd(effect - effect.mean(axis=0))
+    left_vectors, values, right = np.linalg.svd(effect - effect.mean(axis=0))
     rank = int((values > _RANK * max(values.max(initial=0.0), 1e-12)).sum())
     informed, uninformed = right[:rank].T, right[rank:].T
-    known = observation.known + centre @ rows.T
-    told = (left[:, :rank] / values[:rank]).T @ (rows - rows.mean(axis=0))
-    return Frame(centre, root @ informed, root @ uninformed, known, effect @ informed, None, d, told)
+    offset = observation.known + centre @ rows.T
+    solver = (left_vectors[:, :rank] / values[:rank]).T @ (rows - rows.mean(axis=0))
+    return Frame(centre, root @ informed, root @ uninformed, offset, effect @ informed, None, d, solver)
 
 
 def square_root(covariance: FloatArray) -> FloatArray:

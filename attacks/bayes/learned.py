@@ -115,41 +115,43 @@ class LearnedRegression:
         return self._found(view, sees_scores=False)
 
     def _found(self, view: PredictionView, *, sees_scores: bool) -> Reconstruction:
-        known = checked_records(view, min(self.records or _MOST_RECORDS, _MOST_RECORDS))
-        own = (known.features_active, view.features_active)
-        seen = _scores_seen(view, known) if sees_scores else ()
-        inputs = tuple(np.hstack(parts) for parts in zip(own, *seen, strict=True))
+        records = checked_records(view, min(self.records or _MOST_RECORDS, _MOST_RECORDS))
+        features = (records.features_active, view.features_active)
+        scores = _scores_seen(view, records) if sees_scores else ()
+        inputs = tuple(np.hstack(parts) for parts in zip(features, *scores, strict=True))
         if not inputs[0].shape[1]:
             inputs = tuple(np.zeros((len(part), 1)) for part in inputs)
-        labels = one_hot_labels(known.labels, view.record_labels)
-        estimate = np.clip(_stacked(inputs[0], known.features_passive, inputs[1], labels, self._learners()), 0.0, 1.0)
-        categories = seen_categories(known.features_passive, published_categories(view.moments))[:_MOST_TARGETS]
+        labels = one_hot_labels(records.labels, view.record_labels)
+        estimate = np.clip(_stacked(inputs[0], records.features_passive, inputs[1], labels, self._learners()), 0.0, 1.0)
+        categories = seen_categories(records.features_passive, published_categories(view.moments))[:_MOST_TARGETS]
         if labels is not None:
             inputs = tuple(np.hstack(parts) for parts in zip(inputs, labels, strict=True))
         densest = estimate.copy()
-        for one in categories:
-            densest[:, one.columns] = _likeliest(one, known.features_passive, inputs[0], inputs[1], self.seed)
+        for category in categories:
+            densest[:, category.columns] = _likeliest(
+                category, records.features_passive, inputs[0], inputs[1], self.seed
+            )
         return Reconstruction(estimate, densest=densest if categories else None)
 
     def _learners(self) -> list[_Learner]:
         return [_learner(package, name, options, self.seed) for package, name, options in _MODELS[self.model]]
 
 
-def _scores_seen(view: PredictionView, known: AuxiliaryRows) -> list[tuple[FloatArray, FloatArray]]:
+def _scores_seen(view: PredictionView, records: AuxiliaryRows) -> list[tuple[FloatArray, FloatArray]]:
     """Log-odds of known and asked records' scores, (t, k - 1) and (n, k - 1), and the same without the own share."""
-    delivered = (known.scores, np.asarray(view.scores))
+    delivered = (records.scores, np.asarray(view.scores))
     shift = 0.0 if view.own_shift is None else view.own_shift
     odds = [np.clip(_differences(logits_of(scores)), -_SURE, _SURE) for scores in delivered]
     odds[1] = odds[1] - _differences(np.asarray(shift)) if np.ndim(shift) else odds[1]
-    seen = [(odds[0], odds[1])]
+    inputs = [(odds[0], odds[1])]
     if view.weights_active is not None:
-        shares = [own @ _differences(view.weights_active.T) for own in (known.features_active, view.features_active)]
+        shares = [own @ _differences(view.weights_active.T) for own in (records.features_active, view.features_active)]
     elif view.network_active is not None:
         network = view.network_active
-        shares = [_differences(network.partial_scores(own)) for own in (known.features_active, view.features_active)]
+        shares = [_differences(network.partial_scores(own)) for own in (records.features_active, view.features_active)]
     else:
-        return seen
-    return [*seen, (odds[0] - shares[0], odds[1] - shares[1])]
+        return inputs
+    return [*inputs, (odds[0] - shares[0], odds[1] - shares[1])]
 
 
 def _differences(logits: FloatArray) -> FloatArray:
@@ -161,32 +163,32 @@ def _differences(logits: FloatArray) -> FloatArray:
 def _learner(package: str, name: str, options: Mapping[str, Any], seed: int) -> _Learner:
     make = getattr(import_module(f"sklearn.{package}"), name)
 
-    def learn(known: FloatArray, targets: FloatArray, asked: FloatArray) -> FloatArray:
+    def learn(inputs: FloatArray, targets: FloatArray, queries: FloatArray) -> FloatArray:
         if name.startswith("Hist"):  # it takes one target at a time
-            columns = [make(**options, random_state=seed).fit(known, one).predict(asked) for one in targets.T]
+            columns = [make(**options, random_state=seed).fit(inputs, one).predict(queries) for one in targets.T]
             return np.column_stack(columns)
         one_or_more = targets[:, 0] if targets.shape[1] == 1 else targets
-        found: FloatArray = make(**options, random_state=seed).fit(known, one_or_more).predict(asked)
-        return found.reshape(len(asked), targets.shape[1])
+        predicted: FloatArray = make(**options, random_state=seed).fit(inputs, one_or_more).predict(queries)
+        return predicted.reshape(len(queries), targets.shape[1])
 
     return learn
 
 
-def _likeliest(category: Category, rows: FloatArray, known: FloatArray, asked: FloatArray, seed: int) -> FloatArray:
+def _likeliest(category: Category, rows: FloatArray, inputs: FloatArray, queries: FloatArray, seed: int) -> FloatArray:
     """Find the likeliest of a category's values for each of the asked (n, p) records: (n, columns of it)."""
     trees = import_module("sklearn.ensemble").ExtraTreesClassifier
     present, classes = np.unique(category.indicators(rows).argmax(axis=1), return_inverse=True)
     votes = sum(
-        trees(**options, random_state=seed).fit(known, classes).predict_proba(asked) for options in _CLASSIFIERS
+        trees(**options, random_state=seed).fit(inputs, classes).predict_proba(queries) for options in _CLASSIFIERS
     )
     likeliest: FloatArray = category.values[present[np.argmax(votes, axis=1)]]
     return likeliest
 
 
 def _stacked(
-    known: FloatArray,
+    inputs: FloatArray,
     targets: FloatArray,
-    asked: FloatArray,
+    queries: FloatArray,
     labels: tuple[FloatArray, FloatArray] | None,
     learners: list[_Learner],
 ) -> FloatArray:
@@ -194,20 +196,20 @@ def _stacked(
     mean = targets.mean(axis=0)
     basis = _leading(targets - mean)
     coordinates = (targets - mean) @ basis
-    ridge = predict(known, coordinates, asked, labels)
+    ridge = predict(inputs, coordinates, queries, labels)
     candidates = [(coordinates - ridge.residuals, ridge.values)]
-    if len(known) >= _FEWEST:
+    if len(inputs) >= _FEWEST:
         if labels is not None:
-            known, asked = np.hstack([known, labels[0]]), np.hstack([asked, labels[1]])
-        centre, scale = known.mean(axis=0), known.std(axis=0) + 1e-12
-        known, asked = (known - centre) / scale, (asked - centre) / scale
-        candidates += [_left_out_and_asked(learn, known, coordinates, asked) for learn in learners]
+            inputs, queries = np.hstack([inputs, labels[0]]), np.hstack([queries, labels[1]])
+        centre, scale = inputs.mean(axis=0), inputs.std(axis=0) + 1e-12
+        inputs, queries = (inputs - centre) / scale, (queries - centre) / scale
+        candidates += [_left_out_and_asked(learn, inputs, coordinates, queries) for learn in learners]
     combined = [
         np.stack([ours[:, column] for _, ours in candidates], axis=1)
         @ nnls(np.stack([left_out[:, column] for left_out, _ in candidates], axis=1), coordinates[:, column])[0]
         for column in range(basis.shape[1])
     ]
-    estimate: FloatArray = mean + np.reshape(combined, (basis.shape[1], len(asked))).T @ basis.T
+    estimate: FloatArray = mean + np.reshape(combined, (basis.shape[1], len(queries))).T @ basis.T
     return estimate
 
 
@@ -220,11 +222,11 @@ def _leading(centred: FloatArray) -> FloatArray:
 
 
 def _left_out_and_asked(
-    learn: _Learner, known: FloatArray, targets: FloatArray, asked: FloatArray
+    learn: _Learner, inputs: FloatArray, targets: FloatArray, queries: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Predictions of known records by those of other folds, (t, c), and of the asked ones by all, (n, c)."""
-    fold = np.arange(len(known)) % _FOLDS
+    fold = np.arange(len(inputs)) % _FOLDS
     left_out = np.empty_like(targets)
-    for one in range(_FOLDS):
-        left_out[fold == one] = learn(known[fold != one], targets[fold != one], known[fold == one])
-    return left_out, learn(known, targets, asked)
+    for part in range(_FOLDS):
+        left_out[fold == part] = learn(inputs[fold != part], targets[fold != part], inputs[fold == part])
+    return left_out, learn(inputs, targets, queries)

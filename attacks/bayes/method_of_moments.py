@@ -84,8 +84,8 @@ class MethodOfMoments:
             ViewError: without scores, own weights, the bias or what the prior needs, or for scores of which a defence
                 leaves no logits.
         """
-        logits, own = _shares(self, view)
-        shares = logits - own
+        logits, own_logits = _shares(self, view)
+        shares = logits - own_logits
         return self._predicted(view, shares, _covariance(shares))
 
     def without_scores(self, view: PredictionView) -> FloatArray:
@@ -93,9 +93,9 @@ class MethodOfMoments:
 
         Raises ViewError as ``reconstruct`` does.
         """
-        logits, own = _shares(self, view)
+        logits, own_logits = _shares(self, view)
         middle = logits.mean(axis=0) if view.n else 0.0
-        return self._predicted(view, middle - own, _covariance(logits) + _covariance(own))
+        return self._predicted(view, middle - own_logits, _covariance(logits) + _covariance(own_logits))
 
     def _predicted(self, view: PredictionView, shares: FloatArray, covered: FloatArray) -> FloatArray:
         """Features from (n, k - 1) passive shares whose covariance is ``covered``: (n, d)."""
@@ -121,8 +121,8 @@ def _shares(attack: MethodOfMoments, view: PredictionView) -> tuple[FloatArray, 
     if estimate is None:
         raise ViewError(f"{attack.name} needs logits, and only decisions are left of these scores.")
     shift = 0.0 if view.own_shift is None else view.own_shift
-    own = view.features_active @ np.asarray(view.weights_active).T + view.bias + shift
-    return np.diff(estimate.middle, axis=1), np.diff(own, axis=1)
+    own_logits = view.features_active @ np.asarray(view.weights_active).T + view.bias + shift
+    return np.diff(estimate.middle, axis=1), np.diff(own_logits, axis=1)
 
 
 def _covariance(values: FloatArray) -> FloatArray:

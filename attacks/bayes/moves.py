@@ -109,12 +109,12 @@ def slice_moves(
     for axis in axes:
         direction = walkers.scale @ axis
         least, most = _reach(walkers, target.frame, direction) if box else (np.full(m, -np.inf), np.full(m, np.inf))
-        left = -_BRACKET * generator.random(m)
-        right = left + _BRACKET
+        lower = -_BRACKET * generator.random(m)
+        upper = lower + _BRACKET
         if homewards:
             home = -(walkers.informed * direction).sum(axis=1) / (direction**2).sum(axis=1)
-            left, right = np.minimum(left, home - _BRACKET / 2), np.maximum(right, home + _BRACKET / 2)
-        _slice(walkers, target, generator, (direction, np.maximum(left, least), np.minimum(right, most)))
+            lower, upper = np.minimum(lower, home - _BRACKET / 2), np.maximum(upper, home + _BRACKET / 2)
+        _slice(walkers, target, generator, (direction, np.maximum(lower, least), np.minimum(upper, most)))
 
 
 def _reach(walkers: Walkers, frame: Frame, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -138,22 +138,22 @@ def _slice(
     line: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
     """Slice along a line with directions (m, r) and the first bracket's ends, (m,) each, with 0 between them."""
-    direction, left, right = line
+    direction, lower, upper = line
     m = len(direction)
     level = target.log_density(walkers.informed, walkers.rows, walkers.slack) - generator.exponential(size=m)
     left_over = np.arange(m)
     for _ in range(_MOST_SHRINKS):
-        low, high = left[left_over], right[left_over]
+        low, high = lower[left_over], upper[left_over]
         step = low + (high - low) * generator.random(len(left_over))
         proposed = walkers.informed[left_over] + step[:, None] * direction[left_over]
         density = target.log_density(proposed, walkers.rows[left_over], walkers.slack[left_over])
-        taken = density >= level[left_over]
-        walkers.informed[left_over[taken]] = proposed[taken]
-        left_over, step = left_over[~taken], step[~taken]
+        accepted = density >= level[left_over]
+        walkers.informed[left_over[accepted]] = proposed[accepted]
+        left_over, step = left_over[~accepted], step[~accepted]
         if not len(left_over):
             return
-        left[left_over] = np.where(step < 0, step, left[left_over])
-        right[left_over] = np.where(step < 0, right[left_over], step)
+        lower[left_over] = np.where(step < 0, step, lower[left_over])
+        upper[left_over] = np.where(step < 0, upper[left_over], step)
 
 
 def box_moves(walkers: Walkers, frame: Frame, generator: np.random.Generator) -> None:
@@ -176,6 +176,6 @@ def truncated_normal(low: FloatArray, high: FloatArray, uniform: FloatArray) -> 
     turned = low > 0
     below, above = np.where(turned, -high, low), np.where(turned, -low, high)
     start, end = ndtr(below), ndtr(above)
-    drawn = ndtri(np.clip(start + uniform * (end - start), 1e-300, 1.0))
-    inside: FloatArray = np.clip(np.where(turned, -drawn, drawn), low, high)
+    normal = ndtri(np.clip(start + uniform * (end - start), 1e-300, 1.0))
+    inside: FloatArray = np.clip(np.where(turned, -normal, normal), low, high)
     return inside

@@ -80,14 +80,14 @@ def observe(view: PredictionView, error: FloatArray | None = None) -> Observatio
     """
     if view.scores is None:
         raise ViewError("posterior needs scores, which this view lacks: run predictions first.")
-    known, model = _shares(view)
+    own_logits, model = _shares(view)
     gram = model @ model.T if isinstance(model, np.ndarray) else None
     if gram is None and any(stage.needs_parameter_gram for stage in view.channel):
         raise ViewError("score_scheme1 and 2 follow from a linear model's parameters, and this model is a network.")
     forward, likelihood = likelihood_of(view.scores, view.channel, gram)
     if isinstance(likelihood, ExactLogits) and isinstance(model, DenseNetwork):
         likelihood = NearEquality(forward.log_scores(likelihood.logits))
-    return Observation(known, model, likelihood, forward, error)
+    return Observation(own_logits, model, likelihood, forward, error)
 
 
 def likelihood_of(
@@ -136,10 +136,10 @@ def _shares(view: PredictionView) -> tuple[FloatArray, FloatArray | DenseNetwork
     """Find the known part of the logits, and the passive model."""
     shift = 0.0 if view.own_shift is None else view.own_shift
     if view.network is not None:
-        own, passive = view.network.active.partial_scores(view.features_active), view.network.passive
+        own_logits, passive = view.network.active.partial_scores(view.features_active), view.network.passive
         if passive.is_linear:
-            return own + passive.biases[0] + shift, passive.weights[0].T
-        return own + shift, passive
+            return own_logits + passive.biases[0] + shift, passive.weights[0].T
+        return own_logits + shift, passive
     if view.weights_active is None or view.weights_passive is None or view.bias is None:
         raise ViewError("posterior needs the model's parameters, which this view lacks: disclose them.")
     return view.features_active @ view.weights_active.T + view.bias + shift, view.weights_passive
@@ -159,11 +159,11 @@ def _exact(logits: FloatArray, scores: FloatArray) -> ExactLogits | DifferenceIn
 
 def _repeated(stages: tuple[ScoreChannel, ...], gram: FloatArray | None, *, smooth: bool = False) -> Forward:
     """Stages to repeat forwards. Raises ViewError for one with a secret, and where all must be smooth."""
-    kept = []
+    repeatable = []
     for stage in stages:
         if not isinstance(stage, RepeatableChannel):
             raise ViewError("Noise comes before another defence that can't be undone: no likelihood of both is known.")
         if smooth and not stage.is_smooth:
             raise ViewError("Scores are rounded before they are purified: what comes out can't be traced back.")
-        kept.append(stage)
-    return Forward(tuple(kept), gram)
+        repeatable.append(stage)
+    return Forward(tuple(repeatable), gram)

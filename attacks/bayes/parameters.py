@@ -65,9 +65,11 @@ def find_parameters(
         note = "The disclosed parameters are those of -x: the adversary turned them back."
         return ModelParameters(replace(negated(view, distortion.about), disclosure=None), notes=(note,))
     if records is not None:
-        found = _regressed(view, prior, records, has_bias=own_bias and view.bias is not None and distortion is None)
-        if found is not None:
-            return found
+        parameters = _regressed(
+            view, prior, records, has_bias=own_bias and view.bias is not None and distortion is None
+        )
+        if parameters is not None:
+            return parameters
     if not disclosed:
         raise ViewError(
             "posterior needs the model's parameters, which this view lacks: disclose them, or give complete records "
@@ -88,16 +90,16 @@ def _regressed(
         gram = view.weights_passive @ view.weights_passive.T
     else:
         channel = tuple(stage for stage in channel if not stage.needs_parameter_gram)
-    found, error = view, np.zeros((0, 0))
+    fitted, error = view, np.zeros((0, 0))
     for _ in range(_ROUNDS if any(stage.needs_parameter_gram for stage in view.channel) else 1):
         estimate = estimated_logits(*likelihood_of(records.scores, channel, gram))
         if estimate is None:
             return None
-        found, error = _with_class_rows(view, prior, records, estimate, None if not has_bias else view.bias)
-        weights = np.asarray(found.weights_passive)
+        fitted, error = _with_class_rows(view, prior, records, estimate, None if not has_bias else view.bias)
+        weights = np.asarray(fitted.weights_passive)
         gram, channel = weights @ weights.T, view.channel
     note = f"The class rows were regressed from {len(records.scores)} complete records with their scores."
-    return ModelParameters(found, error if np.trace(error) > _EXACT else None, (note,))
+    return ModelParameters(fitted, error if np.trace(error) > _EXACT else None, (note,))
 
 
 def _with_class_rows(
@@ -107,8 +109,8 @@ def _with_class_rows(
 
     Where no bias is given it is a column of ones' weight; else that column is 0.
     """
-    constant, given = (1.0, np.zeros(estimate.middle.shape[1])) if bias is None else (0.0, bias)
-    ones, sides = np.full((len(records.scores), 1), constant), np.diff(estimate.middle - given, axis=1)
+    constant, offset = (1.0, np.zeros(estimate.middle.shape[1])) if bias is None else (0.0, bias)
+    ones, sides = np.full((len(records.scores), 1), constant), np.diff(estimate.middle - offset, axis=1)
     columns, attacked = [records.features_passive], [prior.mean]
     if view.weights_active is None:  # black box: its own class rows are unknown to it as well
         columns, attacked = [*columns, records.features_active], [*attacked, view.features_active]
@@ -122,9 +124,11 @@ def _with_class_rows(
     slopes = np.array([slope for slope, _ in fits])
     rows, summed = _summed(slopes), _summed(np.eye(len(errors)))
     d = prior.mean.shape[1]
-    own = rows[:, d:-1] if view.weights_active is None else view.weights_active
-    found = replace(view, weights_active=own, weights_passive=rows[:, :d], bias=rows[:, -1] + given, disclosure=None)
-    return found, (summed * errors) @ summed.T
+    weights_active = rows[:, d:-1] if view.weights_active is None else view.weights_active
+    fitted = replace(
+        view, weights_active=weights_active, weights_passive=rows[:, :d], bias=rows[:, -1] + offset, disclosure=None
+    )
+    return fitted, (summed * errors) @ summed.T
 
 
 def _summed(differences: FloatArray) -> FloatArray:
@@ -186,9 +190,9 @@ def _likeliest(view: PredictionView, prior: GaussianPrior) -> ModelParameters:
 
 def _sides(view: PredictionView, estimate: LogitEstimate) -> FloatArray:
     """b of A x = b, (n, k - 1), as far as scores tell it."""
-    known = view.features_active @ np.asarray(view.weights_active).T + np.asarray(view.bias)
+    own_logits = view.features_active @ np.asarray(view.weights_active).T + np.asarray(view.bias)
     shift = 0.0 if view.own_shift is None else view.own_shift
-    return np.diff(estimate.middle - known - shift, axis=1)
+    return np.diff(estimate.middle - own_logits - shift, axis=1)
 
 
 def _evidence(view: PredictionView, prior: GaussianPrior, estimate: LogitEstimate) -> float:

@@ -38,21 +38,21 @@ class Equations:
     sides: FloatArray
 
 
-def exact_equations(scores: FloatArray, known: FloatArray, class_rows: FloatArray) -> Iterator[Equations]:
+def exact_equations(scores: FloatArray, own_logits: FloatArray, class_rows: FloatArray) -> Iterator[Equations]:
     """Form the equations of (n, k) scores, a block for each set of classes whose scores are positive.
 
     A score of 0 has no logarithm: its class tells an inequality of hundreds, and no equation.
 
     Args:
         scores: as delivered.
-        known: the part of the logits that the adversary knows, (n, k).
+        own_logits: the part of the logits that the adversary knows, (n, k).
         class_rows: the passive ones, (k, d).
     """
     patterns, which = np.unique(scores > 0, axis=0, return_inverse=True)
     for index, positive in enumerate(patterns):
         records = np.flatnonzero(which.ravel() == index)
         classes = np.flatnonzero(positive)
-        logits = np.log(scores[np.ix_(records, classes)]) - known[np.ix_(records, classes)]
+        logits = np.log(scores[np.ix_(records, classes)]) - own_logits[np.ix_(records, classes)]
         yield Equations(records, np.diff(class_rows[classes], axis=0), np.diff(logits, axis=1))
 
 
@@ -156,9 +156,9 @@ class BayesianAdversary:
             find_parameters(one, belief.gaussian, self._own_records(one), own_bias=len(sessions) > 1)
             for one in sessions
         ]
-        found, how = self._found(belief, parameters)
-        found = self._as_far_as_trusted(found, belief, parameters, left_out)
-        mean, low, high, densest = found.mean, found.low, found.high, found.densest
+        posterior, how = self._found(belief, parameters)
+        posterior = self._as_far_as_trusted(posterior, belief, parameters, left_out)
+        mean, low, high, densest = posterior.mean, posterior.low, posterior.high, posterior.densest
         if self.box:
             mean, low, high = (np.clip(part, 0.0, 1.0) for part in (mean, low, high))
             densest = None if densest is None else np.clip(densest, 0.0, 1.0)
@@ -186,12 +186,12 @@ class BayesianAdversary:
 
     def _own_records(self, view: PredictionView) -> AuxiliaryRows | None:
         """Find the complete records that its level of knowledge has."""
-        known = view.auxiliary
-        if self.level != "records" or known is None:
+        auxiliary = view.auxiliary
+        if self.level != "records" or auxiliary is None:
             return None
-        labels = None if known.labels is None else known.labels[: self.records]
-        own, passive = known.features_active[: self.records], known.features_passive[: self.records]
-        return AuxiliaryRows(own, passive, known.scores[: self.records], labels)
+        labels = None if auxiliary.labels is None else auxiliary.labels[: self.records]
+        active, passive = auxiliary.features_active[: self.records], auxiliary.features_passive[: self.records]
+        return AuxiliaryRows(active, passive, auxiliary.scores[: self.records], labels)
 
     def _sessions(self, view: PredictionView) -> tuple[PredictionView, ...]:
         """List the sessions whose answers it reads: one."""
@@ -199,46 +199,52 @@ class BayesianAdversary:
 
     def _found(self, belief: Belief, parameters: Sequence[ModelParameters]) -> tuple[Posterior, tuple[str, ...]]:
         """Find the posterior, with notes on how it was found."""
-        seen = [(one.view, one.error) for one in parameters if one.view is not None]
-        if not seen:
+        sessions = [(one.view, one.error) for one in parameters if one.view is not None]
+        if not sessions:
             return self._alone(belief), ()
-        view = seen[0][0]
-        observation = stacked([observe(*one) for one in seen])
+        view = sessions[0][0]
+        observation = stacked([observe(*one) for one in sessions])
         linear = isinstance(observation.model, np.ndarray) and observation.error is None
         boxed = self._is_boxed(belief)
-        determined = len(seen) > 1 and observation.is_linear and len(np.asarray(observation.model)) > view.d
+        determined = len(sessions) > 1 and observation.is_linear and len(np.asarray(observation.model)) > view.d
         if linear and (belief.categories or not boxed or determined):
-            if len(seen) == 1 and not view.channel and view.network is None:
+            if len(sessions) == 1 and not view.channel and view.network is None:
                 scores, class_rows = np.asarray(view.scores), np.asarray(observation.model)
                 return _in_closed_form(belief, list(exact_equations(scores, observation.known, class_rows)))
             if observation.is_linear:
                 return _in_closed_form(belief, [Equations(np.arange(view.n), *observation.linear_equations())])
         if belief.categories and isinstance(observation.model, np.ndarray):
-            found, contradicted, complete = sample_on_supports(belief, observation, seed=self.seed, draws=self.draws)
+            posterior, contradicted, complete = sample_on_supports(
+                belief, observation, seed=self.seed, draws=self.draws
+            )
             count = int(contradicted.sum())
-            return found, (*_weighed(belief, complete), *_contradictions(count, len(contradicted)))
+            return posterior, (*_weighed(belief, complete), *_contradictions(count, len(contradicted)))
         sampled = sampled_posterior(belief.gaussian, observation, box=boxed, seed=self.seed, draws=self.draws)
         return sampled, _of_samples(sampled, bool(belief.categories))
 
     def _as_far_as_trusted(
         self,
-        found: Posterior,
+        posterior: Posterior,
         belief: Belief,
         parameters: Sequence[ModelParameters],
         left_out: Sequence[LeftOut],
     ) -> Posterior:
         """Move the posterior back to the prior as far as that would have been better with records that are known."""
-        seen = [one for one in parameters if one.view is not None]
-        if not left_out or not seen or any(one.view is None or one.view.auxiliary is None for one in seen):
-            return found
-        estimates = [self._found(part.belief, [_of_known(one, part.rows) for one in seen])[0].mean for part in left_out]
+        sessions = [one for one in parameters if one.view is not None]
+        if not left_out or not sessions or any(one.view is None or one.view.auxiliary is None for one in sessions):
+            return posterior
+        estimates = [
+            self._found(part.belief, [_of_known(one, part.rows) for one in sessions])[0].mean for part in left_out
+        ]
         guesses = np.vstack([part.belief.gaussian.mean for part in left_out])
         moved = np.clip(np.vstack(estimates), 0.0, 1.0) - guesses
         part, alone = trust(moved, np.vstack([one.truth for one in left_out]) - guesses), self._alone(belief)
         names = ("mean", "low", "high", "spread")
-        between = {name: getattr(alone, name) + part * (getattr(found, name) - getattr(alone, name)) for name in names}
-        densest = None if found.densest is None else alone.mean + part * (found.densest - alone.mean)
-        return replace(found, **between, densest=densest)
+        between = {
+            name: getattr(alone, name) + part * (getattr(posterior, name) - getattr(alone, name)) for name in names
+        }
+        densest = None if posterior.densest is None else alone.mean + part * (posterior.densest - alone.mean)
+        return replace(posterior, **between, densest=densest)
 
     def _knew(self, view: PredictionView) -> str:
         knew = _KNEW.get(self.prior) or _knew_of_records(view, self.records)
@@ -250,18 +256,18 @@ def _of_known(parameters: ModelParameters, rows: IntArray) -> ModelParameters:
     view = parameters.view
     assert view is not None  # noqa: S101 - for the type checker
     assert view.auxiliary is not None  # noqa: S101 - as above
-    own, scores = view.auxiliary.features_active[rows], view.auxiliary.scores[rows]
-    asked = replace(view, features_active=own, scores=scores, record_labels=None, own_shift=None, earlier=())
-    return replace(parameters, view=asked)
+    features, scores = view.auxiliary.features_active[rows], view.auxiliary.scores[rows]
+    attacked = replace(view, features_active=features, scores=scores, record_labels=None, own_shift=None, earlier=())
+    return replace(parameters, view=attacked)
 
 
 def _knew_of_records(view: PredictionView, records: int | None) -> str:
-    known = view.auxiliary
+    auxiliary = view.auxiliary
     # The belief was made from them.
-    if known is None:
+    if auxiliary is None:
         raise AssertionError
-    labels = " and their labels" if known.labels is not None and view.record_labels is not None else ""
-    return f"{len(known.features_active[:records])} complete records{labels}"
+    labels = " and their labels" if auxiliary.labels is not None and view.record_labels is not None else ""
+    return f"{len(auxiliary.features_active[:records])} complete records{labels}"
 
 
 def _in_closed_form(belief: Belief, equations: Sequence[Equations]) -> tuple[Posterior, tuple[str, ...]]:
@@ -269,9 +275,9 @@ def _in_closed_form(belief: Belief, equations: Sequence[Equations]) -> tuple[Pos
     contradicting, complete = 0, True
     filled = Posterior(*(np.empty(shape) for _ in range(4)))
     for block in equations:
-        found, contradicts, summed = _conditioned(_of(belief, block.records), block.matrix, block.sides)
+        posterior, contradicts, summed = _conditioned(_of(belief, block.records), block.matrix, block.sides)
         for name in ("mean", "low", "high", "spread"):
-            getattr(filled, name)[block.records] = getattr(found, name)
+            getattr(filled, name)[block.records] = getattr(posterior, name)
         contradicting, complete = contradicting + int(contradicts.sum()), complete and summed
     notes = _weighed(belief, complete) if belief.categories else ()
     return filled, (*notes, *_contradictions(contradicting, shape[0]))
@@ -307,8 +313,8 @@ def _of(belief: Belief, records: IntArray) -> Belief:
 def _conditioned(belief: Belief, matrix: FloatArray, sides: FloatArray) -> tuple[Posterior, BoolArray, bool]:
     """Find the posterior, the records that contradict the prior (n,), and whether all combinations were summed."""
     if belief.categories:
-        found = condition_on_supports(belief, matrix, sides)
-        return found.posterior, ~found.explained, found.complete
+        mixture = condition_on_supports(belief, matrix, sides)
+        return mixture.posterior, ~mixture.explained, mixture.complete
     conditioning = factorise(belief.gaussian.covariance, matrix)
     prior = belief.gaussian
     return conditioning.posterior(prior.mean, sides), conditioning.contradicts(prior.mean, sides), True

@@ -42,28 +42,31 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
 
 def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, tuple[LeftOut, ...]]:
     """Believe as ``from_records`` does; and what some of the records would have been believed from the others."""
-    known = checked_records(view, records)
+    auxiliary = checked_records(view, records)
     if view.moments is not None:
         check_moments(view.moments, view.d)
-    categories = seen_categories(known.features_passive, published_categories(view.moments))
-    one_hot = one_hot_labels(known.labels, view.record_labels)
-    targets = [known.features_passive, *(category.indicators(known.features_passive) for category in categories)]
-    predicted = predict(known.features_active, np.hstack(targets), view.features_active, one_hot)
+    categories = seen_categories(auxiliary.features_passive, published_categories(view.moments))
+    one_hot = one_hot_labels(auxiliary.labels, view.record_labels)
+    targets = [
+        auxiliary.features_passive,
+        *(category.indicators(auxiliary.features_passive) for category in categories),
+    ]
+    predicted = predict(auxiliary.features_active, np.hstack(targets), view.features_active, one_hot)
     values, residuals = predicted.values[:, : view.d].copy(), predicted.residuals[:, : view.d].copy()
-    own = (known.features_active, view.features_active)
+    features = (auxiliary.features_active, view.features_active)
     if one_hot is not None:
-        own = (np.hstack([own[0], one_hot[0]]), np.hstack([own[1], one_hot[1]]))
-    found, foretold, at = [], [], view.d
+        features = (np.hstack([features[0], one_hot[0]]), np.hstack([features[1], one_hot[1]]))
+    fitted, foretold, start = [], [], view.d
     for category, indicators in zip(categories, targets[1:], strict=True):
-        part = slice(at, at := at + indicators.shape[1])
+        part = slice(start, start := start + indicators.shape[1])
         regressed = (indicators - predicted.residuals[:, part], predicted.values[:, part])
-        category, left_out = classify(category, known.features_passive, own, regressed)
+        category, left_out = classify(category, auxiliary.features_passive, features, regressed)
         values[:, category.columns] = category.mean
-        residuals[:, category.columns] = known.features_passive[:, category.columns] - left_out @ category.values
-        found.append(category)
+        residuals[:, category.columns] = auxiliary.features_passive[:, category.columns] - left_out @ category.values
+        fitted.append(category)
         foretold.append(replace(category, frequencies=left_out))
-    belief = Belief(GaussianPrior(np.clip(values, 0.0, 1.0), _covariance(residuals, view.moments)), tuple(found))
-    return belief, tuple(_left_out(known.features_passive, residuals, foretold, view.moments))
+    belief = Belief(GaussianPrior(np.clip(values, 0.0, 1.0), _covariance(residuals, view.moments)), tuple(fitted))
+    return belief, tuple(_left_out(auxiliary.features_passive, residuals, foretold, view.moments))
 
 
 def _left_out(
@@ -90,15 +93,15 @@ _PUBLISHED = 100.0
 
 def _covariance(residuals: FloatArray, moments: PassiveMoments | None) -> FloatArray:
     """Estimate the covariance of errors (t, d) on records left out, and of what is published of all: (d, d)."""
-    own, published = _of_errors(residuals), None if moments is None else moments.covariance
+    estimate, published = _of_errors(residuals), None if moments is None else moments.covariance
     if published is None:
-        return own
+        return estimate
     widths = np.diag(published)
     varied = widths > 0
     # Records explain a part of all columns' spread: what is published keeps its shape, and takes the errors' size.
-    left = min(1.0, float((np.diag(own)[varied] / widths[varied]).mean())) if varied.any() else 0.0
-    known = len(residuals) / (len(residuals) + _PUBLISHED)
-    return known * own + (1 - known) * left * published
+    unexplained = min(1.0, float((np.diag(estimate)[varied] / widths[varied]).mean())) if varied.any() else 0.0
+    weight = len(residuals) / (len(residuals) + _PUBLISHED)
+    return weight * estimate + (1 - weight) * unexplained * published
 
 
 def _of_errors(residuals: FloatArray) -> FloatArray:
@@ -114,33 +117,33 @@ def _of_errors(residuals: FloatArray) -> FloatArray:
 
 def checked_records(view: PredictionView, records: int | None) -> AuxiliaryRows:
     """Take the first of the view's auxiliary records; raises ViewError where there are none, or they don't fit it."""
-    known = view.auxiliary
-    if known is None or not len(known.features_active):
+    auxiliary = view.auxiliary
+    if auxiliary is None or not len(auxiliary.features_active):
         raise ViewError("What records tell needs auxiliary records, and this view has none: give complete ones.")
     first = slice(records)
-    own, passive = known.features_active[first], known.features_passive[first]
-    shapes = (own.shape[1:], passive.shape[1:], len(passive))
-    if shapes != (view.features_active.shape[1:], (view.d,), len(own)):
+    active, passive = auxiliary.features_active[first], auxiliary.features_passive[first]
+    shapes = (active.shape[1:], passive.shape[1:], len(passive))
+    if shapes != (view.features_active.shape[1:], (view.d,), len(active)):
         raise ViewError(
-            f"The auxiliary records have {own.shape[-1]} active and {passive.shape[-1]} passive columns; the attacked "
-            f"records have {view.features_active.shape[1]} and {view.d}: give records of the same tables."
+            f"The auxiliary records have {active.shape[-1]} active and {passive.shape[-1]} passive columns; the "
+            f"attacked records have {view.features_active.shape[1]} and {view.d}: give records of the same tables."
         )
-    labels = known.labels
-    if labels is not None and labels.shape != (len(known.features_active),):
+    labels = auxiliary.labels
+    if labels is not None and labels.shape != (len(auxiliary.features_active),):
         raise ViewError("Each auxiliary record has one label or none has: give as many labels as records.")
-    return AuxiliaryRows(own, passive, known.scores[first], None if labels is None else labels[first])
+    return AuxiliaryRows(active, passive, auxiliary.scores[first], None if labels is None else labels[first])
 
 
-def one_hot_labels(known: IntArray | None, asked: IntArray | None) -> tuple[FloatArray, FloatArray] | None:
+def one_hot_labels(labels: IntArray | None, attacked: IntArray | None) -> tuple[FloatArray, FloatArray] | None:
     """Encode labels of known and of asked records, one-hot; None where either isn't known."""
-    if known is None or asked is None:
+    if labels is None or attacked is None:
         return None
-    classes = np.unique(known)
+    classes = np.unique(labels)
     # A label that no record has tells nothing of them: an average label.
-    others = (asked[:, None] == classes).astype(np.float64)
-    ours = (known[:, None] == classes).astype(np.float64)
-    others[~others.any(axis=1)] = ours.mean(axis=0)
-    return ours, others
+    theirs = (attacked[:, None] == classes).astype(np.float64)
+    ours = (labels[:, None] == classes).astype(np.float64)
+    theirs[~theirs.any(axis=1)] = ours.mean(axis=0)
+    return ours, theirs
 
 
 # Kernel widths, in squared distances of a median pair of records.
@@ -208,26 +211,26 @@ class _Ridge:
 
 
 def predict(
-    known: FloatArray, targets: FloatArray, asked: FloatArray, labels: tuple[FloatArray, FloatArray] | None = None
+    inputs: FloatArray, targets: FloatArray, queries: FloatArray, labels: tuple[FloatArray, FloatArray] | None = None
 ) -> Predicted:
     """Predict the targets of the asked records.
 
     Args:
-        known: (t, p), the columns that both sides have, of the known records; t at least 1.
+        inputs: (t, p), the columns that both sides have, of the known records; t at least 1.
         targets: (t, c), what is to be predicted.
-        asked: (n, p).
+        queries: (n, p), the same columns of the asked ones.
         labels: one-hot, (t, k) of the known and (n, k) of the asked records; None where unknown.
     """
     mean = targets.mean(axis=0)
-    if not known.shape[1]:
-        known, asked = np.zeros((len(known), 1)), np.zeros((len(asked), 1))
-    if len(known) == 1:
-        return Predicted(np.tile(mean, (len(asked), 1)), np.zeros_like(targets))
-    ridges = [_ridge(sight, known, targets - mean, asked, label) for sight, label in _sights(known, labels)]
+    if not inputs.shape[1]:
+        inputs, queries = np.zeros((len(inputs), 1)), np.zeros((len(queries), 1))
+    if len(inputs) == 1:
+        return Predicted(np.tile(mean, (len(queries), 1)), np.zeros_like(targets))
+    ridges = [_ridge(sight, inputs, targets - mean, queries, label) for sight, label in _sights(inputs, labels)]
     regressions = [(ridge, penalty) for ridge in ridges for penalty in _PENALTIES]
     errors = [(ridge.residuals(penalty) ** 2).sum(axis=0) for ridge, penalty in regressions]
-    weights = _weights(np.array(errors), len(known))
-    values, residuals = np.tile(mean, (len(asked), 1)), np.zeros_like(targets)
+    weights = _weights(np.array(errors), len(inputs))
+    values, residuals = np.tile(mean, (len(queries), 1)), np.zeros_like(targets)
     for ridge, part in zip(ridges, weights.reshape(len(ridges), len(_PENALTIES), -1), strict=True):
         values += ridge.mixture(part)
     # Made anew: all at once they would take memory for a hundred times the records.
@@ -250,39 +253,39 @@ def _weights(errors: FloatArray, t: int) -> FloatArray:
 
 def _ridge(
     sight: _Sight,
-    known: FloatArray,
+    inputs: FloatArray,
     targets: FloatArray,
-    asked: FloatArray,
+    queries: FloatArray,
     labels: tuple[FloatArray, FloatArray] | None,
 ) -> _Ridge:
-    seen, looked_at = _centred(sight(known), sight(asked))
+    design, looked_at = _centred(sight(inputs), sight(queries))
     if labels is not None:
-        one_hot, others = _centred(*labels)
-        seen, looked_at = (
-            np.hstack([seen, _LABEL_WEIGHT**0.5 * one_hot]),
-            np.hstack([looked_at, _LABEL_WEIGHT**0.5 * others]),
+        one_hot, attacked = _centred(*labels)
+        design, looked_at = (
+            np.hstack([design, _LABEL_WEIGHT**0.5 * one_hot]),
+            np.hstack([looked_at, _LABEL_WEIGHT**0.5 * attacked]),
         )
-    eigenvalues, basis = np.linalg.eigh(seen.T @ seen / len(seen))
+    eigenvalues, basis = np.linalg.eigh(design.T @ design / len(design))
     # Where all is constant, an eigenvalue that nothing has keeps penalties apart from 0.
     eigenvalues = np.maximum(eigenvalues, 0.0) + (0.0 if eigenvalues.max(initial=0.0) > 1e-24 else 1.0)
-    seen = seen @ basis
-    return _Ridge(seen, looked_at @ basis, eigenvalues, targets, seen.T @ targets / len(seen))
+    design = design @ basis
+    return _Ridge(design, looked_at @ basis, eigenvalues, targets, design.T @ targets / len(design))
 
 
-def _centred(known: FloatArray, asked: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _centred(inputs: FloatArray, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Subtract the known records' mean from both, and scale these to a total variance of 1 where they vary."""
-    mean = known.mean(axis=0)
-    scale = np.sqrt(((known - mean) ** 2).sum() / len(known))
+    mean = inputs.mean(axis=0)
+    scale = np.sqrt(((inputs - mean) ** 2).sum() / len(inputs))
     scale = scale if scale > 1e-12 else 1.0
-    return (known - mean) / scale, (asked - mean) / scale
+    return (inputs - mean) / scale, (queries - mean) / scale
 
 
 def _sights(
-    known: FloatArray, labels: tuple[FloatArray, FloatArray] | None
+    inputs: FloatArray, labels: tuple[FloatArray, FloatArray] | None
 ) -> list[tuple[_Sight, tuple[FloatArray, FloatArray] | None]]:
     """List the ways of seeing the known columns, without labels and with them."""
     sights: list[_Sight] = [lambda columns: columns]
-    landmarks = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _LANDMARKS)).astype(np.int64))]
+    landmarks = inputs[np.unique(np.linspace(0, len(inputs) - 1, min(len(inputs), _LANDMARKS)).astype(np.int64))]
     distances = cdist(landmarks, landmarks, "sqeuclidean")
     if distances.any():
         median = float(np.median(distances[distances > 0]))
@@ -293,8 +296,8 @@ def _sights(
 def _through_kernel(landmarks: FloatArray, distances: FloatArray, width: float) -> _Sight:
     """Columns whose inner products are the kernel exp(-|x - y|^2 / width), as far as landmarks span it (Nystroem)."""
     eigenvalues, vectors = np.linalg.eigh(np.exp(-distances / width))
-    kept = eigenvalues > 1e-12 * eigenvalues.max()
-    projection = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+    spanned = eigenvalues > 1e-12 * eigenvalues.max()
+    projection = vectors[:, spanned] / np.sqrt(eigenvalues[spanned])
     return lambda columns: np.exp(-cdist(columns, landmarks, "sqeuclidean") / width) @ projection
 
 

@@ -55,17 +55,17 @@ def sample_on_supports(
     covariance = belief.gaussian.covariance
     if observation.error is not None:
         covariance = block_diag(covariance, observation.error)
-    whole = Belief(GaussianPrior(frame.centre, covariance), belief.categories)
+    extended = Belief(GaussianPrior(frame.centre, covariance), belief.categories)
     n, d = belief.gaussian.mean.shape
     filled, complete = Posterior(*(np.empty((n, d)) for _ in range(4))), True
     for kernel in np.unique(kernels):
         rows = np.flatnonzero(kernels == kernel)
-        chosen = _representatives(coordinates[:, rows], _DRAWS if kernel > _NARROW else _OF_NARROW)
-        found = _conditioned(whole, frame, chosen, rows, float(kernel))
-        for name, pooled in _pooled(found, len(chosen), d).items():
+        representatives = _representatives(coordinates[:, rows], _DRAWS if kernel > _NARROW else _OF_NARROW)
+        posteriors = _conditioned(extended, frame, representatives, rows, float(kernel))
+        for name, pooled in _pooled(posteriors, len(representatives), d).items():
             getattr(filled, name)[rows] = pooled
-        contradicted[rows] |= ~found.explained.reshape(len(chosen), -1).any(axis=0)
-        complete &= found.complete
+        contradicted[rows] |= ~posteriors.explained.reshape(len(representatives), -1).any(axis=0)
+        complete &= posteriors.complete
     return filled, contradicted, complete
 
 
@@ -83,8 +83,8 @@ def _enumerated(belief: Belief, observation: Observation) -> tuple[Posterior, Bo
     n, d = belief.gaussian.mean.shape
     choices = np.indices([len(one.values) for one in categories]).reshape(len(categories), -1)
     cells = np.empty((choices.shape[1], d))
-    for one, which in zip(categories, choices, strict=True):
-        cells[:, one.columns] = one.values[which]
+    for category, which in zip(categories, choices, strict=True):
+        cells[:, category.columns] = category.values[which]
     partial = cells @ np.asarray(observation.model).T
     filled, contradicted = Posterior(*(np.empty((n, d)) for _ in range(4))), np.zeros(n, dtype=np.bool_)
     for rows in np.array_split(np.arange(n), max(1, n * len(cells) // _AT_ONCE)):
@@ -128,17 +128,17 @@ def _conditioned(belief: Belief, frame: Frame, draws: FloatArray, rows: IntArray
     """Condition the belief about some records on each of (t, m, r) draws of them: t m posteriors."""
     assert frame.told is not None  # noqa: S101 - for the type checker
     every = np.tile(rows, len(draws))
-    told = GaussianPrior(belief.gaussian.mean[every], belief.gaussian.covariance)
+    prior = GaussianPrior(belief.gaussian.mean[every], belief.gaussian.covariance)
     categories = tuple(category.restricted_to(every) for category in belief.categories)
-    sides = draws.reshape(len(every), -1) + told.mean @ frame.told.T
-    return condition_on_supports(Belief(told, categories), frame.told, sides, kernel)
+    sides = draws.reshape(len(every), -1) + prior.mean @ frame.told.T
+    return condition_on_supports(Belief(prior, categories), frame.told, sides, kernel)
 
 
-def _pooled(found: SupportPosterior, draws: int, d: int) -> dict[str, FloatArray]:
+def _pooled(posteriors: SupportPosterior, draws: int, d: int) -> dict[str, FloatArray]:
     """Mix t m posteriors over draws, of d columns: their mean, spread and an interval that is wide enough."""
-    weights = softmax(np.maximum(found.evidence, np.log(UNTOLD)).reshape(draws, -1), axis=0)[:, :, None]
+    weights = softmax(np.maximum(posteriors.evidence, np.log(UNTOLD)).reshape(draws, -1), axis=0)[:, :, None]
     mean, low, high, spread = (
-        getattr(found.posterior, name)[:, :d].reshape(draws, -1, d) for name in ("mean", "low", "high", "spread")
+        getattr(posteriors.posterior, name)[:, :d].reshape(draws, -1, d) for name in ("mean", "low", "high", "spread")
     )
     middle = (weights * mean).sum(axis=0)
     variance = (weights * (spread**2 + (mean - middle) ** 2)).sum(axis=0)

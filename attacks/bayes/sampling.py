@@ -100,30 +100,30 @@ def _groups(n: int, seed: int) -> Iterator[tuple[IntArray, np.random.Generator]]
 def informed_draws(frame: Frame, observation: Observation, *, seed: int, draws: int) -> tuple[FloatArray, BoolArray]:
     """Sample what logits depend on, without the box: a, (draws, n, r), and whether nothing explains a record, (n,)."""
     n, target = len(frame.centre), Target(frame, observation)
-    kept, contradicted = np.empty((draws, n, frame.informed.shape[1])), np.zeros(n, dtype=np.bool_)
+    sample, contradicted = np.empty((draws, n, frame.informed.shape[1])), np.zeros(n, dtype=np.bool_)
     for rows, generator in _groups(n, seed):
-        walkers, contradicted[rows], seen = _warmed_up(target, rows, generator, box=False, draws=draws)
-        kept[:, rows] = _unboxed_draws(walkers, seen, target, generator, draws)
-    return kept, contradicted
+        walkers, contradicted[rows], warm_up = _warmed_up(target, rows, generator, box=False, draws=draws)
+        sample[:, rows] = _unboxed_draws(walkers, warm_up, target, generator, draws)
+    return sample, contradicted
 
 
 def _unboxed_draws(
-    walkers: Walkers, seen: FloatArray, target: Target, generator: np.random.Generator, draws: int
+    walkers: Walkers, warm_up: FloatArray, target: Target, generator: np.random.Generator, draws: int
 ) -> FloatArray:
     """Draws of a without the box, (draws, m, r); along a single direction they are quantiles, which err by less."""
     is_linear = target.frame.effect is not None and not isinstance(target.observation.likelihood, ExactLogits)
     if is_linear and walkers.informed.shape[1] == 1:
-        return generator.permutation(_quantiles(walkers, seen[:, :, 0], target, draws))[:, :, None]
-    kept = np.empty((draws, *walkers.informed.shape))
+        return generator.permutation(_quantiles(walkers, warm_up[:, :, 0], target, draws))[:, :, None]
+    sample = np.empty((draws, *walkers.informed.shape))
     for draw in range(draws):
         _sweep(walkers, target, generator, box=False)
-        kept[draw] = walkers.informed
-    return kept
+        sample[draw] = walkers.informed
+    return sample
 
 
-def _quantiles(walkers: Walkers, seen: FloatArray, target: Target, draws: int) -> FloatArray:
+def _quantiles(walkers: Walkers, warm_up: FloatArray, target: Target, draws: int) -> FloatArray:
     """So many quantiles of the single a of each record, (draws, m), near where (s, m) draws of it were seen."""
-    low, high, m = seen.min(axis=0), seen.max(axis=0), seen.shape[1]
+    low, high, m = warm_up.min(axis=0), warm_up.max(axis=0), warm_up.shape[1]
     low, high = low - (high - low) / 2 - _MARGIN, high + (high - low) / 2 + _MARGIN
     for _ in range(2):
         points = np.linspace(low, high, _POINTS)
@@ -132,10 +132,10 @@ def _quantiles(walkers: Walkers, seen: FloatArray, target: Target, draws: int) -
         ).reshape(_POINTS, m)
         likely = logs > logs.max(axis=0) + _FAINT
         step = (high - low) / (_POINTS - 1)
-        found = likely.any(axis=0)  # a region between two points holds a draw all the same
-        low = np.where(found, np.where(likely, points, np.inf).min(axis=0) - step, seen.min(axis=0))
-        high = np.where(found, np.where(likely, points, -np.inf).max(axis=0) + step, seen.max(axis=0))
-    weights = np.where(found, np.exp(logs - np.where(found, logs.max(axis=0), 0.0)), 1.0)
+        covered = likely.any(axis=0)  # a region between two points holds a draw all the same
+        low = np.where(covered, np.where(likely, points, np.inf).min(axis=0) - step, warm_up.min(axis=0))
+        high = np.where(covered, np.where(likely, points, -np.inf).max(axis=0) + step, warm_up.max(axis=0))
+    weights = np.where(covered, np.exp(logs - np.where(covered, logs.max(axis=0), 0.0)), 1.0)
     below = np.cumsum(weights, axis=0) - weights / 2
     levels = (np.arange(draws) + 0.5) / draws
     return np.stack(
@@ -154,31 +154,31 @@ def _warmed_up(
     walkers, contradicted = _started(target, rows, box=box)
     contradicted |= _led_inside(walkers, target, generator, box=box)
     warm_up = max(20, draws // 3)
-    seen = np.empty((warm_up, *walkers.informed.shape))
+    path = np.empty((warm_up, *walkers.informed.shape))
     for sweep in range(warm_up):
         _sweep(walkers, target, generator, box=box)
-        seen[sweep] = walkers.informed
-    seen = seen[warm_up // 4 :]
-    _adapt(walkers, seen)
-    return walkers, contradicted, seen
+        path[sweep] = walkers.informed
+    path = path[warm_up // 4 :]
+    _adapt(walkers, path)
+    return walkers, contradicted, path
 
 
 def _of_group(
     target: Target, rows: IntArray, generator: np.random.Generator, *, box: bool, draws: int
 ) -> tuple[FloatArray | BoolArray, ...]:
     """Mean, ends, spread, effective samples, densest places and contradictions of some records."""
-    walkers, contradicted, seen = _warmed_up(target, rows, generator, box=box, draws=draws)
-    kept, informed = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.informed)
-    unboxed = None if box else _unboxed_draws(walkers, seen, target, generator, draws)
+    walkers, contradicted, warm_up = _warmed_up(target, rows, generator, box=box, draws=draws)
+    sample, informed = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.informed)
+    unboxed = None if box else _unboxed_draws(walkers, warm_up, target, generator, draws)
     for draw in range(draws):
         if unboxed is None:
             _sweep(walkers, target, generator, box=box)
         else:
             walkers.informed = unboxed[draw]
         informed += walkers.informed / draws
-        kept[draw] = target.frame.points(walkers.informed, walkers.uninformed, walkers.rows)
+        sample[draw] = target.frame.points(walkers.informed, walkers.uninformed, walkers.rows)
     contradicted |= chdtrc(max(1, informed.shape[1]), (informed**2).sum(axis=1)) < _UNLIKELY
-    return (*_summary(kept, target.frame, generator, box=box), contradicted)
+    return (*_summary(sample, target.frame, generator, box=box), contradicted)
 
 
 def _sweep(
@@ -189,27 +189,27 @@ def _sweep(
         box_moves(walkers, target.frame, generator)
 
 
-def _summary(kept: FloatArray, frame: Frame, generator: np.random.Generator, *, box: bool) -> tuple[FloatArray, ...]:
-    mean, variance, effective = kept.mean(axis=0), kept.var(axis=0), effective_samples(kept)
+def _summary(sample: FloatArray, frame: Frame, generator: np.random.Generator, *, box: bool) -> tuple[FloatArray, ...]:
+    mean, variance, effective = sample.mean(axis=0), sample.var(axis=0), effective_samples(sample)
     if not box:  # what scores don't tell of is drawn afresh for each draw, and its moments are known
         beside = frame.uninformed[: frame.features]
-        kept += generator.standard_normal((*kept.shape[:2], beside.shape[1])) @ beside.T
+        sample += generator.standard_normal((*sample.shape[:2], beside.shape[1])) @ beside.T
         variance = variance + (beside**2).sum(axis=1)
-    low, high = np.quantile(kept, _levels(float(np.median(effective))), axis=0)
+    low, high = np.quantile(sample, _levels(float(np.median(effective))), axis=0)
     low, high = low - _ROUNDING, high + _ROUNDING
     if box:
         low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    return mean, low, high, np.sqrt(variance), effective.min(axis=1), densest_places(kept)
+    return mean, low, high, np.sqrt(variance), effective.min(axis=1), densest_places(sample)
 
 
 def densest_places(draws: FloatArray) -> FloatArray:
     """Average the draws (t, n, d) in the narrowest interval that holds a quarter of a cell's, (n, d)."""
     ordered = np.sort(draws, axis=0)
-    held = max(1, len(draws) // 4)
-    start = (ordered[held - 1 :] - ordered[: len(draws) - held + 1]).argmin(axis=0)
+    quarter = max(1, len(draws) // 4)
+    start = (ordered[quarter - 1 :] - ordered[: len(draws) - quarter + 1]).argmin(axis=0)
     sums = np.concatenate([np.zeros_like(ordered[:1]), ordered.cumsum(axis=0)])
-    places = [np.take_along_axis(sums, (start + more)[None], axis=0)[0] for more in (0, held)]
-    densest: FloatArray = (places[1] - places[0]) / held
+    places = [np.take_along_axis(sums, (start + more)[None], axis=0)[0] for more in (0, quarter)]
+    densest: FloatArray = (places[1] - places[0]) / quarter
     return densest
 
 
@@ -272,8 +272,8 @@ def _guessed(frame: Frame, rows: IntArray, sessions: StackedSessions) -> FloatAr
     assert frame.effect is not None  # noqa: S101 - for the type checker
     slopes = frame.effect - frame.effect[:1]
     weighted = slopes.T * sessions.certainty[rows][:, None, :]
-    known = frame.known[rows] - frame.known[rows, :1]
-    sides = weighted @ (sessions.guess[rows] - known)[:, :, None]
+    offset = frame.known[rows] - frame.known[rows, :1]
+    sides = weighted @ (sessions.guess[rows] - offset)[:, :, None]
     return np.asarray(np.linalg.solve(np.eye(slopes.shape[1]) + weighted @ slopes, sides)[:, :, 0], dtype=np.float64)
 
 
@@ -314,15 +314,15 @@ def _led_inside(walkers: Walkers, target: Target, generator: np.random.Generator
     """Soften regions until each walker is in its own, and less and less; tell which never get inside."""
     moving = np.arange(len(walkers.rows))
     for stage in range(_STAGES):
-        some = walkers.some(moving)
-        outside = target.distance(some.informed, some.rows)
-        some.slack = outside * (_COOLING if stage else 1.0)
-        some.scale = target.scale(some.informed, some.rows, some.slack)
+        movers = walkers.some(moving)
+        outside = target.distance(movers.informed, movers.rows)
+        movers.slack = outside * (_COOLING if stage else 1.0)
+        movers.scale = target.scale(movers.informed, movers.rows, movers.slack)
         for _ in range(2):
-            _sweep(some, target, generator, box=box, homewards=True)
-        walkers.put(moving, some)
+            _sweep(movers, target, generator, box=box, homewards=True)
+        walkers.put(moving, movers)
         if stage >= _LEAST_STAGES:
-            moving = moving[target.distance(some.informed, some.rows) > 0]
+            moving = moving[target.distance(movers.informed, movers.rows) > 0]
         if not len(moving):
             break
     outside = target.distance(walkers.informed, walkers.rows)
@@ -332,10 +332,10 @@ def _led_inside(walkers: Walkers, target: Target, generator: np.random.Generator
     return contradicted
 
 
-def _adapt(walkers: Walkers, seen: FloatArray) -> None:
+def _adapt(walkers: Walkers, path: FloatArray) -> None:
     """Let directions be as wide as what was seen, as far as so few draws tell; a fifth stays as it was."""
-    deviations = seen - seen.mean(axis=0)
-    covariance = np.einsum("tnr,tns->nrs", deviations, deviations) / max(1, len(seen) - 1)
+    deviations = path - path.mean(axis=0)
+    covariance = np.einsum("tnr,tns->nrs", deviations, deviations) / max(1, len(path) - 1)
     before = walkers.scale @ np.swapaxes(walkers.scale, 1, 2)
     values, vectors = np.linalg.eigh(0.8 * covariance + 0.2 * before)
     walkers.scale = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]

@@ -44,8 +44,8 @@ class SessionGroup:
 
     def own(self, values: FloatArray) -> FloatArray:
         """Take the sessions' own of (m, all, ...) values: (s m, k, ...)."""
-        own = np.swapaxes(values[:, self.columns], 0, 1)
-        return own.reshape(-1, *own.shape[2:])
+        arranged = np.swapaxes(values[:, self.columns], 0, 1)
+        return arranged.reshape(-1, *arranged.shape[2:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,8 @@ class StackedSessions(Likelihood):
         total = np.zeros((len(rows), slopes.shape[2], slopes.shape[2]))
         for part, each, scores in self._each(logits, rows):
             precision = part.likelihood.precision(scores, each, _repeated(slack, part))
-            own = part.forward.jacobian(part.own(logits)) @ part.own(slopes)
-            along = np.swapaxes(own, 1, 2) @ precision @ own
+            jacobian = part.forward.jacobian(part.own(logits)) @ part.own(slopes)
+            along = np.swapaxes(jacobian, 1, 2) @ precision @ jacobian
             total += along.reshape(-1, len(rows), *along.shape[1:]).sum(axis=0)
         return total
 
@@ -106,10 +106,10 @@ def stacked(observations: Sequence[Observation]) -> Observation:
     if len(observations) == 1:
         return observations[0]
     exact = [one for one in observations if one.is_linear]
-    others = [one for one in observations if not one.is_linear]
-    if not others:
+    inexact = [one for one in observations if not one.is_linear]
+    if not inexact:
         return _independent(exact)
-    return _side_by_side([*([_narrow(_independent(exact))] if exact else []), *others])
+    return _side_by_side([*([_narrow(_independent(exact))] if exact else []), *inexact])
 
 
 # --- equations ----------------------------------------------------------------------------------------------------
@@ -119,10 +119,10 @@ def _independent(exact: Sequence[Observation]) -> Observation:
     """Orthonormal equations V^T x = t that say what all of the sessions' say."""
     parts = [one.linear_equations() for one in exact]
     matrix, sides = np.vstack([part[0] for part in parts]), np.hstack([part[1] for part in parts])
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
-    kept = values > _LEAST_WEIGHT * max(values.max(initial=0.0), 1e-300)
-    coordinates = sides @ (left[:, kept] / values[kept])
-    model = np.vstack([np.zeros(matrix.shape[1]), right[kept]])
+    left_vectors, values, right = np.linalg.svd(matrix, full_matrices=False)
+    informative = values > _LEAST_WEIGHT * max(values.max(initial=0.0), 1e-300)
+    coordinates = sides @ (left_vectors[:, informative] / values[informative])
+    model = np.vstack([np.zeros(matrix.shape[1]), right[informative]])
     logits = np.hstack([np.zeros((len(sides), 1)), coordinates])
     return Observation(np.zeros_like(logits), model, ExactLogits(logits))
 
@@ -143,36 +143,36 @@ def _as_intervals(likelihood: Likelihood | ExactLogits) -> Likelihood:
 
 
 def _side_by_side(sessions: Sequence[Observation]) -> Observation:
-    known, models, errors, columns = [np.zeros((len(sessions[0].known), 1))], [], [], []
+    offsets, models, errors, columns = [np.zeros((len(sessions[0].known), 1))], [], [], []
     end = 1
-    for one in sessions:
-        if not isinstance(one.model, np.ndarray):
+    for session in sessions:
+        if not isinstance(session.model, np.ndarray):
             raise ViewError("many_sessions puts linear models together, and this one is a network.")
-        k = len(one.model)
-        known.append(one.known[:, 1:] - one.known[:, :1])
-        models.append(one.model[1:] - one.model[:1])
+        k = len(session.model)
+        offsets.append(session.known[:, 1:] - session.known[:, :1])
+        models.append(session.model[1:] - session.model[:1])
         lead = np.hstack([-np.ones((k - 1, 1)), np.eye(k - 1)])
-        errors.append(np.zeros((k - 1, k - 1)) if one.error is None else lead @ one.error @ lead.T)
+        errors.append(np.zeros((k - 1, k - 1)) if session.error is None else lead @ session.error @ lead.T)
         columns.append(np.append(0, np.arange(end, end + k - 1)))
         end += k - 1
     model = np.vstack([np.zeros((1, models[0].shape[1])), *models])
     error = None if all(one.error is None for one in sessions) else block_diag(0.0, *errors)
-    return Observation(np.hstack(known), model, _stacked(sessions, columns, end), Forward(), error)
+    return Observation(np.hstack(offsets), model, _stacked(sessions, columns, end), Forward(), error)
 
 
 def _stacked(sessions: Sequence[Observation], columns: Sequence[IntArray], count: int) -> StackedSessions:
     n = len(sessions[0].known)
     guess, certainty = np.zeros((n, count)), np.zeros((n, count))
     alike: dict[Hashable, list[tuple[Likelihood, Forward, IntArray]]] = {}
-    for place, (one, own) in enumerate(zip(sessions, columns, strict=True)):
-        if (estimate := estimated_logits(one.forward, one.likelihood)) is not None:
-            guess[:, own[1:]] = estimate.middle[:, 1:] - estimate.middle[:, :1]
-            certainty[:, own[1:]] = 1.0 / (estimate.variance[:, 1:] + estimate.variance[:, :1])
-        likelihood = _as_intervals(one.likelihood)
+    for place, (session, indices) in enumerate(zip(sessions, columns, strict=True)):
+        if (estimate := estimated_logits(session.forward, session.likelihood)) is not None:
+            guess[:, indices[1:]] = estimate.middle[:, 1:] - estimate.middle[:, :1]
+            certainty[:, indices[1:]] = 1.0 / (estimate.variance[:, 1:] + estimate.variance[:, :1])
+        likelihood = _as_intervals(session.likelihood)
         # v_1 is each model's own.
-        turned = any(stage.needs_parameter_gram for stage in one.forward.stages)
-        key = (place if turned else None, type(likelihood), one.forward.stages, len(own), *_scalars(likelihood))
-        alike.setdefault(key, []).append((likelihood, one.forward, own))
+        turned = any(stage.needs_parameter_gram for stage in session.forward.stages)
+        key = (place if turned else None, type(likelihood), session.forward.stages, len(indices), *_scalars(likelihood))
+        alike.setdefault(key, []).append((likelihood, session.forward, indices))
     parts = [
         SessionGroup(
             _joined([likelihood for likelihood, _, _ in group]), group[0][1], np.array([own for _, _, own in group])
@@ -185,13 +185,13 @@ def _stacked(sessions: Sequence[Observation], columns: Sequence[IntArray], count
 def _joined(kinds: Sequence[Any]) -> Likelihood:
     """Likelihoods of one kind, below each other."""
     values = {field.name: [getattr(one, field.name) for one in kinds] for field in fields(kinds[0])}
-    joined: Likelihood = type(kinds[0])(
+    likelihood: Likelihood = type(kinds[0])(
         **{
             name: np.concatenate(column) if isinstance(column[0], np.ndarray) else column[0]
             for name, column in values.items()
         }
     )
-    return joined
+    return likelihood
 
 
 def _scalars(likelihood: Any) -> tuple[Hashable, ...]:

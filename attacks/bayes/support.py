@@ -98,9 +98,11 @@ def condition_on_supports(
         choices, logs = _search(belief.categories, split, rows, complete)
         evidence[rows] += split.evidence + logsumexp(logs, axis=1)
         explained = evidence[rows] >= np.log(UNTOLD)
-        found = _mixture(belief.categories, split, rows, choices, np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
-        for whole, part in zip(filled, (found.mean, found.low, found.high, found.spread), strict=True):
-            whole[rows[explained]] = part[explained]
+        mixture = _mixture(
+            belief.categories, split, rows, choices, np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        )
+        for array, part in zip(filled, (mixture.mean, mixture.low, mixture.high, mixture.spread), strict=True):
+            array[rows[explained]] = part[explained]
     return SupportPosterior(Posterior(*filled), evidence, complete)
 
 
@@ -125,8 +127,8 @@ def _rounding(matrix: FloatArray) -> float:
 def _gaussian_evidence(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: float) -> FloatArray:
     """Compute the log-density of each record's sides under the Gaussian over all columns, less a constant: (n,)."""
     whitening, evidence = _whiten(matrix, belief.gaussian.covariance, noise)
-    left = (sides - belief.gaussian.mean @ matrix.T) @ whitening.T
-    densities: FloatArray = evidence - 0.5 * (left**2).sum(axis=1)
+    whitened = (sides - belief.gaussian.mean @ matrix.T) @ whitening.T
+    densities: FloatArray = evidence - 0.5 * (whitened**2).sum(axis=1)
     return densities
 
 
@@ -139,24 +141,27 @@ def _whiten(matrix: FloatArray, covariance: FloatArray, noise: float) -> tuple[F
 
 def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: float) -> _Split:
     prior, categories = belief.gaussian, belief.categories
-    chosen = np.concatenate([category.columns for category in categories])
-    others = np.setdiff1d(np.arange(matrix.shape[1]), chosen)
-    among, across = prior.covariance[np.ix_(chosen, chosen)], prior.covariance[np.ix_(others, chosen)]
+    categorical = np.concatenate([category.columns for category in categories])
+    continuous = np.setdiff1d(np.arange(matrix.shape[1]), categorical)
+    among, across = (
+        prior.covariance[np.ix_(categorical, categorical)],
+        prior.covariance[np.ix_(continuous, categorical)],
+    )
     slope = across @ np.linalg.pinv(among, rcond=1e-9, hermitian=True)
-    covariance = prior.covariance[np.ix_(others, others)] - slope @ across.T
-    base = prior.mean[:, others] - prior.mean[:, chosen] @ slope.T
-    whitening, evidence = _whiten(matrix[:, others], covariance, noise)
-    seen = whitening @ matrix[:, others]
-    effects = (whitening @ matrix[:, chosen] + seen @ slope).T
+    covariance = prior.covariance[np.ix_(continuous, continuous)] - slope @ across.T
+    base = prior.mean[:, continuous] - prior.mean[:, categorical] @ slope.T
+    whitening, evidence = _whiten(matrix[:, continuous], covariance, noise)
+    whitened = whitening @ matrix[:, continuous]
+    effects = (whitening @ matrix[:, categorical] + whitened @ slope).T
     ends = np.cumsum([len(category.columns) for category in categories])[:-1]
     parts = zip(categories, np.split(effects, ends), strict=True)
     return _Split(
-        others=others,
+        others=continuous,
         base=base,
         slope=slope,
         covariance=covariance,
-        gain=covariance @ seen.T,
-        asked=sides @ whitening.T - base @ seen.T,
+        gain=covariance @ whitened.T,
+        asked=sides @ whitening.T - base @ whitened.T,
         steps=tuple(category.values @ effect for category, effect in parts),
         evidence=evidence,
     )
@@ -172,22 +177,22 @@ def _search(
     order = sorted(range(len(categories)), key=lambda one: -_variance_of(categories[one], split.steps[one]))
     choices = np.zeros((len(rows), 1, len(categories)), dtype=np.int64)
     logs: FloatArray = np.zeros((len(rows), 1))
-    left: FloatArray = split.asked[rows][:, None]
-    for place, one in enumerate(order):
-        frequencies, steps = categories[one].of(len(split.asked))[rows], split.steps[one]
+    remainder: FloatArray = split.asked[rows][:, None]
+    for place, index in enumerate(order):
+        frequencies, steps = categories[index].of(len(split.asked))[rows], split.steps[index]
         width, k = logs.shape[1], len(steps)
         logs = (logs[:, :, None] + np.log(frequencies)[:, None]).reshape(len(rows), width * k)
-        left = (left[:, :, None] - steps).reshape(len(rows), width * k, -1)
+        remainder = (remainder[:, :, None] - steps).reshape(len(rows), width * k, -1)
         choices = np.repeat(choices, k, axis=1)
-        choices[:, :, one] = np.tile(np.arange(k), width)
+        choices[:, :, index] = np.tile(np.arange(k), width)
         if not complete and width * k > BEAM:
             undecided = [(categories[other], split.steps[other]) for other in order[place + 1 :]]
-            likely = logs + _outlook(undecided, left, rows, len(split.asked))
-            kept = np.argpartition(-likely, BEAM, axis=1)[:, :BEAM]
-            choices = np.take_along_axis(choices, kept[:, :, None], axis=1)
-            left = np.take_along_axis(left, kept[:, :, None], axis=1)
-            logs = np.take_along_axis(logs, kept, axis=1)
-    return choices, logs - 0.5 * (left**2).sum(axis=2)
+            likely = logs + _outlook(undecided, remainder, rows, len(split.asked))
+            beam = np.argpartition(-likely, BEAM, axis=1)[:, :BEAM]
+            choices = np.take_along_axis(choices, beam[:, :, None], axis=1)
+            remainder = np.take_along_axis(remainder, beam[:, :, None], axis=1)
+            logs = np.take_along_axis(logs, beam, axis=1)
+    return choices, logs - 0.5 * (remainder**2).sum(axis=2)
 
 
 def _variance_of(category: Category, steps: FloatArray) -> float:
@@ -196,15 +201,17 @@ def _variance_of(category: Category, steps: FloatArray) -> float:
     return float(frequencies @ ((steps - frequencies @ steps) ** 2).sum(axis=1))
 
 
-def _outlook(undecided: Sequence[tuple[Category, FloatArray]], left: FloatArray, rows: IntArray, n: int) -> FloatArray:
+def _outlook(
+    undecided: Sequence[tuple[Category, FloatArray]], remainder: FloatArray, rows: IntArray, n: int
+) -> FloatArray:
     """Compute the log-density, less a constant, of the rest of the sides (r, w, q), undecided categories Gaussian."""
-    variance = np.eye(left.shape[2])
+    variance = np.eye(remainder.shape[2])
     for category, steps in undecided:
         likely = category.of(n)[rows]
-        left = left - (likely @ steps)[:, None]
+        remainder = remainder - (likely @ steps)[:, None]
         shared = likely.mean(axis=0)
         variance += (steps * shared[:, None]).T @ steps - np.outer(shared @ steps, shared @ steps)
-    densities: FloatArray = -0.5 * np.einsum("rwq,rwq->rw", left @ np.linalg.inv(variance), left)
+    densities: FloatArray = -0.5 * np.einsum("rwq,rwq->rw", remainder @ np.linalg.inv(variance), remainder)
     return densities
 
 
@@ -217,8 +224,8 @@ def _mixture(
     """Find the posterior of the records in rows: combinations (r, w, categories) with weights (r, w)."""
     d = len(split.others) + sum(len(category.columns) for category in categories)
     mean, low, high, spread = (np.empty((len(rows), d)) for _ in range(4))
-    for one, category in enumerate(categories):
-        indices = choices[:, :, one]
+    for position, category in enumerate(categories):
+        indices = choices[:, :, position]
         marginal = np.stack([(weights * (indices == value)).sum(axis=1) for value in range(len(category.values))], 1)
         mean[:, category.columns] = middle = marginal @ category.values
         spread[:, category.columns] = np.sqrt(np.maximum(marginal @ category.values**2 - middle**2, 0.0))
@@ -233,8 +240,8 @@ def _mixture(
     within = np.maximum(np.diag(split.covariance) - (split.gain**2).sum(axis=1), 0.0)
     between = np.einsum("rw,rwc->rc", weights, (centres - middle[:, None]) ** 2)
     mean[:, split.others], spread[:, split.others] = middle, np.sqrt(within + between)
-    kept = np.take_along_axis(weights, likeliest, axis=1)
-    parts = np.take_along_axis(centres, likeliest[:, :, None], axis=1), kept / kept.sum(axis=1, keepdims=True)
+    likely = np.take_along_axis(weights, likeliest, axis=1)
+    parts = np.take_along_axis(centres, likeliest[:, :, None], axis=1), likely / likely.sum(axis=1, keepdims=True)
     for ends, level in ((low, 0.05), (high, 0.95)):
         ends[:, split.others] = _quantile(*parts, np.sqrt(within), level)
     return Posterior(mean, low, high, spread)
