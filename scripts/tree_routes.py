@@ -55,7 +55,9 @@ def areas_of(own: FloatArray, leaves: IntArray, labels: IntArray, known: int) ->
 
     def by_regression(columns: FloatArray) -> float:
         def estimate(rows: IntArray) -> FloatArray:
-            return LogisticRegression(max_iter=2_000).fit(columns[rows], labels[rows]).predict_proba(columns)
+            fitted = LogisticRegression(max_iter=2_000).fit(columns[rows], labels[rows])
+            estimates: FloatArray = fitted.predict_proba(columns)
+            return estimates
 
         return area_of(estimate, labels, known)
 
