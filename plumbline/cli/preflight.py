@@ -1,7 +1,7 @@
 """``plumbline preflight``: what a passive party's table will give away, before the party joins (Rassouli, Remark 4)."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,18 +13,26 @@ from rich.text import Text
 
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
-from services.common.agreement import TrainingPlan
-from services.common.opening_options import opening_options
+from services.common.agreement import Agreement, TrainingPlan
+from services.common.exposure import Exposure, Guarded, GuardedParty
 from services.common.settings import environment_values, settings_of
 from services.common.state_folder import read_state
+from services.party.features import description_of
+from services.party.label_sums import WHOLE, sums_of_plan
 from services.party.lasting_batches import BATCHES, Waiting, waiting_in
 from services.party.share_guard import rank_of
+from services.shared_weights.opening import record_bits
+from services.shared_weights.opening_ledger import OpeningLedger
+from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
+from vfl.data import GriddedFeatures
 from vfl.data.faults import bounded, counted
 from vfl.data.typed_tables import TypedTable
 from vfl.learning.forms import most_forms
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
 
+# What parties are called in sentences, in a session that there isn't.
+_SELF, _ACTIVE, _NO_SESSION = "this party", "the active party", "0" * 32
 # Settings of the party's service that count here.
 _OWN = ("most_forms", "state_dir")
 # Columns of a table of any width, those first that hide least; --json has all.
@@ -34,6 +42,7 @@ _ASSUMPTIONS = (
     "The active party gets exact scores of a linear model and all of its parameters. With complete records of other "
     "people it does better: `plumbline audit` measures that.",
     "This is the only passive party, and all rows of the table are asked about.",
+    "Of training: the active party has as many columns, of as many binary digits.",
 )
 
 
@@ -64,6 +73,10 @@ class Preflight:
         columns: one per feature.
         share: PLUMBLINE_MOST_FORMS: of the sums of columns that tell a record, how many may be answered.
         rank: in how many directions records differ.
+        of_model: how many such sums one model's answers tell.
+        training: what several epochs under Protocol 1 add up to, in sentences.
+        labels: what honest training under Protocol 1 tells this party of labels, in sentences.
+        opening: what training on shared weights would open, against labels and records, in sentences.
         waiting: who of the records would wait, in each federation whose batches the party remembers.
     """
 
@@ -74,6 +87,10 @@ class Preflight:
     columns: tuple[ColumnGuesses, ...]
     share: float
     rank: int
+    of_model: int
+    training: str
+    labels: str
+    opening: str
     waiting: tuple[Waiting, ...] = ()
 
     @property
@@ -84,57 +101,18 @@ class Preflight:
     @property
     def sessions(self) -> int:
         """How many sessions that is enough for; the first is never refused."""
-        return max(1, self.most_forms // (self.classes - 1))
+        return max(1, self.most_forms // self.of_model)
 
     @property
     def limit(self) -> str:
         """What several sessions add up to, and where the passive party stops, in sentences."""
-        each = min(self.classes - 1, self.features)
+        each = min(self.of_model, self.features)
         sessions = "one session" if self.sessions == 1 else f"{self.sessions} sessions"
         return (
             f"Sessions add up: each one of {self.classes} classes answers {each} of the {self.features} independent "
             f"sums of columns that tell a whole record. With PLUMBLINE_MOST_FORMS={self.share:g} at most "
             f"{self.most_forms} of a record are answered per active party: {sessions}. An epoch that is validated is "
             "one more model, of the validation records; epochs are validated only within the limit."
-        )
-
-    @property
-    def training(self) -> str:
-        """What several epochs under Protocol 1 add up to, in sentences."""
-        each = 1 if self.classes == 2 else self.classes
-        epochs = counted(math.ceil(self.rank / each), "epoch")
-        return (
-            "Training with PLUMBLINE_PROTOCOL=hu tells a party that sends other messages than the protocol's "
-            f"{counted(each, 'sum')} of the columns of every record in an epoch, and {self.rank} tell a whole record: "
-            f"those of {epochs}, in all sessions. It learns all columns of at most one record for each {self.rank} "
-            "sums that it is answered with, and an honest one is answered with "
-            f"{'one' if each == 1 else each} for each of its own columns in every step."
-        )
-
-    @property
-    def labels(self) -> str:
-        """What honest training under Protocol 1 tells this party of labels, in sentences."""
-        return (
-            f"It tells this party labels as well: {counted(self.features, 'honest sum')} of each batch, so "
-            f"{self.features / self.rows:.2f} to a record where a batch is all {self.rows:,} rows, and more in smaller "
-            "ones; with 1 to a record labels follow. The same batches in another session tell none anew. The label "
-            "party counts them over sessions, and refuses other batches beyond its PLUMBLINE_MOST_SUMS."
-        )
-
-    @property
-    def opening(self) -> str:
-        """What training on shared weights would open, against labels and records, in sentences."""
-        plan = TrainingPlan(protocol="shared")
-        bits = opening_options(plan.protocol_options).opening_bits
-        columns = plan.family.columns(self.classes)
-        opened, labels = self.features * columns * bits, self.rows * math.log2(self.classes)
-        return (
-            f"Training with PLUMBLINE_PROTOCOL=shared tells nobody anything before weights are opened. A party that "
-            f"sends other messages than the protocol's reads no more there than is opened: this one {opened:,} bits, "
-            f"where {self.rows:,} labels of {self.classes} classes have {labels:,.0f} at most; the active party "
-            f"{columns * bits} bits for each of its columns, where a record of this table has "
-            f"{self.features * plan.feature_fraction_bits:,}. With a patience, each epoch that is validated tells the "
-            f"active party {WORD_BITS} bits more, and which one is kept tells this one a few."
         )
 
     @property
@@ -211,9 +189,100 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
     )
     # As the service of this party would read it.
     own = settings_of({name: value for name, value in environment_values().items() if name in _OWN})
-    bounds = preflight_bounds(features, classes)
-    rank, waiting = rank_of(features), tuple(_waiting(own.state_dir, table))
-    return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms, rank, waiting)
+    bounds, rank = preflight_bounds(features, classes), rank_of(features)
+    hu, shared = (_Rehearsal.of(protocol, features, classes) for protocol in ("hu", "shared"))
+    return Preflight(
+        len(features),
+        features.shape[1],
+        classes,
+        bounds,
+        columns,
+        own.most_forms,
+        rank,
+        hu.plan.training.forms(hu.plan, classes).of_model,
+        training=_of_training(hu, rank),
+        labels=_of_labels(hu),
+        opening=_of_opening(shared),
+        waiting=tuple(_waiting(own.state_dir, table)),
+    )
+
+
+@dataclass(frozen=True)
+class _Rehearsal:
+    """What a protocol says of one epoch that is one batch of all records, with an active party of as many columns.
+
+    Attributes:
+        agreement: its terms.
+        guarded: what this party's guard counts.
+    """
+
+    agreement: Agreement
+    guarded: Guarded
+
+    @classmethod
+    def of(cls, protocol: str, features: FloatArray, classes: int) -> "_Rehearsal":
+        plan = TrainingPlan(1, len(features), protocol=protocol, validation_fraction=0.0, test_fraction=0.0)
+        own = description_of(_SELF, GriddedFeatures.of(features, plan.feature_fraction_bits))
+        agreement = Agreement(_NO_SESSION, plan, classes, (replace(own, name=_ACTIVE), own))
+        party = GuardedParty(_SELF, features, None, "warn", False, OpeningLedger.in_memory(), {})
+        return cls(agreement, plan.training.guard(agreement, party))
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """Its plan."""
+        return self.agreement.plan
+
+    def exposed(self, party: str) -> Exposure:
+        """Find what training shows a party."""
+        exposures = self.plan.training.exposures(self.agreement)
+        return next(exposure for exposure in exposures if exposure.party == party)
+
+
+def _of_training(hu: _Rehearsal, rank: int) -> str:
+    shares, (channel,) = hu.guarded.shares[_ACTIVE], hu.guarded.channels
+    each = shares.of_a_record
+    return (
+        "Training with PLUMBLINE_PROTOCOL=hu tells a party that sends other messages than the protocol's "
+        f"{counted(each, 'sum')} of the columns of every record in an epoch, and {rank} tell a whole record: "
+        f"those of {counted(math.ceil(rank / each), 'epoch')}, in all sessions. It learns all columns of at most one "
+        f"record for each {rank} sums that the answers have room for: {shares.in_answers:,} in every step where an "
+        f"honest party of as many columns is answered with {channel.sums:,}."
+    )
+
+
+def _of_labels(hu: _Rehearsal) -> str:
+    rows, (batch,) = hu.agreement.training_rows, sums_of_plan(hu.agreement)
+    told = batch.told[_SELF]
+    return (
+        f"It tells this party labels as well: {counted(told.in_answers, 'honest sum')} of each batch, so "
+        f"{told.of_a_record / WHOLE:.2f} to a record where a batch is all {rows:,} rows, and more in smaller "
+        "ones; with 1 to a record labels follow. The same batches in another session tell none anew. The label "
+        "party counts them over sessions, and refuses other batches beyond its PLUMBLINE_MOST_SUMS."
+    )
+
+
+def _of_opening(shared: _Rehearsal) -> str:
+    agreement = shared.agreement
+    open_always = tuple(replace(party, opens_always=True) for party in agreement.parties)
+    opened = replace(shared, agreement=replace(agreement, parties=open_always))
+    own, active = opened.exposed(_SELF), opened.exposed(_ACTIVE)
+    labels = own.unknowns * math.log2(agreement.classes)
+    left = (
+        ""
+        if shared.exposed(_SELF).bits
+        else (
+            " That is too much of one or of both: weights stay shared and none are opened, unless every party sets "
+            "PLUMBLINE_OPENING=always."
+        )
+    )
+    return (
+        "Training with PLUMBLINE_PROTOCOL=shared tells nobody anything before weights are opened. A party that "
+        f"sends other messages than the protocol's reads no more there than is opened: this one {own.bits:,} bits, "
+        f"where {own.unknowns:,} labels of {agreement.classes} classes have {labels:,.0f} at most; the active party "
+        f"{active.bits // agreement.active.feature_count} bits for each of its columns, where a record of this table "
+        f"has {record_bits(agreement, _SELF):,}. With a patience, each epoch that is validated tells the active party "
+        f"{WORD_BITS} bits more, and which one is kept tells this one a few.{left}"
+    )
 
 
 def _waiting(state: Path | None, table: TypedTable) -> list[Waiting]:
@@ -227,7 +296,6 @@ def _facts(found: Preflight) -> dict[str, Any]:
     facts["bounds"]["fully_determined"] = found.bounds.fully_determined
     told = {"most_forms": found.most_forms, "sessions": found.sessions, "limit": found.limit}
     told |= {"waiting": [{**asdict(one), "words": one.words} for one in found.waiting]}
-    told |= {"training": found.training, "labels": found.labels, "opening": found.opening}
     return {**facts, **told, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
 
 

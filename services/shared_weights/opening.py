@@ -234,7 +234,7 @@ def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int])
 
 def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int]) -> Iterator[_Threat]:
     """Weigh opened bits against what a record tells, at a passive party."""
-    record = _record_bits(agreement, name)
+    record = record_bits(agreement, name)
     for active, bits in opening.items():
         if bits > _TOLERATED * record:
             reader = _reader(agreement, active, bits, "features", name)
@@ -243,7 +243,7 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
 
 def _about_validations(agreement: Agreement, name: str, ledger: BitsBefore) -> Iterator[str]:
     """Weigh them at a passive party, whose shares a validation is of: its label party chooses what multiplies them."""
-    active, record = agreement.active.name, _record_bits(agreement, name)
+    active, record = agreement.active.name, record_bits(agreement, name)
     shown, earlier = validation_bits(agreement), ledger.before(agreement.active.name)
     if shown and shown + earlier > _TOLERATED * record:
         before = " of this session and what earlier ones opened" if earlier else ""
@@ -281,7 +281,7 @@ def slope_bits(agreement: Agreement) -> int:
     return SLOPE_BITS if calibrates and not validates_on_shares(agreement) else 0
 
 
-def _record_bits(agreement: Agreement, name: str) -> int:
+def record_bits(agreement: Agreement, name: str) -> int:
     """Count the bits of a party's features in one record."""
     own, plan = agreement.party(name), agreement.plan
     return own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)

@@ -10,9 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from plumbline.cli import app
+from services.common.agreement import Agreement, TrainingPlan
+from services.party.features import description_of
 from tests.harness.restarts import IDS, town
 from vfl.crypto.sharing.shared_squares import WORD_BITS
-from vfl.data import fit_encoder
+from vfl.data import GriddedFeatures, fit_encoder
 from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds
 
 
@@ -119,10 +121,38 @@ def test_what_epochs_of_training_add_up_to_is_told_beforehand(tmp_path: Path) ->
     two = str(facts(path, "--classes", "2", "--id", "client")["training"])
     assert f"1 sum of the columns of every record in an epoch, and {columns} tell a whole record" in two
     assert f"those of {columns} epochs, in all sessions" in two
-    assert f"all columns of at most one record for each {columns} sums that it is answered with" in two
+    assert f"all columns of at most one record for each {columns} sums that the answers have room for" in two
     three = str(facts(path, "--classes", "3", "--id", "client")["training"])
     assert f"those of {-(-columns // 3)} epochs" in three
     assert "3 sums of the columns of every record" in three
+
+
+def agreed(protocol: str, values: np.ndarray, classes: int) -> Agreement:
+    """What a service would agree to with this table, and another of as many columns."""
+    gridded = GriddedFeatures.of(fit_encoder("minmax", values).transform(values))
+    parties = tuple(description_of(name, gridded) for name in ("active", "passive"))
+    plan = TrainingPlan(1, len(values), protocol=protocol, validation_fraction=0.0, test_fraction=0.0)
+    return Agreement("0" * 32, plan, classes, parties)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_counts_of_training_are_those_of_a_sessions_guard(tmp_path: Path, classes: int) -> None:
+    path, values = table(tmp_path)
+    agreement = agreed("hu", values, classes)
+    exposures = {one.party: one for one in agreement.plan.training.exposures(agreement)}
+    told = str(facts(path, "--classes", str(classes), "--id", "client")["training"])
+    assert f"have room for: {exposures['active'].equations} in every step" in told
+    # More than what honest messages ask for.
+    honest = values.shape[1] * (1 if classes == 2 else classes)
+    assert f"an honest party of as many columns is answered with {honest}." in told
+    assert exposures["active"].equations > honest
+
+
+def test_that_weights_stay_shared_is_told_as_a_session_has_it(tmp_path: Path) -> None:
+    path, values = table(tmp_path)
+    told = str(facts(path, "--classes", "2", "--id", "client")["opening"])
+    assert not agreed("shared", values, 2).serving.tells_owners
+    assert "weights stay shared and none are opened, unless every party sets PLUMBLINE_OPENING=always" in told
 
 
 def test_what_shared_weights_open_is_told_beforehand(tmp_path: Path) -> None:
