@@ -122,7 +122,7 @@ class DefenceSpec:
     tried_with: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        words: dict[str, tuple[tuple[str, ...], Any]] = {
+        choices_of: dict[str, tuple[tuple[str, ...], Any]] = {
             "sits": (self.sits, Place),
             "stages": (self.stages, Stage),
             "keeps": ((self.keeps,), Kept),
@@ -130,9 +130,9 @@ class DefenceSpec:
             "replaces": ((self.replaces,), Replaced),
             "stops": (self.stops, Leak),
         }
-        for name, (given, known) in words.items():
-            if isinstance(given, str) or not set(given) <= set(get_args(known)):
-                choices = ", ".join(repr(word) for word in get_args(known))
+        for name, (value, choice) in choices_of.items():
+            if isinstance(value, str) or not set(value) <= set(get_args(choice)):
+                choices = ", ".join(repr(word) for word in get_args(choice))
                 raise ValueError(f"A defence's spec has {name} from {choices}, not {getattr(self, name)!r}.")
 
 

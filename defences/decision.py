@@ -7,8 +7,8 @@ from vfl.arrays import FloatArray, IntArray
 
 def decisions(scores: FloatArray) -> IntArray:
     """Find the class that each row of (n, k) scores decides for, the first one where several tie: (n,)."""
-    chosen: IntArray = scores.argmax(axis=1)
-    return chosen
+    classes: IntArray = scores.argmax(axis=1)
+    return classes
 
 
 def keep_decision(protected: FloatArray, decision: IntArray) -> FloatArray:
@@ -25,10 +25,10 @@ def keep_decision(protected: FloatArray, decision: IntArray) -> FloatArray:
         protected: (n, k) scores in [0, 1].
         decision: (n,), the classes to decide for.
     """
-    chosen = np.arange(protected.shape[1]) == decision[:, None]
+    decided = np.arange(protected.shape[1]) == decision[:, None]
     earlier = np.arange(protected.shape[1]) < decision[:, None]
     needed = np.where(earlier, np.nextafter(protected, 2.0), protected)
-    raised = np.where(chosen, needed.max(axis=1, keepdims=True), protected)
+    raised = np.where(decided, needed.max(axis=1, keepdims=True), protected)
     full = earlier & (needed > 1.0)
-    kept: FloatArray = np.where(full, np.nextafter(1.0, 0.0), np.minimum(raised, 1.0))
-    return kept
+    restored: FloatArray = np.where(full, np.nextafter(1.0, 0.0), np.minimum(raised, 1.0))
+    return restored

@@ -45,11 +45,11 @@ _TERMS, _SQUARINGS = 8, 6
 _DIGITS = 60
 
 
-def discrete_gaussian(words: Callable[[int], WordArray], deviation: int, count: int) -> IntArray:
+def discrete_gaussian(random_words: Callable[[int], WordArray], deviation: int, count: int) -> IntArray:
     """Draw ``count`` numbers of the discrete Gaussian of mean 0 with this deviation, both in steps.
 
     Args:
-        words: gives as many uniform 64-bit words as it is asked for. Three a trial, of which .71 give a number.
+        random_words: gives as many uniform 64-bit words as it is asked for. Three a trial, of which .71 give a number.
         deviation: S, from 1 to 2^48.
         count: of the numbers.
 
@@ -58,29 +58,29 @@ def discrete_gaussian(words: Callable[[int], WordArray], deviation: int, count: 
     """
     if not 1 <= deviation <= LARGEST_DEVIATION:
         raise ValueError(f"Expected a deviation from 1 to 2^48 steps, got {deviation}.")
-    drawn = np.empty(0, dtype=np.int64)
-    while (missing := count - len(drawn)) > 0:
+    sample = np.empty(0, dtype=np.int64)
+    while (missing := count - len(sample)) > 0:
         trials = missing + missing // 2 + 16
-        drawn = np.concatenate([drawn, _kept(words(3 * trials).reshape(3, trials), deviation)[:missing]])
-    return drawn
+        sample = np.concatenate([sample, _kept(random_words(3 * trials).reshape(3, trials), deviation)[:missing]])
+    return sample
 
 
-def _kept(words: WordArray, deviation: int) -> IntArray:
+def _kept(random_words: WordArray, deviation: int) -> IntArray:
     """Make a number of each trial's three words, (3, trials), and give those that are kept, in order."""
-    whole = np.searchsorted(_THRESHOLDS, words[0], side="right")
-    halves, is_negative = words[1] >> np.uint64(1), (words[1] & np.uint64(1)).astype(np.bool_)
+    quotients = np.searchsorted(_THRESHOLDS, random_words[0], side="right")
+    halves, is_negative = random_words[1] >> np.uint64(1), (random_words[1] & np.uint64(1)).astype(np.bool_)
     part = (halves % np.uint64(deviation)).astype(np.int64)
     # The last, broken run of remainders would prefer small ones.
     is_fair = halves < np.uint64((1 << 63) // deviation * deviation)
     share = part / deviation
-    above = _exponential(share * (whole + share / 2)) - words[2] * 2.0**-64
+    above = _exponential(share * (quotients + share / 2)) - random_words[2] * 2.0**-64
     is_kept = above > 0
     for index in np.flatnonzero(np.abs(above) <= _ERROR):
-        is_kept[index] = _is_below(int(words[2, index]), int(whole[index]), int(part[index]), deviation)
-    size = whole * deviation + part
+        is_kept[index] = _is_below(int(random_words[2, index]), int(quotients[index]), int(part[index]), deviation)
+    size = quotients * deviation + part
     is_kept &= is_fair & ~((size == 0) & is_negative)
-    kept: IntArray = np.where(is_negative, -size, size)[is_kept]
-    return kept
+    numbers: IntArray = np.where(is_negative, -size, size)[is_kept]
+    return numbers
 
 
 def _exponential(exponents: FloatArray) -> FloatArray:
@@ -94,9 +94,9 @@ def _exponential(exponents: FloatArray) -> FloatArray:
     return power
 
 
-def _is_below(word: int, whole: int, part: int, deviation: int) -> bool:
+def _is_below(word: int, quotient: int, part: int, deviation: int) -> bool:
     """Tell whether word < 2^64 exp(-z), which is rational for z = 0 only."""
     with localcontext() as context:
         context.prec = _DIGITS
-        exponent = Decimal(part * (2 * whole * deviation + part)) / Decimal(2 * deviation**2)
+        exponent = Decimal(part * (2 * quotient * deviation + part)) / Decimal(2 * deviation**2)
         return Decimal(word) < Decimal(1 << 64) * (-exponent).exp()

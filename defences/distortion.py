@@ -65,34 +65,36 @@ def distort(
     """
     k, d = _checked_shape(weights, features)
     natural: Case = "iii" if d == 1 else "iv" if k == 2 else "i" if d >= k else "ii"
-    chosen = natural if case is None else case
-    if chosen != natural and (natural, chosen) != ("iv", "i"):
-        raise DefenceError(f"Case {chosen} is not for {k} classes and {d} features: leave the case to their numbers.")
-    asked = np.inf if epsilon is None else epsilon
-    if not (asked >= 0 and 0 <= share <= 1):
+    method_case = natural if case is None else case
+    if method_case != natural and (natural, method_case) != ("iv", "i"):
+        raise DefenceError(
+            f"Case {method_case} is not for {k} classes and {d} features: leave the case to their numbers."
+        )
+    target_epsilon = np.inf if epsilon is None else epsilon
+    if not (target_epsilon >= 0 and 0 <= share <= 1):
         raise DefenceError(f"Expected epsilon to be 0 or more and share between 0 and 1, got {epsilon} and {share}.")
     try:
-        own = moments(features)
+        own_moments = moments(features)
     except ValueError as error:
         raise DefenceError(f"parameter_rotation works against attacks that assume [0, 1]. {error}") from None
     # In units of the parameters, so that what the searches call small doesn't depend on how large these are.
     unit = _root_mean_square(weights) or 1.0
     # Factor by factor: the square of a small unit is 0 long before the parameters are.
-    target = TargetDistortion(asked if relative else asked / unit / unit, share)
+    target = TargetDistortion(target_epsilon if relative else target_epsilon / unit / unit, share)
     scaled = weights / unit
-    method = {"i": rotated, "ii": rotated, "iii": free_single, "iv": free_binary}[chosen]
+    method = {"i": rotated, "ii": rotated, "iii": free_single, "iv": free_binary}[method_case]
     differ = row_space(equations(scaled)).rank > 0
-    distorted, most = method(scaled, own, target) if differ else (scaled, 0.0)
+    distorted, most = method(scaled, own_moments, target) if differ else (scaled, 0.0)
     if target.within(most) == 0:
         distorted = scaled
-    wanted, cap = (asked * unit * unit if relative else asked), most * unit * unit
+    wanted, cap = (target_epsilon * unit * unit if relative else target_epsilon), most * unit * unit
     return Distortion(
         weights=weights.copy() if distorted is scaled else unit * distorted,
-        case=chosen,
+        case=method_case,
         epsilon=share * min(wanted, cap),
         capped=cap < wanted,
         interpretability=interpretability(scaled, distorted) * unit * unit,
-        error=disclosed_errors(equations(scaled), equations(distorted), own).half_star,
+        error=disclosed_errors(equations(scaled), equations(distorted), own_moments).half_star,
     )
 
 

@@ -47,9 +47,9 @@ _VIOLATION = 1e-8  # of g's whole range, before the last step makes it exact
 _EXACT = 1e-10
 
 
-def rotated(weights: FloatArray, own: Moments, target: TargetDistortion) -> tuple[FloatArray, float]:
+def rotated(weights: FloatArray, column_moments: Moments, target: TargetDistortion) -> tuple[FloatArray, float]:
     """Find the W R with the g aimed at that half* errs most with, and the cap: g of the best rotation of all."""
-    rotations = _Rotations.of(weights, own)
+    rotations = _Rotations.of(weights, column_moments)
     freely = rotations.best(None)
     most = rotations.distortion(freely)
     aimed = target.within(most)
@@ -79,7 +79,7 @@ class _Rotations:
     reach: float
 
     @classmethod
-    def of(cls, weights: FloatArray, own: Moments) -> "_Rotations":
+    def of(cls, weights: FloatArray, column_moments: Moments) -> "_Rotations":
         k, d = weights.shape
         basis = row_space(weights).basis
         coordinates = weights @ basis
@@ -89,8 +89,8 @@ class _Rotations:
             basis=basis,
             coordinates=coordinates,
             projector=projector,
-            pull=2 * own.about_zero @ basis @ projector / d,
-            shift=own.mean - 0.25,
+            pull=2 * column_moments.about_zero @ basis @ projector / d,
+            shift=column_moments.mean - 0.25,
             normal=2 * basis @ (coordinates.T @ coordinates) / (d * k),
             reach=4 * float(np.mean(weights**2)),
         )
@@ -224,8 +224,8 @@ class _Rotations:
 
         for bound in 4.0 ** np.arange(-1, 21):
             if excess(-bound) >= 0 >= excess(bound):
-                found = moved(brentq(excess, -bound, bound, xtol=1e-15, rtol=1e-14))
-                return found if abs(self.distortion(found) - epsilon) < _EXACT * self.reach else None
+                solution = moved(brentq(excess, -bound, bound, xtol=1e-15, rtol=1e-14))
+                return solution if abs(self.distortion(solution) - epsilon) < _EXACT * self.reach else None
         return None
 
 
@@ -236,10 +236,10 @@ def _side(point: FloatArray) -> float:
 
 def _polar(matrix: FloatArray, side: float = 0.0) -> FloatArray:
     """Find the orthonormal matrix closest to a (d, p) one; side: the sign that its determinant must have, 0 for any."""
-    left, _, right = np.linalg.svd(matrix, full_matrices=False)
-    if side and np.linalg.det(left) * np.linalg.det(right) * side < 0:
-        left[:, -1] = -left[:, -1]
-    closest: FloatArray = left @ right
+    left_vectors, _, right_vectors = np.linalg.svd(matrix, full_matrices=False)
+    if side and np.linalg.det(left_vectors) * np.linalg.det(right_vectors) * side < 0:
+        left_vectors[:, -1] = -left_vectors[:, -1]
+    closest: FloatArray = left_vectors @ right_vectors
     return closest
 
 
@@ -277,7 +277,7 @@ def free_single(weights: FloatArray, _: Moments, target: TargetDistortion) -> tu
     return weights + (without_shift @ (best - start))[:, None], most
 
 
-def free_binary(weights: FloatArray, own: Moments, target: TargetDistortion) -> tuple[FloatArray, float]:
+def free_binary(weights: FloatArray, column_moments: Moments, target: TargetDistortion) -> tuple[FloatArray, float]:
     """Find case iv's (2, d) class rows with the g aimed at, which make eq. 51 a maximum, and the cap.
 
     Both rows move by the same amount in opposite directions: (-theta/2, theta/2) stays of that form.
@@ -287,7 +287,7 @@ def free_binary(weights: FloatArray, own: Moments, target: TargetDistortion) -> 
     most = _NEAREST * float(true @ true) / (4 * d)
     if target.within(most) == 0:
         return weights, most
-    correlated, shift = own.about_zero @ true, np.broadcast_to(own.mean - 0.25, (d, d))
+    correlated, shift = column_moments.about_zero @ true, np.broadcast_to(column_moments.mean - 0.25, (d, d))
     ratio = _Ratio((shift + shift.T) / 2, -correlated, float(true @ correlated), np.eye(d))
     change = _best_ratio(ratio, true, 2 * np.sqrt(d * target.within(most))) - true
     return weights + np.vstack([-change, change]) / 2, most
@@ -348,5 +348,5 @@ def _best_on_sphere(quadratic: FloatArray, linear: FloatArray, radius: float) ->
         lowest = brentq(lambda above: 1 / np.linalg.norm(solution(above)) - 1 / radius, lowest, highest, xtol=1e-300)
     step = solution(lowest)
     step[-1] = np.copysign(np.sqrt(max(radius**2 - float(step[:-1] @ step[:-1]), 0.0)), step[-1])
-    found: FloatArray = vectors @ step
-    return found
+    maximiser: FloatArray = vectors @ step
+    return maximiser

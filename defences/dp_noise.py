@@ -265,8 +265,8 @@ class DpNoise:
         if residuals.shape[1] != 1 and self.sigma is None:
             raise DefenceError(_TWO_CLASSES)
         deviation, step = _in_steps(self.sigma_for(terms), terms.residual_step)
-        drawn = noise.discrete_gaussian(residuals.shape, deviation)
-        noisy: FloatArray = (np.rint(residuals / step) + drawn.astype(np.float64)) * step
+        sample = noise.discrete_gaussian(residuals.shape, deviation)
+        noisy: FloatArray = (np.rint(residuals / step) + sample.astype(np.float64)) * step
         return noisy
 
     def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
@@ -335,8 +335,8 @@ class DpNoise:
         moved = self._moved(terms)
         if moved is None:
             return None
-        own = self.sigma_for(terms)
-        sigmas = (own, own) if levels is None else (levels.sigma_active, levels.sigma_passive)
+        sigma = self.sigma_for(terms)
+        sigmas = (sigma, sigma) if levels is None else (levels.sigma_active, levels.sigma_passive)
         return attained_privacy(
             Sensitivities(moved.active / sigmas[0], moved.passive / sigmas[1]),
             role=terms.role,
@@ -357,8 +357,10 @@ class DpNoise:
             largest_product=self._own_norm_bound(terms) * terms.row_norm,
         )
         delta = self._delta_for(terms)
-        said = f"Peers may send what they like. This party's rows are at most {terms.row_norm:.3g} long in the 2-norm."
-        return PrivacyFromAnyPeer(gaussian_epsilon(worst, self.sigma_for(terms), delta), delta, (said,))
+        assumption = (
+            f"Peers may send what they like. This party's rows are at most {terms.row_norm:.3g} long in the 2-norm."
+        )
+        return PrivacyFromAnyPeer(gaussian_epsilon(worst, self.sigma_for(terms), delta), delta, (assumption,))
 
     def _steps(self, terms: TrainingTerms) -> int:
         return terms.steps if self.steps is None else self.steps
@@ -367,29 +369,29 @@ class DpNoise:
         """Say, in sentences, why no epsilon holds in this session, as far as this party sees."""
         if terms.columns > 1:
             return []
-        share, said = _share(terms), []
+        share, sentences = _share(terms), []
         if terms.row_norm > share * _ROUNDING:
-            said.append(
+            sentences.append(
                 f"This party's rows are up to {terms.row_norm:.3g} long in the 2-norm, and (71)-(72) take all parties' "
                 f"together to be at most 1, of which its share is {share:.3g}: no epsilon is stated. Scale the rows to "
                 "that beforehand, or read sigma for itself."
             )
         if not self.project:
-            said.append(
+            sentences.append(
                 "With project=false this party's weights have no bound, and a peer can drive them: no epsilon is "
                 "stated. Leave project out."
             )
         if self._is_coarse(terms):
-            said.append(
+            sentences.append(
                 f"Sigma is {self.sigma_for(terms) / terms.residual_step:,.0f} steps of the fixed point, whose rounding "
                 f"is negligible from {_FEWEST_STEPS:,} on: no epsilon is stated. Raise residual_fraction_bits."
             )
         if self._steps(terms) < terms.steps:
-            said.append(
+            sentences.append(
                 f"Sigma is for {self.steps:,} steps, and the session has {terms.steps:,}: no epsilon is stated. Leave "
                 "steps out."
             )
-        return said
+        return sentences
 
     def _is_coarse(self, terms: TrainingTerms) -> bool:
         return self.sigma_for(terms) < _FEWEST_STEPS * terms.residual_step
@@ -398,11 +400,11 @@ class DpNoise:
         """Say how to come from a sigma down to one that fits; empty where none is positive."""
         if fitting <= 0:
             return []
-        given = f"give a sigma of {_rounded_down(fitting)} or less instead"
+        advice = f"give a sigma of {_rounded_down(fitting)} or less instead"
         # What sigma would be worth is not what a given one was asked for.
         if self.sigma is not None or (epsilon := self._epsilon_for(fitting, terms)) is None:
-            return [given]
-        return [f"set epsilon to {math.ceil(epsilon * 1000) / 1000:g} or more", given]
+            return [advice]
+        return [f"set epsilon to {math.ceil(epsilon * 1000) / 1000:g} or more", advice]
 
     def _epsilon_for(self, sigma: float, terms: TrainingTerms) -> float | None:
         """Find the least epsilon whose noise is at most sigma; None where none that is worth its name is."""

@@ -190,8 +190,8 @@ class DpSgd:
         check_structure(hidden, activation)
         k = _classes(blocks, labels, classes)
         generator = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
-        drawn = [initial_layers([block.shape[1], *hidden, k], generator) for block in blocks]
-        parts = [_module(layers, activation) for layers in drawn]
+        first_layers = [initial_layers([block.shape[1], *hidden, k], generator) for block in blocks]
+        parts = [_module(layers, activation) for layers in first_layers]
         network = torch.nn.ModuleList(parts)
         # Opacus hooks onto the layers; a sum, unlike a mean, exists for an empty batch too.
         GradSampleModule(network, loss_reduction="sum")

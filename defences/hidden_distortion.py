@@ -57,8 +57,8 @@ class HiddenNoise:
 
     def protect_hidden(self, products: FloatArray, noise: NoiseSource) -> FloatArray:
         """Disturb products, (n, h). The same row gets the same noise each time."""
-        known = on_grid(products)
-        disturbed: FloatArray = known + self.sigma * noise.gaussian_per_record(known, products.shape[1])
+        gridded = on_grid(products)
+        disturbed: FloatArray = gridded + self.sigma * noise.gaussian_per_record(gridded, products.shape[1])
         return disturbed
 
 

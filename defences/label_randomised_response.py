@@ -78,22 +78,22 @@ class LabelRandomisedResponse:
     def prediction(self, terms: TrainingTerms) -> RandomisedResponse:
         """Say what the labels of a session are worth."""
         replaced = self._draws_per_class(terms.classes)
-        kept = (1 << _BITS) - (terms.classes - 1) * replaced
+        truthful = (1 << _BITS) - (terms.classes - 1) * replaced
         return RandomisedResponse(
-            epsilon=math.log(kept / replaced),
-            kept=kept / (1 << _BITS),
+            epsilon=math.log(truthful / replaced),
+            kept=truthful / (1 << _BITS),
             note="Of each training record's label. Validation records choose an epoch by their true labels.",
         )
 
     def replace_labels(self, labels: IntArray, ids: Sequence[str], classes: int, noise: NoiseSource) -> IntArray:
         """Draw the class indices to train on, (n,), for those of the table, (n,), of k classes."""
         texts = (f"{label}/{one}" for label, one in zip(labels, ids, strict=True))
-        drawn = noise.integers_per_text(texts, _BITS)
+        draws = noise.integers_per_text(texts, _BITS)
         replaced = self._draws_per_class(classes)
         # The first draws are for the next class, and so on; all that is left keeps the label.
-        further = np.minimum(drawn // replaced + 1, classes) % classes
-        chosen: IntArray = (labels + further) % classes
-        return chosen
+        further = np.minimum(draws // replaced + 1, classes) % classes
+        replaced_labels: IntArray = (labels + further) % classes
+        return replaced_labels
 
     def _draws_per_class(self, classes: int) -> int:
         """Count the draws of each class that isn't the true one: 2^53 / (e^epsilon + k - 1), rounded up."""

@@ -120,17 +120,17 @@ class Marvell:
         squared = float(apart @ apart)
         if squared == 0:
             return residuals
-        own = (float(groups[0].var(axis=0).mean()) / squared, float(groups[1].var(axis=0).mean()) / squared)
+        variances = (float(groups[0].var(axis=0).mean()) / squared, float(groups[1].var(axis=0).mean()) / squared)
         rarer = min(max(float(np.mean(labels == 1)), 1 / (rows + 1)), rows / (rows + 1))
-        chosen = least_noise(self.sum_kl, own, rarer, columns)
+        spreads = least_noise(self.sum_kl, variances, rarer, columns)
         along, across = (
-            np.sqrt([getattr(chosen[one], name) for one in (0, 1)])[labels] for name in ("along", "across")
+            np.sqrt([getattr(spreads[one], name) for one in (0, 1)])[labels] for name in ("along", "across")
         )
         direction = apart / math.sqrt(squared)
-        drawn = noise.gaussian(residuals.shape)
-        towards = np.outer(drawn @ direction, direction)
+        sample = noise.gaussian(residuals.shape)
+        towards = np.outer(sample @ direction, direction)
         protected: FloatArray = residuals + math.sqrt(squared) * (
-            along[:, None] * towards + across[:, None] * (drawn - towards)
+            along[:, None] * towards + across[:, None] * (sample - towards)
         )
         return protected
 
@@ -140,7 +140,7 @@ def largest_auc(sum_kl: float) -> float:
     return 1.0 if sum_kl >= _MOST_SUM_KL else 0.5 + math.sqrt(sum_kl) / 2 - sum_kl / 8
 
 
-def least_noise(sum_kl: float, own: tuple[float, float], share: float, columns: int) -> tuple[Spreads, Spreads]:
+def least_noise(sum_kl: float, variances: tuple[float, float], share: float, columns: int) -> tuple[Spreads, Spreads]:
     """Choose the noise of two classes of Gaussian signals whose means are 1 apart (Li et al., Theorem 2).
 
     Its mean square over the records is least among all Gaussian noise that leaves at most this divergence. A geometric
@@ -148,7 +148,7 @@ def least_noise(sum_kl: float, own: tuple[float, float], share: float, columns: 
 
     Args:
         sum_kl: both Kullback-Leibler divergences together, in nats.
-        own: per class, the variance of its signals without noise, in every direction.
+        variances: per class, the variance of its signals without noise, in every direction.
         share: of the records, those of class 1.
         columns: h.
 
@@ -157,7 +157,7 @@ def least_noise(sum_kl: float, own: tuple[float, float], share: float, columns: 
     """
     from scipy.optimize import minimize  # where it is used: servers start without it
 
-    least = np.maximum(own, _LEAST_SPREAD)
+    least = np.maximum(variances, _LEAST_SPREAD)
     across = columns - 1.0
     # What is solved for: logarithms of the variances with noise, along (class 0, class 1) and across.
     weights = np.array([1 - share, share, across * (1 - share), across * share])
@@ -175,7 +175,7 @@ def least_noise(sum_kl: float, own: tuple[float, float], share: float, columns: 
     start = np.log([widest, widest, max(least), max(least)])
     scale = float(weights @ np.exp(start))
     wider = np.array([[1.0, 0, -1, 0], [0, 1, 0, -1]])
-    found = minimize(
+    solution = minimize(
         lambda logs: weights @ np.exp(logs) / scale,
         start,
         jac=lambda logs: weights * np.exp(logs) / scale,
@@ -186,6 +186,6 @@ def least_noise(sum_kl: float, own: tuple[float, float], share: float, columns: 
         ],
         method="SLSQP",
     )
-    logs = found.x if found.success and divergence(found.x).sum() <= room * (1 + _TOLERANCE) else start
-    added = np.maximum(np.exp(logs) - np.tile(own, 2), 0.0)
+    logs = solution.x if solution.success and divergence(solution.x).sum() <= room * (1 + _TOLERANCE) else start
+    added = np.maximum(np.exp(logs) - np.tile(variances, 2), 0.0)
     return Spreads(added[0], added[2]), Spreads(added[1], added[3])

@@ -115,7 +115,7 @@ def _keyed(key: bytes, message: bytes, size: int) -> bytes:
     return hashlib.shake_256(key + message).digest(size)
 
 
-def _normal(words: WordArray) -> FloatArray:
+def _normal(random_words: WordArray) -> FloatArray:
     """Uniform 64-bit words to standard normal numbers: a sign, and the inverse of the lower half's distribution.
 
     Near 0 doubles are as dense as 63 bits need. The upper half's tail would have gaps wider than the fixed point's
@@ -123,6 +123,6 @@ def _normal(words: WordArray) -> FloatArray:
     """
     from scipy.special import ndtri  # where it is used: servers start without it
 
-    tail = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
-    normal: FloatArray = np.where(words & np.uint64(1), -ndtri(tail), ndtri(tail))
+    tail = ((random_words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
+    normal: FloatArray = np.where(random_words & np.uint64(1), -ndtri(tail), ndtri(tail))
     return normal

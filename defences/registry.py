@@ -56,11 +56,11 @@ def spec_of(name: str) -> DefenceSpec:
 
 def candidates() -> Mapping[str, DefenceSpec]:
     """List the usable defences that say what they stop, those of other packages last."""
-    found = {}
+    specs = {}
     for name in dict.fromkeys((*_BUILT_IN, *REGISTRY.usable())):
         with suppress(ValueError):  # one that can't be made without options
-            found[name] = spec_of(name)
-    return {name: spec for name, spec in found.items() if spec.stops}
+            specs[name] = spec_of(name)
+    return {name: spec for name, spec in specs.items() if spec.stops}
 
 
 def load(name: str, /, **options: Any) -> Any:
@@ -93,7 +93,7 @@ def load(name: str, /, **options: Any) -> Any:
     return defence
 
 
-def load_all(chosen: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> tuple[Defence, ...]:
+def load_all(selection: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> tuple[Defence, ...]:
     """Make several defences, in the order given.
 
     Raises:
@@ -105,13 +105,13 @@ def load_all(chosen: Sequence[str], options: Mapping[str, Mapping[str, Any]]) ->
         >>> load_all(["score_rounding", "dp_noise"], {"score_rounding": {"decimals": 1}})[0]
         ScoreRounding(decimals=1)
     """
-    if unused := [name for name in options if name not in chosen]:
+    if unused := [name for name in options if name not in selection]:
         raise ValueError(
             f"Options for {', '.join(unused)}, which is not among the defences: add the name or drop them."
         )
-    if len(set(chosen)) != len(chosen):
-        raise ValueError(f"Each defence is named once: got {', '.join(chosen)}.")
-    defences = tuple(load(name, **options.get(name, {})) for name in chosen)
+    if len(set(selection)) != len(selection):
+        raise ValueError(f"Each defence is named once: got {', '.join(selection)}.")
+    defences = tuple(load(name, **options.get(name, {})) for name in selection)
     replaced: dict[str, str] = {}
     for defence in defences:
         target = defence.spec.replaces

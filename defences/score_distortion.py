@@ -49,8 +49,8 @@ class ScoreRounding:
     decimals: int = 2
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
-        if not whole or not 0 <= self.decimals <= _MOST_DECIMALS:
+        is_integer = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
+        if not is_integer or not 0 <= self.decimals <= _MOST_DECIMALS:
             raise ValueError(
                 f"Expected decimals to be a whole number from 0 to {_MOST_DECIMALS}, got {self.decimals!r}."
             )
@@ -108,9 +108,9 @@ class ScoreNoise:
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Disturb (n, k) scores: rows in [0, 1] that sum to 1 out. The same row gets the same noise each time."""
-        known = on_grid(scores)
-        noise = self.sigma * context.noise.gaussian_per_record(known, scores.shape[1])
-        clipped = np.clip(known + noise, 0.0, 1.0)
+        gridded = on_grid(scores)
+        noise = self.sigma * context.noise.gaussian_per_record(gridded, scores.shape[1])
+        clipped = np.clip(gridded + noise, 0.0, 1.0)
         clipped[clipped.sum(axis=1) == 0.0] = 1.0
         normalised: FloatArray = clipped / clipped.sum(axis=1, keepdims=True)
         return normalised
@@ -172,7 +172,7 @@ class ClassLabel:
                 f"Expected remainder to be below 1/{k}, the share of each of {k} classes, got {self.remainder}: the "
                 "winner would not win."
             )
-        chosen = decisions(scores)
+        classes = decisions(scores)
         labels = np.full(scores.shape, self.remainder)
-        labels[np.arange(len(scores)), chosen] = 1.0 - (k - 1) * self.remainder
-        return keep_decision(labels, chosen)
+        labels[np.arange(len(scores)), classes] = 1.0 - (k - 1) * self.remainder
+        return keep_decision(labels, classes)
