@@ -28,6 +28,7 @@ from services.common.errors import (
 )
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
+from services.common.opening_options import SHARED
 from services.common.roster import Roster
 from services.network.deadlines import carrying_the_deadline
 from services.party.calibrating import calibration_record
@@ -460,7 +461,10 @@ class PassiveParty:
         if kept is None:
             self._training_of(caller, session_id)
         if kept is not None and not kept.model.agreement.serving.tells_owners:
-            raise OutOfOrder(f"{self.name} discloses no parameters: weights stay shared, so it doesn't know them.")
+            why = "weights stay shared, so it doesn't know them"
+            if kept.model.agreement.serving.name != SHARED:
+                why = f"of protocol={kept.model.agreement.plan.protocol} they are disclosed to nobody"
+            raise OutOfOrder(f"{self.name} discloses no parameters: {why}.")
         if not self._context.settings.disclose:
             raise OutOfOrder(f"{self.name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
         disclosed = self._models.disclosed(session_id, self._context.defences)
