@@ -88,21 +88,19 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
 
     def deviation(self, agreement: Agreement, parties: Mapping[str, str]) -> str:
         """Say what chosen derivatives, and chosen sums, tell."""
-        active, learner, titles = agreement.active.name, _learner(agreement), list[str]()
+        active, learner, said = agreement.active.name, _learner(agreement), list[str]()
         if active in parties:
-            titles.append(
-                f"{parties[active]} can encrypt powers of two in place of derivatives: each node's sums then name, "
-                f"exactly, which of some {_slot_bits(agreement) - 2} chosen rows are in which bin of every column. "
-                "Nothing prevents it."
+            said.append(
+                f"With powers of two in place of derivatives {parties[active]} reads in each node's sums, exactly, which "
+                f"of some {_slot_bits(agreement) - 2} rows that it chooses are in which bin of every column"
             )
-        titles += [
-            f"{parties[party.name]} can send other sums than its bins', and reads {_bits(agreement, party.name):.1f} "
-            f"bits of the labels that it chooses in each split, {(1 << learner.max_depth) - 1} a tree at most. Nothing "
-            "prevents it."
+        said += [
+            f"With other sums than its bins' {parties[party.name]} reads {_bits(agreement, party.name):.1f} bits in each "
+            f"split, {(1 << learner.max_depth) - 1} splits a tree at most, of labels that it chooses"
             for party in agreement.parties[1:]
             if party.name in parties
         ]
-        return " ".join(titles)
+        return ". ".join([*said, "Nothing prevents it"]) if said else ""
 
     def no_slope(self, agreement: Agreement) -> str:
         """Say that trees' scores are no products of weights."""
