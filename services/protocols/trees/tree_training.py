@@ -91,12 +91,12 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
         active, learner, said = agreement.active.name, _learner(agreement), list[str]()
         if active in parties:
             said.append(
-                f"With powers of two in place of derivatives {parties[active]} reads in each node's sums, exactly, which "
-                f"of some {_slot_bits(agreement) - 2} rows that it chooses are in which bin of every column"
+                f"With powers of two in place of derivatives {parties[active]} reads in each node's sums, exactly, "
+                f"which of some {_slot_bits(agreement) - 2} rows that it chooses are in which bin of every column"
             )
         said += [
-            f"With other sums than its bins' {parties[party.name]} reads {_bits(agreement, party.name):.1f} bits in each "
-            f"split, {(1 << learner.max_depth) - 1} splits a tree at most, of labels that it chooses"
+            f"With other sums than its bins' {parties[party.name]} reads {_bits(agreement, party.name):.1f} bits in "
+            f"each split, {(1 << learner.max_depth) - 1} splits a tree at most, of labels that it chooses"
             for party in agreement.parties[1:]
             if party.name in parties
         ]
