@@ -171,7 +171,10 @@ def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -
     if "auxiliary" in needs and not scenario.has_records:
         yield LeftOut(name, "needs complete records: --auxiliary N")
     if not scenario.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
-        why = "weights stay shared: nobody has them" if not scenario.knows_own_weights else "this is a black box"
+        why = "this is a black box"
+        if not scenario.knows_own_weights:
+            is_shared = scenario.protocol == "shared"
+            why = "weights stay shared: nobody has them" if is_shared else "they are disclosed to nobody"
         yield LeftOut(name, f"needs parameters, and {why}")
     if not spec.is_on(scenario.model):
         yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
@@ -217,6 +220,8 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     told = plan.training.forms(plan, agreement.classes).of_session(plan.epochs)
     if not family.spec.trains:
         reason = _INSTALLED
+    elif not agreement.serving.tells_owners and plan.protocol == "shared":
+        reason = SHARED_SCORES
     elif not isinstance(family, LinearRegression):
         reason = f"What further sessions of the learner {family.name} tell was not measured."
     return SessionLimit(
@@ -224,7 +229,7 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
         parties=tuple(
             AskedParty(party.name, party.feature_count, forms, max(1, forms // told)) for party, forms in limits
         ),
-        reason=reason if agreement.serving.tells_owners else SHARED_SCORES,
+        reason=reason,
     )
 
 

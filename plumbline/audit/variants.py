@@ -92,13 +92,13 @@ def _check(lists: Mapping[str, list[str]]) -> None:
 
 
 def _settings(
-    given: Mapping[str, Any], options: Mapping[str, Any], follows: Mapping[str, str], terms: Mapping[str, str]
+    given: Mapping[str, Any], options: Mapping[str, Any], follows: Mapping[str, str | int], terms: Mapping[str, str]
 ) -> dict[str, Any]:
     """Keep the settings that go with these terms and with what follows from them."""
     dropped = {"learner_options", *(name for name in (*LISTS, *follows) if name not in terms)}
     if "learner" not in given:  # the shell's, or the default
         dropped.add("learner")
-    if not ciphers.spec_of(follows.get("cipher", ciphers.ENCRYPTED)).is_encrypted:
+    if not ciphers.spec_of(str(follows.get("cipher", ciphers.ENCRYPTED))).is_encrypted:
         dropped.add("key_bits")
     kept = {name: value for name, value in {**given, **terms}.items() if name not in dropped}
     return {**kept, "learner_options": dict(options)} if options else kept

@@ -55,10 +55,14 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
     active, *passive = agreement.parties
     unknowns = sum(party.feature_count for party in passive)
     equations = max(1, plan.training.forms(plan, agreement.classes).of_model)
-    of_scores = plan.family.spec.answers == "scores"
+    answers = plan.family.spec.answers
     names = " and ".join(party.name for party in passive)
     after = f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""
-    answer = f"{agreement.classes} confidence scores" if of_scores else f"{equations} sums of the first layer"
+    answer, parts = {
+        "scores": (f"{agreement.classes} confidence scores", "the scores"),
+        "sums": (f"{equations} sums of the first layer", "these sums"),
+        "leaves": (f"which leaf of each of {plan.epochs} trees is reached", "these leaves"),
+    }[answers]
     scores = f"{answer} for each record{after}"
     known = "parameters as disclosed" if disclosed else "no parameters"
     how = "in the clear" if agreement.serving.tells_owners else "uniform by itself"
@@ -73,7 +77,7 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
     )
     yield LedgerRow(
         party="coordinator",
-        received=f"each party's part of {'the scores' if of_scores else 'these sums'}, {how}; no parameters",
+        received=f"each party's part of {parts}, {how}; no parameters",
         about=f"all parties' features of one record ({active.name} included)",
         equations=equations * len(agreement.parties),
         unknowns=sum(party.feature_count for party in agreement.parties) - 1,

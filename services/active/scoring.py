@@ -128,7 +128,7 @@ class Scoring:
             return {name: sent.result() for name, sent in part.sending.items()}
 
         products = part.asked.products(answers)
-        answer = self._coordinator.score(own.agreement.session_id, part.request_id, products)
+        answer = part.asked.read(self._coordinator.score(own.agreement.session_id, part.request_id, products))
         scores, shape = own.scores_of(answer, len(part.rows)), (len(part.rows), own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
         return answer

@@ -99,11 +99,13 @@ class LearnerCalls:
             raise self.refused("gives a loss that is no finite number")
         return None if loss is None else float(loss)
 
-    def terms(self) -> Mapping[str, str]:
+    def terms(self) -> Mapping[str, str | int]:
         """Name terms of the plan that follow from the learner's options."""
         terms = self(self.learner.terms)
-        if not isinstance(terms, Mapping) or not all(isinstance(one, str) for pair in terms.items() for one in pair):
-            raise self.refused("gives terms of a plan that aren't words by name")
+        if not isinstance(terms, Mapping) or not all(
+            isinstance(name, str) and isinstance(value, (str, int)) for name, value in terms.items()
+        ):
+            raise self.refused("gives terms of a plan that aren't words or whole numbers by name")
         return dict(terms)
 
     def turned_norm(self, classes: int, records: int) -> float | None:
@@ -234,15 +236,17 @@ class LearnerCalls:
         return self._scores(lambda: self.learner.link(joined), (len(joined), classes))
 
     def answered(self, joined: FloatArray, classes: int) -> FloatArray:
-        """Make what the label party is answered with of what ``join`` gave: scores, or the sums as they are."""
-        return joined if self.learner.spec.answers == "sums" else self.link(joined, classes)
+        """Make what the label party is answered with of what ``join`` gave: scores, or sums and leaves as they are."""
+        return self.link(joined, classes) if self.learner.spec.answers == "scores" else joined
 
     def answer_columns(self, classes: int) -> int:
         """Count the columns of what the label party is answered with."""
-        return self.outputs(classes) if self.learner.spec.answers == "sums" else classes
+        if self.learner.spec.answers == "scores":
+            return classes
+        return self._count(self(lambda: self.learner.told(classes)), "numbers that are told")
 
     def scores(self, part: Part, joined: FloatArray, classes: int) -> FloatArray:
-        """Score with a learner that forwards, by the label party's part."""
+        """Score by the label party's part, of a learner that answers with something else than scores."""
         return self._scores(lambda: cast(ScoringPart, part).scores(joined), (len(joined), classes))
 
     def _scores(self, work: Callable[[], FloatArray], shape: tuple[int, int]) -> FloatArray:

@@ -16,8 +16,7 @@ from vfl.data.psi import MOST_IDS
 CLASSES = 100
 # Rows per prediction request.
 PREDICTION_ROWS = 4_096
-# Columns of shares of a forwarded layer: its units. A request has fewer rows where one of PREDICTION_ROWS wouldn't fit.
-UNITS = 1_024
+# Of all rows of a request, which has fewer where PREDICTION_ROWS wouldn't fit: of a row at most as many.
 SHARE_VALUES = PREDICTION_ROWS * CLASSES
 # Columns of one party. What a step sends grows with them: VECTOR_BYTES limits the product.
 FEATURES = 10_000

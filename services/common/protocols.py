@@ -37,6 +37,7 @@ _WEIGHT_BYTES = 8
 _BUILT_IN = {
     "hu": "services.protocols.hu.protocol1:Protocol1",
     "shared": "services.protocols.shared.shared_weights:SharedWeights",
+    "trees": "services.protocols.trees.tree_training:TreeTraining",
 }
 ENTRY_POINT_GROUP = "plumbline.protocols"
 REGISTRY = PluginRegistry("protocol", ENTRY_POINT_GROUP, _BUILT_IN, UnknownProtocol)
@@ -52,6 +53,9 @@ class Asking(Protocol):
 
     def products(self, answers: Callable[[], Mapping[str, bytes]]) -> Products:
         """Make this party's own share, with what the others answer, by name, once all have; raises FederationError."""
+
+    def read(self, answer: FloatArray) -> FloatArray:
+        """Read the coordinator's answer, (rows, columns), as what the model is told; raises InvalidMessage."""
 
 
 DrawsOnce: TypeAlias = Callable[[Callable[[], tuple[bytes, Any]]], tuple[bytes, Any]]

@@ -74,7 +74,7 @@ class PartialScores:
     def from_message(cls, message: common_pb2.PartialScores) -> "PartialScores":
         """Raise InvalidMessage when sizes don't fit or a value isn't finite."""
         limits.check_count(message.rows, limits.PREDICTION_ROWS, "rows of partial scores", least=1)
-        limits.check_count(message.columns, limits.UNITS, "columns of partial scores", least=1)
+        limits.check_count(message.columns, limits.SHARE_VALUES, "columns of partial scores", least=1)
         limits.check_count(message.record_tokens, limits.PREDICTION_ROWS, "pseudonyms of records")
         limits.check_count(message.parameter_gram, limits.CLASSES**2, "values of a Gram matrix")
         classes = math.isqrt(len(message.parameter_gram))

@@ -335,11 +335,15 @@ class Sessions:
 
     def _check_defended(self, plan: TrainingPlan) -> None:
         """Raise InvalidMessage where defences of scores would be applied to what are no scores."""
-        if self._protection.is_on and plan.family.spec.answers == "sums":
+        if self._protection.is_on and (answers := plan.family.spec.answers) != "scores":
+            of_what, passive = {
+                "sums": ("a hidden layer", ", and let passive parties defend what they forward"),
+                "leaves": ("reached leaves", ""),
+            }[answers]
             raise InvalidMessage(
                 f"The coordinator applies {' and '.join(self._protection.names)} to scores, and of the learner "
-                f"{plan.learner} it has none: the active party makes them of a hidden layer. Start the coordinator "
-                "without defences, and let passive parties defend what they forward; or train another learner."
+                f"{plan.learner} it has none: the active party makes them of {of_what}. Start the coordinator "
+                f"without defences{passive}; or train another learner."
             )
 
     @staticmethod

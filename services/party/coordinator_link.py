@@ -86,7 +86,7 @@ class CoordinatorLink:
         """
         message = PartialScores(products).to_message(session_id, request_id)
         reply = self._health.insisting(lambda: self._stub.Score(message, timeout=self._timeout))
-        limits.check_count(reply.columns, limits.UNITS, "columns of confidence scores")
+        limits.check_count(reply.columns, limits.SHARE_VALUES, "columns of confidence scores")
         return matrix_of(reply.rows, reply.columns, reply.values)
 
     def end_session(self, session_id: str, reason: str) -> None:

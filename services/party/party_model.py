@@ -96,7 +96,7 @@ class PartyModel:
     def scores_of(self, answer: FloatArray, rows: int) -> FloatArray:
         """Read the scores in the coordinator's answer about so many records, at the active party: (rows, classes).
 
-        They are the answer, but where the learner forwards: there it is all parties' shares added up.
+        They are the answer, but where the learner forwards or reaches leaves: its part makes scores of these.
 
         Raises:
             InvalidMessage: for an answer of another shape.
@@ -105,11 +105,12 @@ class PartyModel:
         plan = self.agreement.plan
         if plan.family.spec.answers == "scores":
             return answer
-        if answer.shape != (rows, self.agreement.outputs):
+        calls, classes = LearnerCalls(plan.family), self.agreement.classes
+        if answer.shape != (expected := (rows, calls.answer_columns(classes))):
             raise InvalidMessage(
-                f"The coordinator answers with sums of shape {answer.shape}, expected {(rows, self.agreement.outputs)}."
+                f"The coordinator answers with {plan.family.spec.answers} of shape {answer.shape}, expected {expected}."
             )
-        return LearnerCalls(plan.family).scores(self.part, answer, self.agreement.classes)
+        return calls.scores(self.part, answer, classes)
 
     def share_of(self, rows: Sequence[int], products: Products) -> PartialScores:
         """Send a passive party's shares of scores of these rows with what the session's score defences need besides."""

@@ -341,7 +341,7 @@ class PartyTraining:
         if not np.isin(rows, self.rows.validation).all():
             raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
         if self.side.validated_loss is not None:
-            raise OutOfOrder("Training goes on on shares: until it ends, no record is scored.")
+            raise OutOfOrder("Training goes on: until it ends, no record is scored.")
         self.models.check_validated(self._step, self.schedule.steps_per_epoch)
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity
+from services.common.opening_options import SHARED
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.form_count import FormCount
@@ -99,7 +100,10 @@ class Answering:
         """White box: this party's share of a model; raises OutOfOrder when it discloses nothing."""
         kept, name = self._models.of_session(session_id, caller.name), self._context.name
         if kept is not None and not kept.model.agreement.serving.tells_owners:
-            raise OutOfOrder(f"{name} discloses no parameters: weights stay shared, so it doesn't know them.")
+            why = "weights stay shared, so it doesn't know them"
+            if kept.model.agreement.serving.name != SHARED:
+                why = f"of protocol={kept.model.agreement.plan.protocol} they are disclosed to nobody"
+            raise OutOfOrder(f"{name} discloses no parameters: {why}.")
         if not self._context.settings.disclose:
             raise OutOfOrder(f"{name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
         disclosed = self._models.disclosed(session_id, self._context.defences)

@@ -101,3 +101,7 @@ class KnownShares:
         own = self.model.partial_scores(self.rows)
         answers()
         return own
+
+    def read(self, answer: FloatArray) -> FloatArray:
+        """Give it as it is."""
+        return answer

@@ -7,7 +7,15 @@ import numpy as np
 
 from services.protocols.trees.label_side import LabelSide
 from services.protocols.trees.passive_side import PassiveSide
-from services.protocols.trees.tree_messages import Message, Peer, Reply, TreeTerms
+from services.protocols.trees.tree_messages import (
+    Message,
+    NodeDivided,
+    NodesDivided,
+    Peer,
+    Reply,
+    SplitsChosen,
+    TreeTerms,
+)
 from tests.harness.keys import KeyPair
 from tests.harness.tree_tables import TreeTable
 from vfl.learning.trees import OwnedColumns, TreeModel, TreePlan, train_in_plain
@@ -42,6 +50,14 @@ class TreeSession:
 
     def _peer(self, name: str, side: PassiveSide) -> Peer:
         def send(message: Message) -> Reply:
+            if isinstance(message, SplitsChosen):
+                divided = [send(one) for one in message.splits]
+                return NodesDivided(message.tree, tuple(one for one in divided if isinstance(one, NodeDivided)))
+            if isinstance(message, NodesDivided):
+                for one in message.nodes:
+                    if one.party != name:
+                        send(one)
+                return None
             reply = self.lie(message, side.receive(message))
             self.heard.append((name, message, reply))
             return reply

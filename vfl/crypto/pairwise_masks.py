@@ -9,6 +9,7 @@ mask is for one step: two vectors under the same one would show their difference
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -18,6 +19,28 @@ MASK_KEY_BYTES = 32
 # Masks cancel modulo 2 to this.
 MASK_BITS = 64
 _DOMAIN = b"plumbline pairwise masks v1"
+
+
+@dataclass(frozen=True)
+class AgreedMasks:
+    """One party's masks, once it has agreed on seeds with the others: to be kept as secret as they are.
+
+    Attributes:
+        name: the party's.
+        seeds: of each other party, `MASK_KEY_BYTES`.
+    """
+
+    name: str
+    seeds: Mapping[str, bytes] = field(repr=False)
+
+    def mask(self, about: bytes, shape: tuple[int, ...]) -> NDArray[np.uint64]:
+        """Draw this party's mask of something that all of them name alike; zeros where no other party masks."""
+        total = np.zeros(shape, dtype=np.uint64)
+        for peer, seed in self.seeds.items():
+            stream = hashlib.shake_256(seed + about).digest(total.nbytes)
+            drawn = np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(shape)
+            total = total + drawn if self.name < peer else total - drawn
+        return total
 
 
 class PairwiseMasks:
@@ -51,9 +74,9 @@ class PairwiseMasks:
 
     def mask(self, step: int, shape: tuple[int, ...]) -> NDArray[np.uint64]:
         """Draw this party's mask of a step, from 0; zeros where no other party masks."""
-        total = np.zeros(shape, dtype=np.uint64)
-        for peer, seed in self._seeds.items():
-            stream = hashlib.shake_256(seed + step.to_bytes(8, "big")).digest(total.nbytes)
-            drawn = np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(shape)
-            total = total + drawn if self._name < peer else total - drawn
-        return total
+        return self.agreed.mask(step.to_bytes(8, "big"), shape)
+
+    @property
+    def agreed(self) -> AgreedMasks:
+        """The seeds, for masks of what comes after this object's life."""
+        return AgreedMasks(self._name, dict(self._seeds))

@@ -60,7 +60,11 @@ class Ask:
     """Asks for X^T of what was sent in this step, (d, columns): by this party itself, and by every other that sends."""
 
 
-Request: TypeAlias = Forward | Send | Ask
+class OwnRequest:
+    """What a learner asks besides, in a class of its own that derives from this; a protocol that knows it answers."""
+
+
+Request: TypeAlias = Forward | Send | Ask | OwnRequest
 # What a step is: what it yields, and what it is answered with.
 Step: TypeAlias = Generator[Request, Any, None]
 
@@ -196,6 +200,8 @@ class LearnerSpec:
         forwards: whether a first layer's products go to the label party, whose part is then a ``ScoringPart``.
         resumes: whether a training that was interrupted goes on: its halves carry weights from step to step and nothing
             else, or say what (``CarryingHalf``).
+        reaches: whether the label party is told which leaves a record reaches, of which its part, a ``ScoringPart``,
+            makes scores.
 
     Raises ValueError for a word that a field doesn't know: nobody would wait for such senders.
 
@@ -209,6 +215,7 @@ class LearnerSpec:
     source: str
     forwards: bool = False
     resumes: bool = False
+    reaches: bool = False
 
     def __post_init__(self) -> None:
         if self.senders not in get_args(Senders):
@@ -220,9 +227,9 @@ class LearnerSpec:
         return self.senders != "none"
 
     @property
-    def answers(self) -> Literal["scores", "sums"]:
-        """What the label party is answered with: scores, or sums of a first layer, of which its part makes them."""
-        return "sums" if self.forwards else "scores"
+    def answers(self) -> Literal["scores", "sums", "leaves"]:
+        """What the label party is answered with: scores, or sums of a first layer or leaves, of which it makes them."""
+        return "sums" if self.forwards else "leaves" if self.reaches else "scores"
 
 
 @dataclass(frozen=True)
@@ -324,11 +331,15 @@ class Learner(Protocol):
         """Count the columns of a part's shares."""
         return self.columns(classes)
 
+    def told(self, classes: int) -> int:
+        """Count the numbers that the label party is told of a record, where these are no scores."""
+        return self.outputs(classes)
+
     def check_label_party(self) -> None:
         """Raise LearnerError where the label party lacks what it trains with: asked there before a session begins."""
         return  # a body of words only would count as abstract
 
-    def terms(self) -> Mapping[str, str]:
+    def terms(self) -> Mapping[str, str | int]:
         """Name terms of the session's plan that follow from the options, such as its protocol; others stay free."""
         return {}
 

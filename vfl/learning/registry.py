@@ -14,6 +14,7 @@ _BUILT_IN = {
     "linear": "vfl.learning.linear.regression:LinearRegression",
     "installed": "vfl.learning.installed:Installed",
     "network": "vfl.learning.network:Network",
+    "boosted_trees": "vfl.learning.trees.boosted_trees:BoostedTrees",
 }
 _METHODS = ("columns", "outputs", "terms", "tells", "begin", "join", "link")
 
@@ -42,6 +43,7 @@ def load(name: str, /, **options: Any) -> Learner:
     if lacking := [method for method in _METHODS if not callable(getattr(learner, method, None))]:
         raise ValueError(f"{name} lacks {', '.join(lacking)}: let its class be a vfl.learning.Learner.")
     spec: LearnerSpec = learner.spec
-    if spec.forwards and not callable(getattr(spec.part, "scores", None)):
-        raise ValueError(f"{name} forwards a layer: give its part, {spec.part.__name__}, a method scores.")
+    if spec.answers != "scores" and not callable(getattr(spec.part, "scores", None)):
+        does = "forwards a layer" if spec.forwards else "reaches leaves"
+        raise ValueError(f"{name} {does}: give its part, {spec.part.__name__}, a method scores.")
     return learner  # type: ignore[no-any-return]

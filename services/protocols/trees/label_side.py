@@ -11,19 +11,23 @@ import numpy as np
 
 from services.common.errors import InvalidMessage
 from services.protocols.trees.tree_messages import (
+    CLEAR,
     BinSums,
     NodeDivided,
+    NodesDivided,
     Peer,
     SplitChosen,
+    SplitsChosen,
     SumsAsked,
     TreeGradients,
     TreeTerms,
     check_divided,
+    read_clear,
 )
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto import Engine, InvalidCiphertext, PrivateKey, check_ciphertexts, from_bytes, to_bytes
 from vfl.crypto.bin_sums import encrypt_pairs
-from vfl.learning.trees import BeginTree, Divide, Histograms, NodeRows, OwnedColumns, TreeModel, boost
+from vfl.learning.trees import BeginTree, Divide, Division, Histograms, NodeRows, OwnedColumns, TreeModel, boost
 
 
 class LabelSide:
@@ -37,18 +41,20 @@ class LabelSide:
         self,
         terms: TreeTerms,
         table: FloatArray,
-        private_key: PrivateKey,
+        private_key: PrivateKey | None,
         peers: Mapping[str, Peer],
         engine: Engine | None = None,
+        owned: OwnedColumns | None = None,
     ) -> None:
         """Begin a training.
 
         Args:
             terms: that all parties know.
             table: (n, d) the party's own columns; d may be 0.
-            private_key: of the session.
+            private_key: of the session; None where everything travels in the clear.
             peers: the other parties, by their names.
             engine: what computes.
+            owned: the columns in bins, where a learner has made them.
         """
         self._terms, self._plan = terms, terms.plan
         self._name, *others = terms.names
@@ -56,7 +62,7 @@ class LabelSide:
             raise InvalidMessage(f"Expected {self._plan.columns[0]} columns, and the parties {', '.join(others)}.")
         self._peers = {name: peers[name] for name in others}
         self._private_key, self._engine = private_key, engine or Engine()
-        self.owned = OwnedColumns.of(table, self._plan.trained, self._plan.options)
+        self.owned = owned or OwnedColumns.of(table, self._plan.trained, self._plan.options)
         self._tree = -1
         self._values: IntArray = np.zeros((0, 2), dtype=np.int64)
         self._columns: list[IntArray] = []
@@ -86,8 +92,12 @@ class LabelSide:
         parties = range(len(self._terms.names))
         self._columns = [self._plan.sampled_columns(self._tree, party) for party in parties]
         summed = self._values[self._plan.root(self._tree).summed]
-        ciphertexts = encrypt_pairs(self._private_key, summed, self._terms.layout, self._engine)
-        message = TreeGradients(self._tree, to_bytes(ciphertexts, self._terms.ciphertext_bytes))
+        if self._private_key is None:
+            content = summed.astype(CLEAR).tobytes()
+        else:
+            ciphertexts = encrypt_pairs(self._private_key, summed, self._terms.layout, self._engine)
+            content = to_bytes(ciphertexts, self._terms.ciphertext_bytes)
+        message = TreeGradients(self._tree, content)
         for peer in self._peers.values():
             peer(message)
 
@@ -98,42 +108,69 @@ class LabelSide:
         for columns, (name, peer) in zip(self._columns[1:], self._peers.items(), strict=True):
             shape = (len(nodes), len(columns), self._plan.options.max_bin)
             rows = np.repeat([len(node.summed) for node in nodes], shape[1] * shape[2])
-            plaintexts = self._engine.decrypt(self._private_key, self._read(name, peer(asked), len(rows)))
-            sums.append(self._terms.layout.read(plaintexts, rows).reshape(*shape, 2))
+            sums.append(self._read(name, peer(asked), rows).reshape(*shape, 2))
         return sums
 
-    def _read(self, name: str, reply: object, sums: int) -> tuple[int, ...]:
+    def _read(self, name: str, reply: object, rows: IntArray) -> IntArray:
         if not isinstance(reply, BinSums) or reply.tree != self._tree:
             raise InvalidMessage(f"{name} was asked for sums of tree {self._tree}, and sent something else.")
-        count = self._terms.layout.ciphertexts_for(sums)
+        what = f"{name}'s sums of tree {self._tree}"
+        if self._private_key is None:
+            return read_clear(reply.ciphertexts, len(rows), what)
+        layout = self._terms.layout
+        count = layout.ciphertexts_for(len(rows))
         try:
             ciphertexts = from_bytes(reply.ciphertexts, count, self._terms.ciphertext_bytes)
             check_ciphertexts(self._private_key.public_key, ciphertexts, count)
         except InvalidCiphertext as error:
-            raise InvalidMessage(f"{name}'s sums of tree {self._tree} can't be read: {error}") from None
-        return ciphertexts
+            raise InvalidMessage(f"{what} can't be read: {error}") from None
+        return layout.read(self._engine.decrypt(self._private_key, ciphertexts), rows)
 
-    def _divide(self, request: Divide) -> BoolArray:
-        node, candidate, party = request.node, request.candidate, request.candidate.party
-        if party == 0:
-            left = self.owned.divide(node, candidate, self._columns[0], self._plan.options)
-            divided = NodeDivided(self._tree, node.number, self._name, request.split, np.packbits(left).tobytes())
-        else:
-            name = self._terms.names[party]
-            chosen = SplitChosen(
-                self._tree, node.number, request.split, candidate.column, candidate.bin, candidate.missing_left
+    def _divide(self, request: Divide) -> list[BoolArray]:
+        """Have each owner divide its nodes of a level, and tell all of all."""
+        found: dict[int, NodeDivided] = {}
+        for place, name in enumerate(self._terms.names):
+            own = [one for one in request.divisions if one.candidate.party == place]
+            for divided in self._divided_by(name, own):
+                found[divided.node] = divided
+        lefts = []
+        for one in request.divisions:
+            divided = found[one.node.number]
+            lefts.append(check_divided(divided, one.node, self._terms, self._splits_of))
+            self._splits_of[divided.party] += 1
+        message = NodesDivided(self._tree, tuple(found[one.node.number] for one in request.divisions))
+        for peer in self._peers.values():
+            peer(message)
+        return lefts
+
+    def _divided_by(self, name: str, divisions: Sequence[Division]) -> tuple[NodeDivided, ...]:
+        if name == self._name:
+            return tuple(
+                NodeDivided(
+                    self._tree,
+                    one.node.number,
+                    name,
+                    one.split,
+                    np.packbits(
+                        self.owned.divide(one.node, one.candidate, self._columns[0], self._plan.options)
+                    ).tobytes(),
+                )
+                for one in divisions
             )
-            reply = self._peers[name](chosen)
-            if not isinstance(reply, NodeDivided) or (reply.tree, reply.node, reply.party) != (
+        chosen = tuple(
+            SplitChosen(
                 self._tree,
-                node.number,
-                name,
-            ):
-                where = f"node {node.number} of tree {self._tree}"
-                raise InvalidMessage(f"{name} was asked to divide {where}, and has answered something else.")
-            divided, left = reply, check_divided(reply, node, self._terms, self._splits_of)
-        self._splits_of[divided.party] += 1
-        for name, peer in self._peers.items():
-            if name != divided.party:
-                peer(divided)
-        return left
+                one.node.number,
+                one.split,
+                one.candidate.column,
+                one.candidate.bin,
+                one.candidate.missing_left,
+            )
+            for one in divisions
+        )
+        reply = self._peers[name](SplitsChosen(self._tree, chosen))
+        asked = [(self._tree, one.node, name) for one in chosen]
+        if not isinstance(reply, NodesDivided) or [(one.tree, one.node, one.party) for one in reply.nodes] != asked:
+            where = f"{len(chosen)} nodes of tree {self._tree}"
+            raise InvalidMessage(f"{name} was asked to divide {where}, and has answered something else.")
+        return reply.nodes

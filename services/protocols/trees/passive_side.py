@@ -1,26 +1,29 @@
 """A passive party's side of trees: it adds up ciphertexts over its bins, divides by its columns, and follows routes."""
 
-import secrets
-
 import numpy as np
 
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.protocols.trees.tree_messages import (
+    CLEAR,
     BinSums,
     Message,
     NodeDivided,
+    NodesDivided,
     Reply,
     SplitChosen,
+    SplitsChosen,
     SumsAsked,
     TreeGradients,
     TreeTerms,
     check_divided,
+    read_clear,
 )
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto import Engine, InvalidCiphertext, PublicKey, check_ciphertexts, from_bytes, to_bytes
 from vfl.crypto.bin_sums import bin_products, pack_sums, prefix_products
 from vfl.learning.trees import Candidate, NodeRows, OwnedColumns
-from vfl.learning.trees.growing import ROOT
+from vfl.learning.trees.growing import ROOT, asked_of
+from vfl.learning.trees.owned_columns import drawn_order
 
 
 class PassiveSide:
@@ -32,8 +35,15 @@ class PassiveSide:
     """
 
     def __init__(
-        self, terms: TreeTerms, name: str, table: FloatArray, public_key: PublicKey, engine: Engine | None = None
+        self,
+        terms: TreeTerms,
+        name: str,
+        table: FloatArray,
+        public_key: PublicKey | None,
+        engine: Engine | None = None,
+        owned: OwnedColumns | None = None,
     ) -> None:
+        """Begin a training; arguments as those of `LabelSide`, with the label party's public key."""
         self._terms, self._plan = terms, terms.plan
         if name not in terms.names[1:]:
             raise InvalidMessage(f"{name} is none of the session's passive parties, {', '.join(terms.names[1:])}.")
@@ -43,13 +53,14 @@ class PassiveSide:
             raise InvalidMessage(
                 f"{name} has agreed on {self._plan.columns[self._place]} columns, its table has {table.shape[1]}."
             )
-        # Numbers that hide which column is which, from this session to the next; not what is in one.
-        order = np.array(secrets.SystemRandom().sample(range(table.shape[1]), table.shape[1]), dtype=np.int64)
-        self.owned = OwnedColumns.of(table, self._plan.trained, self._plan.options, order)
+        self.owned = owned or OwnedColumns.of(
+            table, self._plan.trained, self._plan.options, drawn_order(table.shape[1])
+        )
         self.trees: list[dict[int, tuple[int, int]]] = []
         self._tree = -1
         self._columns: IntArray = np.zeros(0, dtype=np.int64)
         self._ciphertexts: dict[int, int] = {}
+        self._clear: IntArray = np.zeros((0, 2), dtype=np.int64)
         self._nodes: dict[int, NodeRows] = {}
         self._splits_of = dict.fromkeys(terms.names, 0)
         self._answered: dict[tuple[object, ...], tuple[Message, Reply]] = {}
@@ -67,6 +78,14 @@ class PassiveSide:
         if message.tree != self._tree or self._tree < 0:
             turn = f"it is tree {self._tree}'s turn" if self._tree >= 0 else "no tree has begun"
             raise OutOfOrder(f"Tree {message.tree} doesn't grow here now: {turn}.")
+        if isinstance(message, SplitsChosen):
+            divided = [self.receive(one) for one in message.splits]
+            return NodesDivided(message.tree, tuple(one for one in divided if isinstance(one, NodeDivided)))
+        if isinstance(message, NodesDivided):
+            for one in message.nodes:
+                if one.party != self._name or one.node not in self.trees[-1]:
+                    self.receive(one)
+            return None
         if message.key in self._answered:
             before, reply = self._answered[message.key]
             if message != before:
@@ -77,6 +96,22 @@ class PassiveSide:
         reply = self._answer(message)
         self._answered[message.key] = message, reply
         return reply
+
+    def asked(self, level: int) -> tuple[int, ...]:
+        """Name the nodes of a level whose sums the label party needs, as it does: empty where none can be divided."""
+        options = self._plan.options
+        if level == 0:
+            root = self._nodes[ROOT]
+            return (ROOT,) if root.is_divisible(options) else ()
+        left = range(1 << level, 2 << level, 2)
+        pairs = [(self._nodes[number], self._nodes[number + 1]) for number in left if number in self._nodes]
+        return tuple(node.number for node in asked_of(pairs, options))
+
+    def routed(self, number: int) -> IntArray:
+        """Give the rows that came to a node, ascending; raises InvalidMessage where there is no such node."""
+        if number not in self._nodes:
+            raise InvalidMessage(f"Tree {self._tree} has no node {number}.")
+        return self._nodes[number].routed
 
     def _answer(self, message: Message) -> Reply:
         if isinstance(message, SumsAsked):
@@ -90,23 +125,29 @@ class PassiveSide:
     def _begin(self, message: TreeGradients) -> None:
         root = self._plan.root(message.tree)
         count, width = len(root.summed), self._terms.ciphertext_bytes
-        try:
-            ciphertexts = from_bytes(message.ciphertexts, count, width)
-            check_ciphertexts(self._public_key, ciphertexts, count)
-        except InvalidCiphertext as error:
-            raise InvalidMessage(
-                f"The label party's derivatives of tree {message.tree} can't be read: {error}"
-            ) from None
+        what = f"The label party's derivatives of tree {message.tree}"
+        clear, ciphertexts = self._clear, tuple[int, ...]()
+        if self._public_key is None:
+            clear = np.zeros((len(self.owned.binned), 2), dtype=np.int64)
+            clear[root.summed] = read_clear(message.ciphertexts, count, what)
+        else:
+            try:
+                ciphertexts = from_bytes(message.ciphertexts, count, width)
+                check_ciphertexts(self._public_key, ciphertexts, count)
+            except InvalidCiphertext as error:
+                raise InvalidMessage(f"{what} can't be read: {error}") from None
         self._tree, self._nodes = message.tree, {ROOT: root}
         self.trees.append({})
         self._columns = self._plan.sampled_columns(message.tree, self._place)
-        self._ciphertexts = dict(zip(root.summed.tolist(), ciphertexts, strict=True))
+        self._clear, self._ciphertexts = clear, dict(zip(root.summed.tolist(), ciphertexts, strict=False))
         self._answered = {message.key: (message, None)}
 
     def _sums(self, asked: SumsAsked) -> BinSums:
         nodes = [self._asked_node(number) for number in asked.nodes]
         if len({number.bit_length() for number in asked.nodes}) != 1 or len(set(asked.nodes)) != len(nodes):
             raise InvalidMessage(f"The label party asks for sums of nodes {asked.nodes}, which aren't one level's.")
+        if self._public_key is None:
+            return BinSums(self._tree, self.owned.sums(nodes, self._columns, self._clear).astype(CLEAR).tobytes())
         max_bin, modulus = self._plan.options.max_bin, self._public_key.n_squared
         places = max_bin + 1
         prefixes: list[int] = []

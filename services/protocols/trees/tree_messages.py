@@ -12,10 +12,13 @@ from typing import TypeAlias
 import numpy as np
 
 from services.common.errors import InvalidMessage
-from vfl.arrays import BoolArray
+from vfl.arrays import BoolArray, IntArray
 from vfl.crypto.bin_sums import SumLayout
 from vfl.learning.trees import NodeRows, TreePlan
 from vfl.learning.trees.growing import is_large_enough
+
+# A derivative, or a sum of them, in the clear.
+CLEAR = np.dtype("<i8")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +28,7 @@ class TreeTerms:
     Attributes:
         names: of the parties in their order, the label party first.
         plan: of the training; its columns are in the same order.
-        key_bits: of the label party's modulus.
+        key_bits: of the label party's modulus; 0 where derivatives and sums travel in the clear.
     """
 
     names: tuple[str, ...]
@@ -43,8 +46,12 @@ class TreeTerms:
 
     @property
     def ciphertext_bytes(self) -> int:
-        """The bytes of a ciphertext."""
-        return 2 * self.key_bits // 8
+        """The bytes of a ciphertext; in the clear, of two numbers."""
+        return 2 * self.key_bits // 8 or 2 * CLEAR.itemsize
+
+    def sums_bytes(self, sums: int) -> int:
+        """Count the bytes of so many sums."""
+        return (self.layout.ciphertexts_for(sums) if self.key_bits else sums) * self.ciphertext_bytes
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,14 @@ class SplitChosen:
 
 
 @dataclass(frozen=True)
+class SplitsChosen:
+    """Label party to each other one: divides these nodes of a level, which may be none."""
+
+    tree: int
+    splits: tuple[SplitChosen, ...]
+
+
+@dataclass(frozen=True)
 class NodeDivided:
     """Owner to the label party, and from there to all others: which rows of a node go left.
 
@@ -131,10 +146,25 @@ class NodeDivided:
         return f"node {self.node}", self.node
 
 
-Message: TypeAlias = TreeGradients | SumsAsked | SplitChosen | NodeDivided
-Reply: TypeAlias = BinSums | NodeDivided | None
+@dataclass(frozen=True)
+class NodesDivided:
+    """Answer to `SplitsChosen`; and of all parties, in the order of nodes, from the label party to each other one."""
+
+    tree: int
+    nodes: tuple[NodeDivided, ...]
+
+
+Message: TypeAlias = TreeGradients | SumsAsked | SplitsChosen | SplitChosen | NodesDivided | NodeDivided
+Reply: TypeAlias = BinSums | NodesDivided | NodeDivided | None
 # How a message reaches another party and is answered.
 Peer: TypeAlias = Callable[[Message], Reply]
+
+
+def read_clear(content: bytes, pairs: int, what: str) -> IntArray:
+    """Read so many pairs of numbers in the clear, (pairs, 2); raises InvalidMessage for another size."""
+    if len(content) != pairs * 2 * CLEAR.itemsize:
+        raise InvalidMessage(f"{what} can't be read: expected {pairs} pairs of numbers, got {len(content)} bytes.")
+    return np.frombuffer(content, dtype=CLEAR).astype(np.int64).reshape(pairs, 2)
 
 
 def check_divided(divided: NodeDivided, node: NodeRows, terms: TreeTerms, splits_of: Mapping[str, int]) -> BoolArray:

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from services.protocols.trees.label_side import LabelSide
 from services.protocols.trees.passive_side import PassiveSide
-from services.protocols.trees.tree_messages import BinSums, Message, Reply, TreeGradients, TreeTerms
+from services.protocols.trees.tree_messages import BinSums, Message, NodesDivided, Reply, TreeGradients, TreeTerms
 from studies.speed.exchange.own_exchange import Counting, seconds_of_product, warmed
 from studies.speed.machine import kernels_here
 from studies.speed.repetition import in_turns, one_core, require_equal, timed
@@ -209,7 +209,9 @@ def _grow(work: _Work, engine: Engine, counting: Counting) -> _Run:
         sent += len(message.ciphertexts) if isinstance(message, TreeGradients) else 0
         if isinstance(reply, BinSums):
             packed += len(reply.ciphertexts) // work.terms.ciphertext_bytes
-        answered += len(reply.ciphertexts if isinstance(reply, BinSums) else getattr(reply, "left", b""))
+            answered += len(reply.ciphertexts)
+        if isinstance(reply, NodesDivided):
+            answered += sum(len(one.left) for one in reply.nodes)
         return reply
 
     label = LabelSide(work.terms, work.table[:, :0], work.private_key, {"passive party": peer}, engine)

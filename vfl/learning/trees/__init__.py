@@ -17,9 +17,9 @@ Examples:
     array([-0.2, -0.2,  0.2,  0.2])
 """
 
-from vfl.learning.trees.boosting import BeginTree, TreeModel, TreePlan, boost, train_in_plain
+from vfl.learning.trees.boosting import BeginTree, BoostedSoFar, TreeModel, TreePlan, boost, train_in_plain
 from vfl.learning.trees.column_bins import ColumnBins
-from vfl.learning.trees.growing import Divide, Histograms, NodeRows, Tree
+from vfl.learning.trees.growing import Divide, Division, Histograms, NodeRows, Tree
 from vfl.learning.trees.owned_columns import OwnedColumns, Split
 from vfl.learning.trees.split_gains import Candidate
 from vfl.learning.trees.tree_gradients import Gradients
@@ -27,9 +27,11 @@ from vfl.learning.trees.tree_options import TreeOptions
 
 __all__ = [
     "BeginTree",
+    "BoostedSoFar",
     "Candidate",
     "ColumnBins",
     "Divide",
+    "Division",
     "Gradients",
     "Histograms",
     "NodeRows",

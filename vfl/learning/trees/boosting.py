@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.confidence import log_loss
+from vfl.learning.learner import OwnRequest
 from vfl.learning.schedule import TREE_COLUMNS_STREAM, TREE_ROWS_STREAM, public_permutation
 from vfl.learning.trees.growing import ROOT, Divide, Histograms, NodeRows, Tree, grow
 from vfl.learning.trees.owned_columns import OwnedColumns, Split
@@ -59,7 +60,7 @@ class TreePlan:
 
 
 @dataclass(frozen=True, eq=False)
-class BeginTree:
+class BeginTree(OwnRequest):
     """Says that a tree begins, with the derivatives of every row. Answered with None."""
 
     number: int
@@ -112,27 +113,59 @@ def boost(labels: IntArray, plan: TreePlan) -> Boosting:
         ValueError: for labels of other than two classes.
     """
     options = plan.options
-    check_labels(labels)
-    start = first_margin(labels[plan.trained])
-    margins = np.full(len(labels), start)
-    trees: list[Tree] = []
-    losses: list[float] = []
-    next_splits = [0] * len(plan.columns)
+    boosted = BoostedSoFar(labels, plan)
     for number in range(options.n_estimators):
-        gradients = Gradients.of(margins, labels, options.unit)
-        yield BeginTree(number, gradients)
-        grown = yield from grow(plan.root(number), gradients, options, next_splits)
-        trees.append(grown.tree)
-        for party, _ in grown.tree.splits.values():
-            next_splits[party] += 1
-        margins = margins + grown.margins()
-        if len(plan.validation):
-            losses.append(validation_loss(margins[plan.validation], labels[plan.validation]))
-        best = int(np.argmin(losses)) if losses else number
+        yield from boosted.further_tree()
+        best = int(np.argmin(boosted.losses)) if boosted.losses else number
         if options.early_stopping_rounds and number - best >= options.early_stopping_rounds:
             break
-    kept = best + 1 if options.early_stopping_rounds else len(trees)
-    return TreeModel(start, tuple(trees[:kept]), tuple(losses))
+    kept = best + 1 if options.early_stopping_rounds else options.n_estimators
+    model = boosted.model
+    return TreeModel(model.first_margin, model.trees[:kept], model.validation_losses)
+
+
+class BoostedSoFar:
+    """The label party's trees so far.
+
+    Attributes:
+        losses: of the validation rows, after each tree; empty without such rows.
+    """
+
+    def __init__(self, labels: IntArray, plan: TreePlan) -> None:
+        """Begin with no tree.
+
+        Args:
+            labels: (n,) 0 or 1, of all rows.
+            plan: what all parties know.
+
+        Raises:
+            ValueError: for labels of other than two classes.
+        """
+        check_labels(labels)
+        self._labels, self._plan = labels, plan
+        self._first = first_margin(labels[plan.trained])
+        self._margins = np.full(len(labels), self._first)
+        self._trees: list[Tree] = []
+        self._next_splits = [0] * len(plan.columns)
+        self.losses: list[float] = []
+
+    def further_tree(self) -> Generator[BeginTree | Histograms | Divide, Any, None]:
+        """Grow one tree on what those before it left."""
+        number, plan = len(self._trees), self._plan
+        gradients = Gradients.of(self._margins, self._labels, plan.options.unit)
+        yield BeginTree(number, gradients)
+        grown = yield from grow(plan.root(number), gradients, plan.options, self._next_splits)
+        self._trees.append(grown.tree)
+        for party, _ in grown.tree.splits.values():
+            self._next_splits[party] += 1
+        self._margins = self._margins + grown.margins()
+        if len(plan.validation):
+            self.losses.append(validation_loss(self._margins[plan.validation], self._labels[plan.validation]))
+
+    @property
+    def model(self) -> TreeModel:
+        """The trees so far."""
+        return TreeModel(self._first, tuple(self._trees), tuple(self.losses))
 
 
 def validation_loss(margins: FloatArray, labels: IntArray) -> float:
@@ -158,8 +191,12 @@ def train_in_plain(labels: IntArray, parties: Sequence[OwnedColumns], plan: Tree
                 pairs = zip(parties, columns, strict=True)
                 answer = [owned.sums(request.nodes, sampled, values) for owned, sampled in pairs]
             else:
-                party = request.candidate.party
-                answer = parties[party].divide(request.node, request.candidate, columns[party], plan.options)
+                answer = [
+                    parties[one.candidate.party].divide(
+                        one.node, one.candidate, columns[one.candidate.party], plan.options
+                    )
+                    for one in request.divisions
+                ]
     except StopIteration as ended:
         model: TreeModel = ended.value
         return model

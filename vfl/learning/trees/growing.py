@@ -1,7 +1,7 @@
 """Growing a tree level by level, as a program that asks: whoever runs it answers from plain bins or from ciphertexts.
 
-    sums = yield Histograms(nodes)        of each party, (nodes, columns, max_bin, 2) prefix sums of g and h
-    left = yield Divide(node, candidate, split)   which rows of the node go left
+    sums = yield Histograms(nodes)     of each party, (nodes, columns, max_bin, 2) prefix sums of g and h
+    lefts = yield Divide(divisions)    of each division, which rows of its node go left
 
 Of two children only the smaller one is asked for: the other's sums are the parent's without it.
 """
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.learning.learner import OwnRequest
 from vfl.learning.trees.split_gains import Candidate, best_division, leaf_weight
 from vfl.learning.trees.tree_gradients import Gradients
 from vfl.learning.trees.tree_options import TreeOptions
@@ -54,15 +55,15 @@ class NodeRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms:
+class Histograms(OwnRequest):
     """Asks every party for its columns' sums over these nodes of one level."""
 
     nodes: tuple[NodeRows, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Divide:
-    """Asks a party to divide a node.
+class Division:
+    """A party divides a node.
 
     Attributes:
         node: whose rows.
@@ -73,6 +74,13 @@ class Divide:
     node: NodeRows
     candidate: Candidate
     split: int
+
+
+@dataclass(frozen=True, eq=False)
+class Divide(OwnRequest):
+    """Asks for the divisions of a level, after its sums: none where none gains enough."""
+
+    divisions: tuple[Division, ...]
 
 
 Growth: TypeAlias = Generator[Histograms | Divide, Any, "GrownTree"]
@@ -135,7 +143,7 @@ def grow(root: NodeRows, gradients: Gradients, options: TreeOptions, next_splits
     if root.is_divisible(options):
         sums[ROOT] = [answer[0] for answer in (yield Histograms((root,)))]
     while level:
-        pairs = []
+        divisions = []
         for node in level:
             values = gradients.values[node.summed]
             chosen = best_division(sums[node.number], values, options) if node.number in sums else None
@@ -143,10 +151,11 @@ def grow(root: NodeRows, gradients: Gradients, options: TreeOptions, next_splits
                 weights[node.number] = leaf_weight(values.sum(axis=0), options)
                 reached[node.routed] = node.number
                 continue
-            left = yield Divide(node, chosen, numbers[chosen.party])
+            divisions.append(Division(node, chosen, numbers[chosen.party]))
             splits[node.number] = (chosen.party, numbers[chosen.party])
             numbers[chosen.party] += 1
-            pairs.append(node.divided(left))
+        lefts = (yield Divide(tuple(divisions))) if sums else []
+        pairs = [division.node.divided(left) for division, left in zip(divisions, lefts, strict=True)]
         sums = yield from _sums_of(pairs, sums, options)
         level = [child for pair in pairs for child in pair]
     return GrownTree(Tree(splits, weights), reached)
@@ -156,19 +165,24 @@ def _sums_of(
     pairs: Sequence[tuple[NodeRows, NodeRows]], parents: dict[int, list[IntArray]], options: TreeOptions
 ) -> Generator[Histograms, Any, dict[int, list[IntArray]]]:
     """Give the sums of all children of which one may be divided, from those of the smaller ones."""
-    pairs = [pair for pair in pairs if any(child.is_divisible(options) for child in pair)]
-    if not pairs:
+    if not (smaller := asked_of(pairs, options)):
         return {}
-    smaller = [min(pair, key=lambda child: len(child.summed)) for pair in pairs]
-    answers = yield Histograms(tuple(smaller))
-    sums = {}
-    for index, (asked, pair) in enumerate(zip(smaller, pairs, strict=True)):
+    answers = yield Histograms(smaller)
+    sums, by_parent = {}, {pair[0].number // 2: pair for pair in pairs}
+    for index, asked in enumerate(smaller):
+        pair = by_parent[asked.number // 2]
         own = [answer[index] for answer in answers]
         other = [parent - part for parent, part in zip(parents[asked.number // 2], own, strict=True)]
         for child in pair:
             if child.is_divisible(options):
                 sums[child.number] = own if child is asked else other
     return sums
+
+
+def asked_of(pairs: Sequence[tuple[NodeRows, NodeRows]], options: TreeOptions) -> tuple[NodeRows, ...]:
+    """Give those children whose sums are asked for: the smaller one of two of which one may be divided."""
+    divisible = [pair for pair in pairs if any(child.is_divisible(options) for child in pair)]
+    return tuple(min(pair, key=lambda child: len(child.summed)) for pair in divisible)
 
 
 def is_large_enough(node: NodeRows, left: BoolArray, options: TreeOptions) -> bool:

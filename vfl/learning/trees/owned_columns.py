@@ -1,5 +1,6 @@
 """A party's own columns while trees grow: their bins, its splits, and which rows a split sends left."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -89,3 +90,8 @@ class OwnedColumns:
             raise ValueError(f"Node {node.number} would have a side of fewer than {fewest} rows, the session's fewest.")
         self.splits.append(Split(column, self.bins.upper(column, candidate.bin), candidate.missing_left))
         return left
+
+
+def drawn_order(columns: int) -> IntArray:
+    """Draw numbers that hide which column is which, from this session to the next; not what is in one."""
+    return np.array(secrets.SystemRandom().sample(range(columns), columns), dtype=np.int64)

@@ -184,10 +184,10 @@ def test_an_unknown_learner_is_refused_with_the_known_ones() -> None:
     ):
         with pytest.raises(
             (InvalidMessage, SettingsError),
-            match=r"Unknown learner 'linea'\. Known: linear, network\. Did you mean 'linear'\?",
+            match=r"Unknown learner 'linea'\. Known: boosted_trees, linear, network\. Did you mean 'linear'\?",
         ):
             refused()
-    with pytest.raises(SettingsError, match=r"Unknown protocol 'bgw'\. Known: hu, shared"):
+    with pytest.raises(SettingsError, match=r"Unknown protocol 'bgw'\. Known: hu, shared, trees"):
         load_settings(protocol="bgw")
 
 
@@ -386,8 +386,8 @@ def test_a_protocol_that_the_owner_leaves_out_is_not_joined() -> None:
 @pytest.mark.parametrize(
     ("allow", "words"),
     [
-        ("linear,hu,lineer", r"linear, .*hu, shared; got 'lineer'\. Did you mean 'linear'"),
-        ("linear", "names no protocol, so no session could be joined: add some of hu, shared"),
+        ("linear,hu,lineer", r"linear, .*hu, shared, trees; got 'lineer'\. Did you mean 'linear'"),
+        ("linear", "names no protocol, so no session could be joined: add some of hu, shared, trees"),
         ("hu", "names no learner"),
         ("linear,shared", "leaves out protocol=hu, which this party runs"),
     ],

@@ -269,10 +269,10 @@ def test_who_isnt_to_send_is_waited_for_by_nobody(tmp_path: Path, monkeypatch: p
 def test_a_learner_that_isnt_here_is_refused_with_those_that_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SettingsError, match=r"Unknown learner 'least_squares'\. Known: linear, network"):
+    with pytest.raises(SettingsError, match=r"Unknown learner 'least_squares'\. Known: boosted_trees, linear, network"):
         load_settings(learner="least_squares")
     install("adding-a-learner.md", "least_squares", tmp_path, monkeypatch)
-    assert registry.names() == ("installed", "least_squares", "linear", "network")
+    assert registry.names() == ("boosted_trees", "installed", "least_squares", "linear", "network")
     with pytest.raises(SettingsError, match=r"least_squares can't take rat\. Its options: rate\."):
         load_settings(learner="least_squares", learner_options={"rat": 1.0})
     with pytest.raises(SettingsError, match="learning_rate is of learner=linear: give least_squares its own"):

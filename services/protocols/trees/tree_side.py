@@ -1,0 +1,258 @@
+"""A party's side of a session of trees: its half of the learner, its keys, and its messages in a mailbox."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+
+from services.common.errors import InvalidMessage
+from services.common.meters import StageTimer
+from services.exchange.mailbox import Mailbox
+from services.party.known_side import KnownSide
+from services.party.party_model import rows_of_plan
+from services.party.side import SideSetting
+from services.protocol1.shown_keys import checked_key, shown_key
+from services.protocol1.vectors import PublicKeyShown
+from services.protocols.trees.label_side import LabelSide
+from services.protocols.trees.leaf_serving import SECRET_BYTES
+from services.protocols.trees.passive_side import PassiveSide
+from services.protocols.trees.served_leaves import ServedTrees
+from services.protocols.trees.tree_kinds import KEY, MASK_KEY, ORDER, TreeKinds, filled, joined
+from services.protocols.trees.tree_messages import (
+    BinSums,
+    Message,
+    NodesDivided,
+    Peer,
+    Reply,
+    SplitsChosen,
+    SumsAsked,
+    TreeGradients,
+    TreeTerms,
+)
+from vfl.arrays import IntArray
+from vfl.crypto import PackingImpossible, PrivateKey, PublicKey, from_bytes, keygen
+from vfl.crypto.pairwise_masks import PairwiseMasks
+from vfl.learning.learner import Request
+from vfl.learning.trees import BeginTree, Divide, Histograms, TreePlan
+from vfl.learning.trees.boosted_trees import AskPlan, BoostedTrees, FollowTree, LabelHalf, PassiveHalf
+
+
+class TreeSide(KnownSide):
+    """One party's side of a session.
+
+    Attributes:
+        terms: that all parties know alike.
+        kinds: its messages.
+        label: the label party's part; None at others.
+        passive: a passive party's part, once it has the label party's key; None at the label party.
+    """
+
+    half: LabelHalf | PassiveHalf
+
+    def __init__(self, setting: SideSetting) -> None:
+        """Make keys and the mailbox; raises InvalidMessage for terms that trees can't be grown by."""
+        super().__init__(setting)
+        agreement, plan = setting.agreement, setting.agreement.plan
+        if self._schedule.steps_per_epoch != 1:
+            raise InvalidMessage("protocol=trees takes all training rows in each step: leave batch_size out.")
+        rows, learner = rows_of_plan(plan, len(self.features)), cast(BoostedTrees, plan.family)
+        self.leads = setting.name == agreement.active.name
+        self._table = self.features[:, :-1] if self.leads else self.features
+        counts = [party.feature_count for party in agreement.parties]
+        try:
+            tree_plan = TreePlan(
+                learner, (counts[0] - 1, *counts[1:]), np.sort(rows.train), np.sort(rows.validation), plan.seed
+            )
+            names = tuple(party.name for party in agreement.parties)
+            self.terms = TreeTerms(names, tree_plan, plan.key_bits if plan.is_encrypted else 0)
+            self.kinds = TreeKinds(self.terms)
+            kinds = list(self.kinds.kinds())
+        except (PackingImpossible, ValueError) as error:
+            raise InvalidMessage(str(error)) from error
+        self.exchange = Mailbox(
+            agreement,
+            setting.name,
+            setting.means.message_peers,
+            kinds,
+            steps=self.steps,
+            timeout=setting.means.timeout,
+            tell=self.tell,
+        )
+        self._masks = PairwiseMasks(setting.name, agreement.session_id)
+        self._order, self._secret = secrets.token_bytes(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES)
+        self._key: PrivateKey | None = None
+        if self.leads and plan.is_encrypted:
+            self._key = keygen(plan.key_bits, insecure=plan.key_bits < 2048)[1]
+        self._has_keys = False
+        self.label = self._label_side() if self.leads else None
+        self.passive: PassiveSide | None = None
+
+    def _label_side(self) -> LabelSide:
+        peers = {name: MailboxPeer(self, place) for place, name in enumerate(self.terms.names) if place}
+        return LabelSide(
+            self.terms,
+            self._table,
+            self._key,
+            cast(Mapping[str, Peer], peers),
+            self.setting.means.engine,
+            self.half.owned,
+        )
+
+    @property
+    def part(self) -> Any:
+        """The part as it stands, with the secrets that it answers by; None before these are agreed on."""
+        if not self._has_keys:
+            return None
+        seeds = self._masks.agreed.seeds
+        peers = self.setting.agreement.peers_of(self.setting.name)
+        return ServedTrees.made(self.half.part(), self._order, self._secret, [seeds[peer.name] for peer in peers])
+
+    @property
+    def validated_loss(self) -> float:  # type: ignore[override]
+        """Of the validation rows, whose routes the label party sees as they grow: no score is asked for."""
+        return self.half.loss if isinstance(self.half, LabelHalf) else np.nan
+
+    def show_public_key(self) -> None:
+        """Send this party's key of masks; and the label party's own key with its proof, and the secret of orders."""
+        self.exchange.send(MASK_KEY, np.frombuffer(self._masks.public_key, dtype=np.uint8))
+        if not self.leads:
+            return
+        self.exchange.send(ORDER, np.frombuffer(self._order, dtype=np.uint8))
+        if self._key is not None:
+            shown = shown_key(self.setting.agreement, self.setting.name, self._key)
+            self.exchange.send(KEY, np.frombuffer(shown.content, dtype=np.uint8))
+
+    def begin_epoch(self) -> None:
+        """Wait for the others' keys, and check them."""
+        if self._has_keys:
+            return
+        try:
+            self._masks.agree({peer: key.tobytes() for peer, key in self.exchange.take(MASK_KEY).items()})
+        except ValueError as error:
+            raise InvalidMessage(str(error)) from error
+        if not self.leads:
+            (order,) = self.exchange.take(ORDER).values()
+            self._order = order.tobytes()
+            self.passive = PassiveSide(
+                self.terms,
+                self.setting.name,
+                self._table,
+                self._label_key(),
+                self.setting.means.engine,
+                self.half.owned,
+            )
+        self._has_keys = True
+
+    def _label_key(self) -> PublicKey | None:
+        if not self.terms.key_bits:
+            return None
+        ((label, key),) = self.exchange.take(KEY).items()
+        content, width = key.tobytes(), self.terms.key_bits // 8
+        (modulus,) = from_bytes(content[:width], 1, width)
+        try:
+            named = PublicKey(modulus).key_id
+        except ValueError as error:
+            raise InvalidMessage(f"{label}'s key is refused: {error}") from error
+        return checked_key(self.setting.agreement, label, PublicKeyShown(named, content))
+
+    @contextmanager
+    def step(self, step: int, batch: IntArray) -> Iterator["TreeStep"]:
+        """Begin a tree."""
+        yield TreeStep(self, step, batch)
+
+
+class TreeStep:
+    """The answers of one tree.
+
+    Attributes:
+        number: of the tree.
+        rows: all training rows.
+        timer: where its time goes.
+    """
+
+    is_passed_over = False
+
+    def __init__(self, side: TreeSide, number: int, rows: IntArray) -> None:
+        self.number, self.rows, self.timer = number, rows, StageTimer()
+        self._side = side
+
+    def answer(self, request: Request) -> Any:
+        """Answer a request of the learner's."""
+        match request:
+            case AskPlan():
+                return self._side.terms.plan
+            case FollowTree():
+                return self._side.terms.names.index(self._side.setting.name), self._follow()
+            case BeginTree() | Histograms() | Divide() if self._side.label is not None:
+                return self._side.label.answer(request)
+            case _:
+                raise self._side.setting.calls.refused("asks for what protocol=trees has no answer to")
+
+    def pass_over(self) -> None:
+        """Nothing is passed over."""
+
+    def finish(self) -> None:
+        """Nothing is on its way: each message was taken when it was sent."""
+
+    def _follow(self) -> dict[int, tuple[int, int]]:
+        """Take part in a tree: level by level, until no node can be divided."""
+        side, tree, exchange, kinds = self._side, self.number, self._side.exchange, self._side.kinds
+        passive = side.passive
+        assert passive is not None  # noqa: S101 - keys come before the first step
+        label, place = side.terms.names[0], side.terms.names.index(side.setting.name)
+
+        def take(kind: str) -> Any:
+            with self.timer.stage("wait"):
+                return exchange.take(f"{kind} {place}", tree)[label]
+
+        passive.receive(TreeGradients(tree, joined([take(chunk) for chunk, _ in kinds.chunks()])))
+        for level in range(side.terms.plan.options.max_depth):
+            if not (nodes := passive.asked(level)):
+                break
+            with self.timer.stage("sum"):
+                sums = cast(BinSums, passive.receive(SumsAsked(tree, nodes)))
+            exchange.send(f"sums {level} {place}", filled(sums.ciphertexts, kinds.sums_bytes(level, place)), tree)
+            divided = passive.receive(kinds.read_splits(take(f"splits {level}"), tree))
+            exchange.send(f"divided {level} {place}", kinds.routes_of(cast(NodesDivided, divided), level), tree)
+            passive.receive(kinds.read_routes(take(f"routes {level}"), tree, level))
+        return passive.trees[-1]
+
+
+class MailboxPeer:
+    """A passive party as the label party reaches it: what it is told is sent, what it answers is taken."""
+
+    def __init__(self, side: TreeSide, place: int) -> None:
+        self._side, self._place, self._name = side, place, side.terms.names[place]
+        self._level = 0
+
+    def __call__(self, message: Message) -> Reply:
+        """Send a message, or take the answer to it."""
+        exchange, kinds, tree = self._side.exchange, self._side.kinds, message.tree
+        match message:
+            case TreeGradients(ciphertexts=content):
+                start = 0
+                for chunk, rows in kinds.chunks():
+                    end = start + rows * self._side.terms.ciphertext_bytes
+                    part = np.frombuffer(content[start:end], dtype=np.uint8)
+                    exchange.send(f"{chunk} {self._place}", part, tree)
+                    start = end
+                return None
+            case SumsAsked(nodes=nodes):
+                # Which nodes these are follows from the routes, so that it isn't sent.
+                self._level = nodes[0].bit_length() - 1
+                columns = len(self._side.terms.plan.sampled_columns(tree, self._place))
+                size = self._side.terms.sums_bytes(len(nodes) * columns * self._side.terms.plan.options.max_bin)
+                return BinSums(tree, self._take("sums", tree).tobytes()[:size])
+            case SplitsChosen():
+                exchange.send(f"splits {self._level} {self._place}", kinds.splits_of(message, self._level), tree)
+                return kinds.read_routes(self._take("divided", tree), tree, self._level)
+            case NodesDivided():
+                exchange.send(f"routes {self._level} {self._place}", kinds.routes_of(message, self._level), tree)
+                return None
+            case _:
+                raise TypeError(f"No {type(message).__name__} is sent.")
+
+    def _take(self, kind: str, tree: int) -> Any:
+        return self._side.exchange.take(f"{kind} {self._level} {self._place}", tree)[self._name]

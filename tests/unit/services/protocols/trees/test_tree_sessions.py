@@ -1,0 +1,174 @@
+"""Whole sessions of trees: parties grow those of one place, keep them, and refuse what can't be."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.identity import Identity, Role
+from services.common.learner_calls import LearnerFailed
+from services.common.settings import SettingsError
+from services.party.party_training import PartyTraining
+from services.protocols.trees.served_leaves import LeavesOnShares, ServedTrees
+from services.protocols.trees.tree_side import TreeSide
+from tests.harness.parties import active_data, small_settings
+from tests.harness.restarts import IDS, Town, town
+from vfl.learning import confidence_scores
+from vfl.learning.trees import OwnedColumns, TreeModel, train_in_plain
+from vfl.learning.trees.trees_part import TreesPart
+
+OPTIONS = {"n_estimators": 2, "max_depth": 3, "max_bin": 6, "min_rows_of_a_node": 4, "gradient_bits": 10}
+
+
+def of_trees(folder: Path, parties: int = 2, **changes: Any) -> Any:
+    options = {**OPTIONS, **changes.pop("options", {})}
+    terms = {"epochs": options["n_estimators"], "batch_size": 0, "patience": options.get("early_stopping_rounds", 0)}
+    chosen = {"learner": "boosted_trees", "learner_options": options, "cipher": "plain", **terms, **changes}
+    return town(folder, parties=parties, **{"validation_fraction": 0.2, **chosen})
+
+
+def trainings_of(town: Town) -> Iterator[PartyTraining]:
+    assert town.active._session is not None
+    yield town.active._session.training
+    for name in list(town.data)[1:]:
+        session = town.passive(name)._session
+        assert session is not None
+        assert session.joined is not None
+        yield session.joined.training
+
+
+def plain_twin(sides: list[TreeSide], labels: np.ndarray[Any, Any]) -> tuple[TreeModel, list[OwnedColumns]]:
+    """The same in one place, with the session's numbering of columns."""
+    plan = sides[0].terms.plan
+    owned = [OwnedColumns.of(side._table, plan.trained, plan.options, side.half.owned.order) for side in sides]
+    return train_in_plain(labels, owned, plan), owned
+
+
+@pytest.mark.parametrize(("cipher", "parties"), [("plain", 3), ("paillier", 2), ("paillier", 3)])
+def test_parties_grow_the_trees_of_one_place_to_the_bit(tmp_path: Path, cipher: str, parties: int) -> None:
+    with of_trees(tmp_path, parties, cipher=cipher) as made:
+        made.train()
+        trainings = list(trainings_of(made))
+        sides = [cast(TreeSide, training.side) for training in trainings]
+        labels = trainings[0].models._labels
+        assert labels is not None
+        twin, owned = plain_twin(sides, labels)
+        assert twin.trees[0].splits
+        parts = [side.half.part() for side in sides]
+        assert parts[0].trees == twin.trees
+        assert parts[0].first_margin == twin.first_margin
+        for part, columns in zip(parts, owned, strict=True):
+            assert [tree.splits for tree in part.trees] == [tree.splits for tree in twin.trees]
+            assert list(part.splits) == columns.splits
+        assert trainings[0].side.validated_loss == twin.validation_losses[-1]
+        margins = twin.margins([side._table for side in sides], [one.splits for one in owned])
+        rows = list(range(len(IDS)))
+        scores = made.active._scoring.scores(trainings[0].model_for(rows), rows)
+        np.testing.assert_array_equal(scores, confidence_scores(margins[:, None]))
+
+
+def test_a_model_is_answered_alike_after_every_party_has_started_again(tmp_path: Path) -> None:
+    with of_trees(tmp_path, 3) as made:
+        made.train()
+        before = made.scores()
+        made.restart(*made.names)
+        np.testing.assert_array_equal(made.scores(), before)
+
+
+def test_trees_stop_early_by_validation_rows_that_nobody_scores(tmp_path: Path) -> None:
+    options = {"n_estimators": 8, "early_stopping_rounds": 1, "learning_rate": 1.0}
+    with of_trees(tmp_path, options=options) as made:
+        made.train()
+        active, passive = trainings_of(made)
+        grown, kept = active.epochs_done, active.models.kept_epoch
+        assert kept is not None
+        assert kept + 1 < grown <= 8
+        assert len(cast(ServedTrees, active.model.part).own.trees) == kept + 1
+        assert len(cast(ServedTrees, passive.model.part).own.trees) == kept + 1
+        assert np.isfinite(made.scores()).all()
+
+
+def test_a_part_is_read_from_its_arrays_and_from_nothing_else(tmp_path: Path) -> None:
+    with of_trees(tmp_path) as made:
+        made.train()
+        for training in trainings_of(made):
+            part = cast(ServedTrees, training.model.part)
+            arrays = dict(part.arrays())
+            again = LeavesOnShares(training.agreement).read_part(arrays, TreesPart.of)
+            assert (again.own.trees, again.own.splits) == (part.own.trees, part.own.splits)
+            for name in arrays:
+                with pytest.raises(ValueError, match="a part of"):
+                    ServedTrees.of({one: array for one, array in arrays.items() if one != name})
+                with pytest.raises(ValueError, match="a part of"):
+                    ServedTrees.of({**arrays, name: arrays[name].astype(np.complex128)})
+
+
+def test_no_party_tells_its_parameters_and_a_question_without_a_name_is_refused(tmp_path: Path) -> None:
+    with of_trees(tmp_path, disclose=True) as made:
+        session = made.train()
+        kept = made.passive()._models.of_session(session)
+        assert kept is not None
+        with pytest.raises(InvalidMessage, match="16 bytes that name a question"):
+            kept.model.agreement.serving.answer(kept.model, [1], b"", None, None, lambda draw: draw())
+        active = Identity(Role.ACTIVE, "active")
+        with pytest.raises(OutOfOrder, match="of protocol=trees they are disclosed to nobody"):
+            made.passive().disclose_parameters(active, session)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"batch_size": 8}, "all training rows in each step: leave batch_size out"),
+        ({"guard": "refuse", "cipher": "paillier"}, r"could learn .* \(PLUMBLINE_GUARD=refuse\)"),
+        ({"cipher": "paillier", "kernel": "phe"}, "PLUMBLINE_KERNEL=phe adds up no bins"),
+        ({"validation_fraction": 0.0, "options": {"early_stopping_rounds": 1}}, "patience needs validation rows"),
+    ],
+    ids=["batches", "a guard that refuses", "a kernel without sums", "nothing to stop by"],
+)
+def test_what_trees_cannot_do_is_refused_in_words(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises((InvalidMessage, OutOfOrder, SettingsError), match=words), of_trees(tmp_path, **changes) as made:
+        made.train()
+
+
+def test_three_classes_are_refused_in_words(tmp_path: Path) -> None:
+    labels = [("a", "b", "c")[row % 3] for row in range(60)]
+    with (
+        of_trees(tmp_path, active=active_data(labels=labels)) as made,
+        pytest.raises(LearnerFailed, match="tell two classes apart, and these labels have 3"),
+    ):
+        made.train()
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"learner": "boosted_trees", "epochs": 7}, "trains under protocol=trees and epochs=100"),
+        ({"learner": "boosted_trees", "protocol": "hu"}, "trains under protocol=trees"),
+        ({"learner": "linear", "protocol": "trees"}, "set learner=boosted_trees"),
+        ({"learner": "boosted_trees", "packing": False}, "packs and rerandomises every sum"),
+        ({"learner": "boosted_trees", "learner_options": {"max_depth": 9}}, "max_depth to be from 3 to 6"),
+    ],
+)
+def test_terms_that_fit_no_trees_are_refused_with_what_fits(terms: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        small_settings(**{"epochs": 100, "batch_size": 0, **terms})
+
+
+def test_more_leaves_than_a_message_holds_are_refused() -> None:
+    options = {"n_estimators": 7_000, "max_depth": 6}
+    with pytest.raises(SettingsError, match=r"7,000 trees of 64 leaves .* choose fewer \(n_estimators\)"):
+        small_settings(epochs=7_000, batch_size=0, learner="boosted_trees", learner_options=options)
+
+
+def test_the_clear_is_called_insecure(tmp_path: Path) -> None:
+    with of_trees(tmp_path) as made:
+        made.train()
+        session = made.active._session
+        assert session is not None
+        assert any(
+            warning.startswith("INSECURE") and "derivatives of every record" in warning
+            for warning in session.terms_warnings
+        )

@@ -1,0 +1,134 @@
+"""The learner of boosted trees: each party's half, whose steps ask for a tree each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.learner import FewSteps, Learner, LearnerError, LearnerSpec, OwnData, OwnRequest, Step, TableSize
+from vfl.learning.trees.boosting import BoostedSoFar
+from vfl.learning.trees.growing import Tree
+from vfl.learning.trees.owned_columns import OwnedColumns, drawn_order
+from vfl.learning.trees.tree_options import TreeOptions
+from vfl.learning.trees.trees_part import TreesPart
+
+
+class AskPlan(OwnRequest):
+    """Asks for what all parties know of the training, a `TreePlan`."""
+
+
+class FollowTree(OwnRequest):
+    """Asks to take part in the next tree, at a party without labels: its place among all, and the splits by node."""
+
+
+@dataclass(frozen=True)
+class BoostedTrees(TreeOptions, Learner):
+    """Trees that are boosted one after the other, an epoch each: options as `TreeOptions` says them."""
+
+    name: ClassVar[str] = "boosted_trees"
+    spec: ClassVar[LearnerSpec] = LearnerSpec(
+        senders="active", part=TreesPart, source="Chen and Guestrin 2016", reaches=True
+    )
+
+    @property
+    def leaves(self) -> int:
+        """The most leaves of a tree: as many shares of each are given, however few it has."""
+        return 1 << self.max_depth
+
+    def terms(self) -> Mapping[str, str | int]:
+        """Name the protocol; a tree is an epoch, and epochs stop early as the option says."""
+        return {"protocol": "trees", "epochs": self.n_estimators, "patience": self.early_stopping_rounds}
+
+    def columns(self, classes: int) -> int:
+        """Count one: the derivatives of a record travel as one number."""
+        _check_classes(classes)
+        return 1
+
+    def outputs(self, classes: int) -> int:
+        """Count the leaves of all trees."""
+        return self.n_estimators * self.leaves
+
+    def told(self, classes: int) -> int:
+        """Count the trees: the label party is told the leaf of each."""
+        return self.n_estimators
+
+    def few_steps(self, table: TableSize) -> FewSteps:
+        """Take all training rows in each step."""
+        return FewSteps(batches=1, whole=self.n_estimators, least=self.n_estimators, parted=self.n_estimators)
+
+    def begin(self, own: OwnData) -> "LabelHalf | PassiveHalf":
+        """Cut the party's columns into bins; raises LearnerError for more than two classes, and without columns."""
+        _check_classes(own.classes)
+        if own.trained is None:
+            raise LearnerError("trees divide by a party's own training columns: give them")
+        table, rows = own.trained.table, np.sort(own.trained.rows)
+        if own.labels is None:
+            return PassiveHalf(OwnedColumns.of(table, rows, self, drawn_order(table.shape[1])), own.features)
+        # The last column is the bias of other learners.
+        return LabelHalf(OwnedColumns.of(table[:, :-1], rows, self), own.features, own.labels)
+
+
+def _check_classes(classes: int) -> None:
+    if classes != 2:
+        raise LearnerError(f"boosted trees tell two classes apart, and these labels have {classes}")
+
+
+class _Half:
+    """What both halves have.
+
+    Attributes:
+        weights: (d, 1), 0: trees have none.
+        owned: the party's columns in bins, and its splits.
+    """
+
+    def __init__(self, owned: OwnedColumns, features: int) -> None:
+        self.owned = owned
+        self.weights: FloatArray = np.zeros((features, 1))
+
+
+class LabelHalf(_Half):
+    """The label party's half."""
+
+    def __init__(self, owned: OwnedColumns, features: int, labels: IntArray) -> None:
+        super().__init__(owned, features)
+        # Test records may have none. They are in no tree.
+        self._labels = np.maximum(labels, 0)
+        self._boosted: BoostedSoFar | None = None
+
+    @property
+    def loss(self) -> float:
+        """Of the validation rows, after the trees so far; NaN without such rows."""
+        return self._boosted.losses[-1] if self._boosted is not None and self._boosted.losses else np.nan
+
+    def step(self, batch: IntArray) -> Step:
+        """Grow one tree."""
+        if self._boosted is None:
+            self._boosted = BoostedSoFar(self._labels, (yield AskPlan()))
+        yield from self._boosted.further_tree()
+
+    def part(self) -> TreesPart:
+        """Give all trees, with the leaves' weights."""
+        if self._boosted is None:
+            return TreesPart(0, (), (), 0.0)
+        model = self._boosted.model
+        return TreesPart(0, model.trees, tuple(self.owned.splits), model.first_margin)
+
+
+class PassiveHalf(_Half):
+    """The half of a party without labels."""
+
+    def __init__(self, owned: OwnedColumns, features: int) -> None:
+        super().__init__(owned, features)
+        self._trees: list[Tree] = []
+        self._place = 1
+
+    def step(self, batch: IntArray) -> Step:
+        """Take part in one tree."""
+        self._place, splits = yield FollowTree()
+        self._trees.append(Tree(dict(splits), {}))
+
+    def part(self) -> TreesPart:
+        """Give all trees, with the party's own splits."""
+        return TreesPart(self._place, tuple(self._trees), tuple(self.owned.splits))

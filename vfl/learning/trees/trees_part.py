@@ -1,0 +1,112 @@
+"""A party's part of trained trees: which party divides which node by its split of which number, and its own splits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.confidence import confidence_scores
+from vfl.learning.trees.growing import Tree
+from vfl.learning.trees.open_leaves import OwnPaths, leaves_of
+from vfl.learning.trees.owned_columns import Split
+
+
+@dataclass(frozen=True, eq=False)
+class TreesPart:
+    """A party's part.
+
+    Attributes:
+        place: the party's among the parties, 0 for the label party.
+        trees: in their order; leaves' weights are known to the label party alone.
+        splits: the party's own, by number.
+        first_margin: of every record, before any tree; None at other parties than the label party.
+    """
+
+    place: int
+    trees: tuple[Tree, ...]
+    splits: tuple[Split, ...]
+    first_margin: float | None = None
+
+    def paths(self, trees: int) -> OwnPaths:
+        """Give what answers for so many trees: those that aren't there have one leaf."""
+        missing = (Tree({}, {}),) * (trees - len(self.trees))
+        return OwnPaths(tuple(tree.splits for tree in (*self.trees, *missing)), self.place, self.splits)
+
+    def shares(self, features: FloatArray) -> FloatArray:
+        """Raise ValueError: a tree's leaf is known to no party alone."""
+        raise ValueError("Trees answer together with the other parties only.")
+
+    def scores(self, joined: FloatArray) -> FloatArray:
+        """Score reached leaves, as `margins`: (n, 2)."""
+        return confidence_scores(self.margins(joined.astype(np.int64))[:, None])
+
+    def margins(self, reached: IntArray) -> FloatArray:
+        """Add up the weights of reached leaves, (n, trees or more) places among each tree's leaves: (n,).
+
+        Raises:
+            ValueError: at a party that has no leaf's weight, and for a leaf that a tree hasn't.
+        """
+        if self.first_margin is None:
+            raise ValueError("only the label party's part has leaves' weights")
+        margins = np.full(len(reached), self.first_margin)
+        for tree, places in zip(self.trees, reached.T, strict=False):
+            if places.max(initial=0) >= len(tree.weights) or places.min(initial=0) < 0:
+                raise ValueError("a record reaches a leaf that its tree hasn't")
+            margins += np.array([tree.weights[leaf] for leaf in tree.leaves])[places]
+        return margins
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Give nodes (tree, number, party, split), own splits (column, threshold, missing left) and leaves' weights."""
+        nodes = [(at, node, *split) for at, tree in enumerate(self.trees) for node, split in tree.splits.items()]
+        leaves = [(at, leaf, weight) for at, tree in enumerate(self.trees) for leaf, weight in tree.weights.items()]
+        own = [(split.column, split.threshold, split.missing_left) for split in self.splits]
+        return {
+            "place": np.array([self.place, len(self.trees)], dtype=np.int64),
+            "nodes": np.array(nodes, dtype=np.int64).reshape(-1, 4),
+            "splits": np.array(own, dtype=np.float64).reshape(-1, 3),
+            "leaves": np.array(leaves, dtype=np.float64).reshape(-1, 3),
+            "first_margin": np.array([] if self.first_margin is None else [self.first_margin], dtype=np.float64),
+        }
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "TreesPart":
+        """Read the part that ``arrays`` wrote; raises ValueError for anything else."""
+        if arrays.keys() != _EMPTY.keys():
+            raise ValueError(f"a part of trees has {', '.join(_EMPTY)}")
+        for name, like in _EMPTY.items():
+            if arrays[name].dtype != like.dtype or arrays[name].shape[1:] != like.shape[1:]:
+                raise ValueError(f"a part of trees has other {name}")
+        if arrays["place"].shape != (2,) or len(arrays["first_margin"]) > 1:
+            raise ValueError("a part of trees says its place and how many trees there are")
+        place, count = arrays["place"].tolist()
+        splits: list[dict[int, tuple[int, int]]] = [{} for _ in range(count)]
+        weights: list[dict[int, float]] = [{} for _ in range(count)]
+        own = tuple(Split(int(column), bound, bool(left)) for column, bound, left in arrays["splits"].tolist())
+        try:
+            for tree, node, party, number in arrays["nodes"].tolist():
+                splits[tree][node] = party, number
+            for tree, leaf, weight in arrays["leaves"].tolist():
+                weights[int(tree)][int(leaf)] = weight
+            used = [number for tree in splits for party, number in tree.values() if party == place]
+        except IndexError:
+            raise ValueError("a part of trees names a tree that it hasn't") from None
+        margin = arrays["first_margin"].tolist()
+        trees = tuple(map(Tree, splits, weights))
+        lacks_leaves = bool(margin) and any(tree.leaves != leaves_of(tree.splits) for tree in trees)
+        if any(not 0 <= number < len(own) for number in used) or lacks_leaves:
+            raise ValueError("a part of trees lacks splits or leaves")
+        return cls(place, trees, own, *margin)
+
+    @property
+    def class_rows(self) -> None:
+        """None: outputs aren't linear in the features."""
+
+    def with_class_rows(self, rows: FloatArray) -> "TreesPart":
+        """Never asked for: there are no class rows."""
+        raise NotImplementedError("trees have no class rows")
+
+
+_EMPTY = TreesPart(0, (), ()).arrays()
