@@ -70,7 +70,7 @@ class LabelSide:
 
     def train(self, labels: IntArray) -> TreeModel:
         """Grow all trees. Raises ValueError for labels of other than two classes."""
-        program = boost(labels, self._plan)
+        program = boost(labels, self._plan, self.owned)
         answer: Any = None
         try:
             while True:

@@ -162,18 +162,23 @@ class LeafQuestion:
         return own
 
     def read(self, answer: FloatArray) -> FloatArray:
-        """Undo the order of the places, (rows, trees): which leaf of each tree is reached."""
+        """Undo the order of the places, (rows, trees): which leaf of each tree is reached, own trees behind them."""
         if answer.shape[0] != len(self.rows):
             raise InvalidMessage(f"The coordinator answers about {len(answer)} records, expected {len(self.rows)}.")
         request = _named(self.model, self.rows, self.drawn)
-        return _server(self.model).reached(request, answer.astype(np.int64)).astype(np.float64)
+        reached = _server(self.model).reached(request, answer.astype(np.int64))
+        own = _part(self.model).own.before.reached(_records(self.model, self.rows))
+        return np.hstack([reached, own]).astype(np.float64)
 
 
 def _answer(model: PartyModel, rows: Sequence[int], drawn: bytes) -> NDArray[np.uint64]:
+    return _server(model).answer(_named(model, rows, drawn), _records(model, rows))
+
+
+def _records(model: PartyModel, rows: Sequence[int]) -> FloatArray:
+    """Give a party's columns of some rows, at the label party without the bias of other learners."""
     records = model.features[checked_rows(rows, len(model.features))]
-    if model.name == model.agreement.active.name:
-        records = records[:, :-1]
-    return _server(model).answer(_named(model, rows, drawn), records)
+    return records[:, :-1] if model.name == model.agreement.active.name else records
 
 
 def _named(model: PartyModel, rows: Sequence[int], drawn: bytes) -> bytes:

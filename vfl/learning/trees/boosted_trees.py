@@ -51,8 +51,8 @@ class BoostedTrees(TreeOptions, Learner):
         return self.n_estimators * self.leaves
 
     def told(self, classes: int) -> int:
-        """Count the trees: the label party is told the leaf of each."""
-        return self.n_estimators
+        """Count the trees, own ones included: of each the label party has the leaf."""
+        return self.n_estimators + self.own_trees
 
     def few_steps(self, table: TableSize) -> FewSteps:
         """Take all training rows in each step."""
@@ -105,7 +105,7 @@ class LabelHalf(_Half):
     def step(self, batch: IntArray) -> Step:
         """Grow one tree."""
         if self._boosted is None:
-            self._boosted = BoostedSoFar(self._labels, (yield AskPlan()))
+            self._boosted = BoostedSoFar.behind_own_trees(self._labels, (yield AskPlan()), self.owned)
         yield from self._boosted.further_tree()
 
     def part(self) -> TreesPart:
@@ -113,7 +113,7 @@ class LabelHalf(_Half):
         if self._boosted is None:
             return TreesPart(0, (), (), 0.0)
         model = self._boosted.model
-        return TreesPart(0, model.trees, tuple(self.owned.splits), model.first_margin)
+        return TreesPart(0, model.trees, tuple(self.owned.splits), model.first_margin, model.before)
 
 
 class PassiveHalf(_Half):

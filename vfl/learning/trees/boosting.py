@@ -4,8 +4,8 @@
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -15,9 +15,12 @@ from vfl.learning.confidence import log_loss
 from vfl.learning.learner import OwnRequest
 from vfl.learning.schedule import TREE_COLUMNS_STREAM, TREE_ROWS_STREAM, public_permutation
 from vfl.learning.trees.growing import ROOT, Divide, Histograms, NodeRows, Tree, grow
+from vfl.learning.trees.own_trees import NO_TREES, OwnTrees, added_weights
 from vfl.learning.trees.owned_columns import OwnedColumns, Split
 from vfl.learning.trees.tree_gradients import Gradients, check_labels, first_margin
 from vfl.learning.trees.tree_options import TreeOptions
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +78,18 @@ class TreeModel:
         first_margin: of every record, before any tree.
         trees: in their order.
         validation_losses: after each tree that was grown, those left out of the model included.
+        before: the label party's own trees.
     """
 
     first_margin: float
     trees: tuple[Tree, ...]
     validation_losses: tuple[float, ...] = ()
+    before: OwnTrees = NO_TREES
 
     def margins(self, tables: Sequence[FloatArray], splits: Sequence[Sequence[Split]]) -> FloatArray:
         """Compute the log odds of records in one place, from all parties' tables and splits: the yardstick."""
-        margins = np.full(len(tables[0]), self.first_margin)
+        start = np.full(len(tables[0]), self.first_margin)
+        margins = added_weights(self.before.trees, self.before.reached(tables[0]), start)
         for reached, tree in zip(self.reached(tables, splits).T, self.trees, strict=True):
             margins += np.array([tree.weights[leaf] for leaf in reached.tolist()])
         return margins
@@ -102,18 +108,19 @@ class TreeModel:
 Boosting: TypeAlias = Generator[BeginTree | Histograms | Divide, Any, TreeModel]
 
 
-def boost(labels: IntArray, plan: TreePlan) -> Boosting:
+def boost(labels: IntArray, plan: TreePlan, own: OwnedColumns) -> Boosting:
     """Grow a model's trees at the label party.
 
     Args:
         labels: (n,) 0 or 1, of all rows.
         plan: what all parties know.
+        own: the label party's columns, on which its own trees are grown.
 
     Raises:
         ValueError: for labels of other than two classes.
     """
     options = plan.options
-    boosted = BoostedSoFar(labels, plan)
+    boosted = BoostedSoFar.behind_own_trees(labels, plan, own)
     for number in range(options.n_estimators):
         yield from boosted.further_tree()
         best = int(np.argmin(boosted.losses)) if boosted.losses else number
@@ -121,7 +128,7 @@ def boost(labels: IntArray, plan: TreePlan) -> Boosting:
             break
     kept = best + 1 if options.early_stopping_rounds else options.n_estimators
     model = boosted.model
-    return TreeModel(model.first_margin, model.trees[:kept], model.validation_losses)
+    return replace(model, trees=model.trees[:kept])
 
 
 class BoostedSoFar:
@@ -147,7 +154,20 @@ class BoostedSoFar:
         self._margins = np.full(len(labels), self._first)
         self._trees: list[Tree] = []
         self._next_splits = [0] * len(plan.columns)
+        self._before = NO_TREES
         self.losses: list[float] = []
+
+    @classmethod
+    def behind_own_trees(cls, labels: IntArray, plan: TreePlan, own: OwnedColumns) -> "BoostedSoFar":
+        """Begin behind trees that the label party grows on its own columns. Raises ValueError as above."""
+        boosted = cls(labels, plan)
+        options = replace(plan.options, n_estimators=max(1, plan.options.own_trees), early_stopping_rounds=0)
+        alone, columns = cls(labels, replace(plan, options=options, columns=plan.columns[:1])), replace(own, splits=[])
+        for _ in range(plan.options.own_trees):
+            answered_in_plain(alone.further_tree(), [columns], alone._plan)
+        boosted._margins = alone._margins
+        boosted._before = OwnTrees(tuple(alone._trees), tuple(columns.splits))
+        return boosted
 
     def further_tree(self) -> Generator[BeginTree | Histograms | Divide, Any, None]:
         """Grow one tree on what those before it left."""
@@ -165,7 +185,7 @@ class BoostedSoFar:
     @property
     def model(self) -> TreeModel:
         """The trees so far."""
-        return TreeModel(self._first, tuple(self._trees), tuple(self.losses))
+        return TreeModel(self._first, tuple(self._trees), tuple(self.losses), self._before)
 
 
 def validation_loss(margins: FloatArray, labels: IntArray) -> float:
@@ -176,7 +196,11 @@ def validation_loss(margins: FloatArray, labels: IntArray) -> float:
 
 def train_in_plain(labels: IntArray, parties: Sequence[OwnedColumns], plan: TreePlan) -> TreeModel:
     """Train in one place, without any cipher: what a federation is held against. Each party keeps its splits."""
-    program = boost(labels, plan)
+    return answered_in_plain(boost(labels, plan, parties[0]), parties, plan)
+
+
+def answered_in_plain(program: Generator[Any, Any, R], parties: Sequence[OwnedColumns], plan: TreePlan) -> R:
+    """Run a program of the label party, and answer it from all parties' columns."""
     columns: list[IntArray] = []
     values = np.zeros((0, 2), dtype=np.int64)
     answer: Any = None
@@ -198,5 +222,5 @@ def train_in_plain(labels: IntArray, parties: Sequence[OwnedColumns], plan: Tree
                     for one in request.divisions
                 ]
     except StopIteration as ended:
-        model: TreeModel = ended.value
-        return model
+        result: R = ended.value
+        return result

@@ -25,6 +25,8 @@ class TreeOptions:
         max_bin: Bins of a column, 2 to 255; rows without a value have one more.
         early_stopping_rounds: Trees without a better log loss of the validation rows after which no more are grown;
             0 grows all of them.
+        own_trees: Trees that the label party grows before these, on its own columns alone, and tells nobody of: what
+            routes tell of labels is what these leave open.
         gradient_bits: Fraction bits of the first and second derivatives.
     """
 
@@ -39,6 +41,7 @@ class TreeOptions:
     colsample_bytree: float = 1.0
     max_bin: int = 32
     early_stopping_rounds: int = 0
+    own_trees: int = 0
     gradient_bits: int = 18
 
     def __post_init__(self) -> None:
@@ -50,6 +53,7 @@ class TreeOptions:
         _check_range("min_rows_of_a_node", self.min_rows_of_a_node, 1, _LARGEST)
         _check_range("max_bin", self.max_bin, 2, 255)
         _check_range("early_stopping_rounds", self.early_stopping_rounds, 0, 10_000)
+        _check_range("own_trees", self.own_trees, 0, 10_000)
         _check_range("gradient_bits", self.gradient_bits, 4, 30)
         for name in ("learning_rate", "subsample", "colsample_bytree"):
             if not 0 < (value := getattr(self, name)) <= 1:

@@ -1,6 +1,6 @@
 """A party's part of trained trees: which party divides which node by its split of which number, and its own splits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,11 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.learning.confidence import confidence_scores
 from vfl.learning.trees.growing import Tree
 from vfl.learning.trees.open_leaves import OwnPaths, leaves_of
+from vfl.learning.trees.own_trees import NO_TREES, OwnTrees, added_weights
 from vfl.learning.trees.owned_columns import Split
+
+# Of a part's arrays: names of those of own trees start with it.
+_BEFORE = "before_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +27,14 @@ class TreesPart:
         trees: in their order; leaves' weights are known to the label party alone.
         splits: the party's own, by number.
         first_margin: of every record, before any tree; None at other parties than the label party.
+        before: the label party's own trees.
     """
 
     place: int
     trees: tuple[Tree, ...]
     splits: tuple[Split, ...]
     first_margin: float | None = None
+    before: OwnTrees = NO_TREES
 
     def paths(self, trees: int) -> OwnPaths:
         """Give what answers for so many trees: those that aren't there have one leaf."""
@@ -44,30 +50,28 @@ class TreesPart:
         return confidence_scores(self.margins(joined.astype(np.int64))[:, None])
 
     def margins(self, reached: IntArray) -> FloatArray:
-        """Add up the weights of reached leaves, (n, trees or more) places among each tree's leaves: (n,).
+        """Add up the weights of reached leaves, places among each tree's leaves: (n,).
+
+        Args:
+            reached: (n, trees or more, and own trees): of these in the last columns.
 
         Raises:
             ValueError: at a party that has no leaf's weight, and for a leaf that a tree hasn't.
         """
         if self.first_margin is None:
             raise ValueError("only the label party's part has leaves' weights")
-        margins = np.full(len(reached), self.first_margin)
-        for tree, places in zip(self.trees, reached.T, strict=False):
-            if places.max(initial=0) >= len(tree.weights) or places.min(initial=0) < 0:
-                raise ValueError("a record reaches a leaf that its tree hasn't")
-            margins += np.array([tree.weights[leaf] for leaf in tree.leaves])[places]
-        return margins
+        together = reached.shape[1] - len(self.before.trees)
+        start = np.full(len(reached), self.first_margin)
+        own = added_weights(self.before.trees, reached[:, together:], start)
+        return added_weights(self.trees, reached[:, : len(self.trees)], own)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Give nodes (tree, number, party, split), own splits (column, threshold, missing left) and leaves' weights."""
-        nodes = [(at, node, *split) for at, tree in enumerate(self.trees) for node, split in tree.splits.items()]
-        leaves = [(at, leaf, weight) for at, tree in enumerate(self.trees) for leaf, weight in tree.weights.items()]
-        own = [(split.column, split.threshold, split.missing_left) for split in self.splits]
+        own = {f"{_BEFORE}{name}": array for name, array in _written(self.before.trees, self.before.splits).items()}
         return {
-            "place": np.array([self.place, len(self.trees)], dtype=np.int64),
-            "nodes": np.array(nodes, dtype=np.int64).reshape(-1, 4),
-            "splits": np.array(own, dtype=np.float64).reshape(-1, 3),
-            "leaves": np.array(leaves, dtype=np.float64).reshape(-1, 3),
+            "place": np.array([self.place, len(self.trees), len(self.before.trees)], dtype=np.int64),
+            **_written(self.trees, self.splits),
+            **own,
             "first_margin": np.array([] if self.first_margin is None else [self.first_margin], dtype=np.float64),
         }
 
@@ -79,26 +83,13 @@ class TreesPart:
         for name, like in _EMPTY.items():
             if arrays[name].dtype != like.dtype or arrays[name].shape[1:] != like.shape[1:]:
                 raise ValueError(f"a part of trees has other {name}")
-        if arrays["place"].shape != (2,) or len(arrays["first_margin"]) > 1:
+        if arrays["place"].shape != (3,) or len(arrays["first_margin"]) > 1:
             raise ValueError("a part of trees says its place and how many trees there are")
-        place, count = arrays["place"].tolist()
-        splits: list[dict[int, tuple[int, int]]] = [{} for _ in range(count)]
-        weights: list[dict[int, float]] = [{} for _ in range(count)]
-        own = tuple(Split(int(column), bound, bool(left)) for column, bound, left in arrays["splits"].tolist())
-        try:
-            for tree, node, party, number in arrays["nodes"].tolist():
-                splits[tree][node] = party, number
-            for tree, leaf, weight in arrays["leaves"].tolist():
-                weights[int(tree)][int(leaf)] = weight
-            used = [number for tree in splits for party, number in tree.values() if party == place]
-        except IndexError:
-            raise ValueError("a part of trees names a tree that it hasn't") from None
+        place, count, own = arrays["place"].tolist()
         margin = arrays["first_margin"].tolist()
-        trees = tuple(map(Tree, splits, weights))
-        lacks_leaves = bool(margin) and any(tree.leaves != leaves_of(tree.splits) for tree in trees)
-        if any(not 0 <= number < len(own) for number in used) or lacks_leaves:
-            raise ValueError("a part of trees lacks splits or leaves")
-        return cls(place, trees, own, *margin)
+        trees = _read(arrays, count, place, has_leaves=bool(margin))
+        before = {name.removeprefix(_BEFORE): array for name, array in arrays.items() if name.startswith(_BEFORE)}
+        return cls(place, *trees, margin[0] if margin else None, OwnTrees(*_read(before, own, 0, has_leaves=True)))
 
     @property
     def class_rows(self) -> None:
@@ -107,6 +98,39 @@ class TreesPart:
     def with_class_rows(self, rows: FloatArray) -> "TreesPart":
         """Never asked for: there are no class rows."""
         raise NotImplementedError("trees have no class rows")
+
+
+def _written(trees: Sequence[Tree], splits: Sequence[Split]) -> Mapping[str, NDArray[Any]]:
+    nodes = [(at, node, *split) for at, tree in enumerate(trees) for node, split in tree.splits.items()]
+    leaves = [(at, leaf, weight) for at, tree in enumerate(trees) for leaf, weight in tree.weights.items()]
+    own = [(split.column, split.threshold, split.missing_left) for split in splits]
+    return {
+        "nodes": np.array(nodes, dtype=np.int64).reshape(-1, 4),
+        "splits": np.array(own, dtype=np.float64).reshape(-1, 3),
+        "leaves": np.array(leaves, dtype=np.float64).reshape(-1, 3),
+    }
+
+
+def _read(
+    arrays: Mapping[str, NDArray[Any]], count: int, place: int, *, has_leaves: bool
+) -> tuple[tuple[Tree, ...], tuple[Split, ...]]:
+    """Read so many trees, and the splits of the party at a place; raises ValueError where any of it is missing."""
+    splits: list[dict[int, tuple[int, int]]] = [{} for _ in range(count)]
+    weights: list[dict[int, float]] = [{} for _ in range(count)]
+    own = tuple(Split(int(column), bound, bool(left)) for column, bound, left in arrays["splits"].tolist())
+    try:
+        for tree, node, party, number in arrays["nodes"].tolist():
+            splits[tree][node] = party, number
+        for tree, leaf, weight in arrays["leaves"].tolist():
+            weights[int(tree)][int(leaf)] = weight
+    except IndexError:
+        raise ValueError("a part of trees names a tree that it hasn't") from None
+    used = [number for tree in splits for party, number in tree.values() if party == place]
+    trees = tuple(map(Tree, splits, weights))
+    lacks_leaves = has_leaves and any(tree.leaves != leaves_of(tree.splits) for tree in trees)
+    if any(not 0 <= number < len(own) for number in used) or lacks_leaves:
+        raise ValueError("a part of trees lacks splits or leaves")
+    return trees, own
 
 
 _EMPTY = TreesPart(0, (), ()).arrays()

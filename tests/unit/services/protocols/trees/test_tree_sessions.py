@@ -47,9 +47,13 @@ def plain_twin(sides: list[TreeSide], labels: np.ndarray[Any, Any]) -> tuple[Tre
     return train_in_plain(labels, owned, plan), owned
 
 
-@pytest.mark.parametrize(("cipher", "parties"), [("plain", 3), ("paillier", 2), ("paillier", 3)])
-def test_parties_grow_the_trees_of_one_place_to_the_bit(tmp_path: Path, cipher: str, parties: int) -> None:
-    with of_trees(tmp_path, parties, cipher=cipher) as made:
+@pytest.mark.parametrize(
+    ("cipher", "parties", "own_trees"), [("plain", 3, 0), ("plain", 3, 2), ("paillier", 2, 0), ("paillier", 3, 3)]
+)
+def test_parties_grow_the_trees_of_one_place_to_the_bit(
+    tmp_path: Path, cipher: str, parties: int, own_trees: int
+) -> None:
+    with of_trees(tmp_path, parties, cipher=cipher, options={"own_trees": own_trees}) as made:
         made.train()
         trainings = list(trainings_of(made))
         sides = [cast(TreeSide, training.side) for training in trainings]
@@ -60,6 +64,8 @@ def test_parties_grow_the_trees_of_one_place_to_the_bit(tmp_path: Path, cipher: 
         parts = [side.half.part() for side in sides]
         assert parts[0].trees == twin.trees
         assert parts[0].first_margin == twin.first_margin
+        assert parts[0].before == twin.before
+        assert [len(part.before.trees) for part in parts] == [own_trees, *[0] * (parties - 1)]
         for part, columns in zip(parts, owned, strict=True):
             assert [tree.splits for tree in part.trees] == [tree.splits for tree in twin.trees]
             assert list(part.splits) == columns.splits
@@ -70,8 +76,9 @@ def test_parties_grow_the_trees_of_one_place_to_the_bit(tmp_path: Path, cipher: 
         np.testing.assert_array_equal(scores, confidence_scores(margins[:, None]))
 
 
-def test_a_model_is_answered_alike_after_every_party_has_started_again(tmp_path: Path) -> None:
-    with of_trees(tmp_path, 3) as made:
+@pytest.mark.parametrize("own_trees", [0, 2])
+def test_a_model_is_answered_alike_after_every_party_has_started_again(tmp_path: Path, own_trees: int) -> None:
+    with of_trees(tmp_path, 3, options={"own_trees": own_trees}) as made:
         made.train()
         before = made.scores()
         made.restart(*made.names)
