@@ -17,11 +17,11 @@ from services.common.run_records import DefencePrediction
 from services.party.going_back import GoingBack
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
 from services.party.resumption import Place, Resumption
-from services.party.side import Side, SideSetting, run_step
+from services.party.seating import Seating
+from services.party.side import SideSetting, run_step
 from services.party.trained_models import TrainedModels
 from services.party.training_means import TrainingMeans, check_kept_weights
 from services.party.training_terms import training_terms
-from services.party.watched_side import watched
 from vfl.arrays import IntArray
 from vfl.data import GriddedFeatures
 from vfl.learning import BatchSchedule, BlockSchedule, Half, OwnData, Part, TrainingColumns
@@ -102,7 +102,8 @@ class PartyTraining:
         self.setting = SideSetting(
             agreement, name, gridded, self.rows.train, own, means, terms, calls, self.back.anchor
         )
-        self.side = self._seated(plan.training.side)
+        self._seating = Seating(self.setting)
+        self.side = self._seating.first()
         try:
             _rehearse(self, self.setting)
         except BaseException as error:
@@ -112,16 +113,6 @@ class PartyTraining:
             self._take_up()
         elif plan.family.spec.trains:
             self._log.start(self.side.weights, self._carried)
-
-    def _seated(self, make: Callable[[SideSetting], Side]) -> Side:
-        """Come to a side as this party does: an honest one has what its protocol makes."""
-
-        def made(setting: SideSetting) -> Side:
-            self._bare = make(setting)
-            return watched(setting, self._bare)
-
-        seated: Side = self.setting.means.seat(self.setting, made)
-        return seated
 
     @property
     def half(self) -> Half:
@@ -239,8 +230,7 @@ class PartyTraining:
                 return
             self.back.check_often(by)
             self.back.anchor()
-            before = self._bare
-            side = self._seated(lambda setting: self.agreement.plan.training.resumed(setting, before, resumption))
+            side = self._seating.resumed(resumption)
             if side.counts_redone:
                 count_again(self._log.redone_from(resumption.step))
             self.setting.means.tally.interrupted(by, self.agreement.session_id)

@@ -17,12 +17,13 @@ eta ||x||^2; nothing else changes.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.linear.reference import BlockDescent, GradientDescent, VerticalData
+from vfl.learning.linear.reference import GradientDescent, PlainStep, PlainTraining, VerticalData
 from vfl.learning.linear.scheme import ResidualScheme
 
 Approximation = Literal["first_order", "minimax", "piecewise"]
@@ -235,23 +236,6 @@ def solvable(rows: int, features: int, copies: int = 1) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class OracleStep:
-    """One training step as nobody in a federation sees it whole.
-
-    Attributes:
-        rows: (s,).
-        weights: per party (d_j, columns), before the step.
-        shares: per party (s, columns), adding up to f for first_order; for the others every party's product.
-        residual: f, (s, columns).
-    """
-
-    rows: IntArray
-    weights: tuple[FloatArray, ...]
-    shares: tuple[FloatArray, ...]
-    residual: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
 class OracleRun:
     """A simulated training, from which ``attacks.training_views.simulated_view`` cuts a party's view.
 
@@ -277,7 +261,7 @@ class OracleRun:
     learning_rate: float
     l2: float
     batch_size: int
-    steps: tuple[OracleStep, ...]
+    steps: tuple[PlainStep, ...]
     weights: tuple[FloatArray, ...]
     own_moments: bool = False
 
@@ -305,33 +289,19 @@ def simulate_oracle(
     """
     blocks, labels, label_party = data.blocks, data.labels, data.label_party
     check_approximation(approximation, data.classes)
-    scheme = ResidualScheme(data.classes)
-    thetas = [np.array(block, dtype=np.float64) for block in weights]
-    penalties = [np.full((len(theta), 1), l2) for theta in thetas]
-    for penalty, spared in zip(penalties, unpenalised or [], strict=unpenalised is not None):
-        penalty[spared] = 0.0
-    steps, moving = [], BlockDescent(data, descent, penalties)
-    for epoch in range(descent.epochs):
-        for rows in descent.schedule.epoch(epoch):
-            ahead = moving.ahead(thetas, rows)
-            products = [block[rows] @ theta for block, theta in zip(blocks, ahead, strict=True)]
-            if approximation == "first_order":
-                shares = [scheme.passive_share(product) for product in products]
-                shares[label_party] = scheme.active_share(products[label_party], labels[rows])
-                shares = [moving.sent(share) for share in shares]
-                if share_step:
-                    shares = [np.rint(share / share_step) * share_step for share in shares]
-                f: FloatArray = np.add.reduce(shares)
-            else:
-                shares = products
-                f = residual(approximation, np.sum(products, axis=0), labels[rows])
-            steps.append(OracleStep(rows, tuple(ahead), tuple(shares), f))
-            scale = gradient_scale(approximation, len(rows), data.classes)
-            gradients = [
-                scale * (block[rows].T @ f) + penalty * theta
-                for theta, block, penalty in zip(ahead, blocks, penalties, strict=True)
-            ]
-            thetas = moving.moved(thetas, ahead, gradients, rows)
+    training = PlainTraining(data, weights, descent, l2=l2, unpenalised=unpenalised)
+
+    def expand(products: Sequence[FloatArray], rows: IntArray) -> tuple[Sequence[FloatArray], FloatArray]:
+        if approximation != "first_order":
+            return products, residual(approximation, np.sum(products, axis=0), labels[rows])
+        shares, f = training.first_order(products, rows)
+        if share_step:
+            shares = [np.rint(share / share_step) * share_step for share in shares]
+            f = np.add.reduce(shares)
+        return shares, f
+
+    scale = partial(gradient_scale, approximation, classes=data.classes)
+    steps = [step for epoch in range(descent.epochs) for step in training.epoch(epoch, expand, scale)]
     return OracleRun(
         tuple(blocks),
         labels,
@@ -342,6 +312,6 @@ def simulate_oracle(
         l2,
         descent.schedule.batch_size,
         tuple(steps),
-        tuple(moving.trained(thetas)),
+        tuple(training.model),
         descent.own_moments,
     )

@@ -1,6 +1,6 @@
 """Vertical training in one place and in plain float64: the yardstick of the encrypted one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,60 +45,107 @@ class GradientDescent:
     own_moments: bool = False
 
 
-class BlockDescent:
-    """All parties' steps in one place: where their gradients are taken, and where these move their weights.
+@dataclass(frozen=True, eq=False)
+class PlainStep:
+    """One training step as nobody in a federation sees it whole.
 
-    Raises:
-        ValueError: for steps by own moments where the label party's last column isn't the constant 1.
+    Attributes:
+        rows: (s,).
+        weights: per party (d_j, columns), at which its gradient is taken.
+        shares: per party (s, columns), adding up to f; of an expansion that has no shares every party's product.
+        residual: f, (s, columns).
     """
 
-    def __init__(self, data: VerticalData, descent: GradientDescent, penalties: Sequence[FloatArray]) -> None:
-        """Take every party's features, and the (d_j, 1) strength of the penalty on its weights."""
-        self._label_party, rate = data.label_party, descent.learning_rate
+    rows: IntArray
+    weights: tuple[FloatArray, ...]
+    shares: tuple[FloatArray, ...]
+    residual: FloatArray
+
+
+# Makes of parties' products (s, columns) and of a batch's rows the shares and f.
+Expand = Callable[[Sequence[FloatArray], IntArray], tuple[Sequence[FloatArray], FloatArray]]
+
+
+class PlainTraining:
+    """The linear model's training on all parties' blocks in one place: the one loop of it in float64 (Hu eq. 3-6).
+
+    Attributes:
+        weights: per party, as they stand, (d_j, columns); of centred columns where steps are by own moments.
+    """
+
+    def __init__(
+        self,
+        data: VerticalData,
+        weights: Sequence[FloatArray],
+        descent: GradientDescent,
+        *,
+        l2: float = 0.0,
+        unpenalised: Sequence[BoolArray] | None = None,
+    ) -> None:
+        """Begin at ``weights``; arguments are those of ``train_centrally``.
+
+        Raises:
+            ValueError: for steps by own moments where the label party's last column isn't the constant 1.
+        """
+        self._data, self._schedule, self._scheme = data, descent.schedule, ResidualScheme(data.classes)
+        self.weights: list[FloatArray] = [np.array(block, dtype=np.float64) for block in weights]
+        self._penalties = [np.full((len(block), 1), l2) for block in self.weights]
+        for penalty, spared in zip(self._penalties, unpenalised or [], strict=unpenalised is not None):
+            penalty[spared] = 0.0
         self._intercept: FloatArray | None = None
         self._descents: list[PlainDescent | OwnMomentsDescent]
         if not descent.own_moments:
-            self._descents = [PlainDescent(rate) for _ in data.blocks]
+            self._descents = [PlainDescent(descent.learning_rate) for _ in data.blocks]
             return
         if not (data.blocks[data.label_party][:, -1] == 1).all():
             raise ValueError("Steps by own moments need the label party's bias: make its last column 1 throughout.")
-        scheme, rows = ResidualScheme(data.classes), descent.schedule.train_rows
-        self._intercept = scheme.intercept(data.labels[rows])
+        rows, curvature = descent.schedule.train_rows, self._scheme.gradient_scale(1)
+        self._intercept = self._scheme.intercept(data.labels[rows])
         self._descents = [
-            OwnMomentsDescent(OwnMoments(block, rows, scheme.gradient_scale(1), penalty), rate)
-            for block, penalty in zip(data.blocks, penalties, strict=True)
+            OwnMomentsDescent(OwnMoments(block, rows, curvature, penalty), descent.learning_rate)
+            for block, penalty in zip(data.blocks, self._penalties, strict=True)
         ]
 
-    def ahead(self, weights: Sequence[FloatArray], batch: IntArray) -> list[FloatArray]:
-        """Give the weights at which a batch's gradient is taken."""
-        return [descent.ahead(block, batch) for descent, block in zip(self._descents, weights, strict=True)]
+    def epoch(
+        self, number: int, expand: Expand | None = None, scale: Callable[[int], float] | None = None
+    ) -> Iterator[PlainStep]:
+        """Take the steps of an epoch.
 
-    def sent(self, share: FloatArray) -> FloatArray:
-        """Give what is sent of a share of a batch's residuals, or of all shares added up; (s, columns)."""
-        return self._descents[0].sent(share)
+        Args:
+            number: of the epoch.
+            expand: makes f; None for the first order.
+            scale: of a gradient of so many records; None for the first order's.
+        """
+        expand, scale = expand or self.first_order, scale or self._scheme.gradient_scale
+        for rows in self._schedule.epoch(number):
+            ahead = [descent.ahead(block, rows) for descent, block in zip(self._descents, self.weights, strict=True)]
+            products = [block[rows] @ theta for block, theta in zip(self._data.blocks, ahead, strict=True)]
+            shares, f = expand(products, rows)
+            yield PlainStep(rows, tuple(ahead), tuple(shares), f)
+            parts = zip(self._descents, self.weights, ahead, self._data.blocks, self._penalties, strict=True)
+            self.weights = [
+                descent.moved(theta, at, scale(len(rows)) * (block[rows].T @ f) + penalty * at, rows)
+                for descent, theta, at, block, penalty in parts
+            ]
 
-    def trained(self, weights: Sequence[FloatArray]) -> list[FloatArray]:
-        """Give the model's weights: of centred columns, with the intercept at the label party's bias."""
-        constants = [descent.constant(block) for descent, block in zip(self._descents, weights, strict=True)]
+    def first_order(self, products: Sequence[FloatArray], rows: IntArray) -> tuple[list[FloatArray], FloatArray]:
+        """Make shares as parties send them, and their sum."""
+        shares = [self._scheme.passive_share(product) for product in products]
+        labelled = self._data.label_party
+        shares[labelled] = self._scheme.active_share(products[labelled], self._data.labels[rows])
+        shares = [self._descents[0].sent(share) for share in shares]
+        return shares, np.add.reduce(shares)
+
+    @property
+    def model(self) -> list[FloatArray]:
+        """The model's weights: with the intercept at the label party's bias, where columns are centred."""
         if self._intercept is None:
-            return list(weights)
-        model, own = list(weights), weights[self._label_party]
+            return list(self.weights)
+        constants = [descent.constant(block) for descent, block in zip(self._descents, self.weights, strict=True)]
+        model, own = list(self.weights), self.weights[self._data.label_party]
         bias = self._intercept + own[-1:] + np.add.reduce([one for one in constants if one is not None])
-        model[self._label_party] = np.vstack([own[:-1], bias])
+        model[self._data.label_party] = np.vstack([own[:-1], bias])
         return model
-
-    def moved(
-        self,
-        weights: Sequence[FloatArray],
-        ahead: Sequence[FloatArray],
-        gradients: Sequence[FloatArray],
-        batch: IntArray,
-    ) -> list[FloatArray]:
-        """Move every party's weights against its gradient, which was taken at ``ahead``."""
-        return [
-            descent.moved(block, carried, gradient, batch)
-            for descent, block, carried, gradient in zip(self._descents, weights, ahead, gradients, strict=True)
-        ]
 
 
 def train_centrally(
@@ -150,22 +197,11 @@ def train_by_epoch(
         >>> [theta.item() for theta, in train_by_epoch(data, [np.zeros((1, 1))], descent)]
         [0.25, 0.46875, 0.66015625]
     """
-    scheme = ResidualScheme(data.classes)
-    features = np.hstack(data.blocks)
-    thetas = [block.astype(np.float64) for block in weights]
-    penalty = np.full((features.shape[1], 1), l2)
-    if unpenalised is not None:
-        penalty[np.concatenate(unpenalised)] = 0.0
-    ends = np.cumsum([block.shape[1] for block in data.blocks])[:-1]
-    steps = BlockDescent(data, descent, np.split(penalty, ends))
+    training = PlainTraining(data, weights, descent, l2=l2, unpenalised=unpenalised)
     for epoch in range(descent.epochs):
-        for batch in descent.schedule.epoch(epoch):
-            rows, ahead = features[batch], steps.ahead(thetas, batch)
-            theta = np.vstack(ahead)
-            residual = steps.sent(scheme.active_share(rows @ theta, data.labels[batch]))
-            gradient = scheme.gradient_scale(len(batch)) * (rows.T @ residual) + penalty * theta
-            thetas = steps.moved(thetas, ahead, np.split(gradient, ends), batch)
-        yield steps.trained(thetas)
+        for _ in training.epoch(epoch):
+            continue
+        yield training.model
 
 
 def train_by_sums(data: VerticalData, weights: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:
