@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from plumbline.judge.summary import narrow_words
+from plumbline.telling.numbers import seconds
 from plumbline.terminal import shown
 from protos.v1 import active_pb2
 from services.common.agreement import TrainingPlan
@@ -204,7 +205,7 @@ def _job_facts(stage: str, job: JobStatus) -> list[str]:
     if job.validation_loss is not None:
         facts.append(f"validation loss {job.validation_loss:.4f}")
     if job.seconds_left is not None:
-        facts.append(f"about {_duration(job.seconds_left)} left")
+        facts.append(f"about {seconds(job.seconds_left)} left")
     return facts
 
 
@@ -214,13 +215,6 @@ def _party_line(party: PartyStatus, otherwise: str) -> str:
     answers = {None: "", True: "answers", False: "does not answer"}[party.answers]
     told = (answers, "" if party.feature_count is None else brings)
     return f"{shown(party.name)} {' and '.join(filter(None, told)) or otherwise}."
-
-
-def _duration(seconds: float) -> str:
-    """Write a duration in one unit: what is left is an estimate."""
-    if seconds < 2 * _MINUTE:
-        return counted(round(seconds), "second")
-    return f"{seconds / _MINUTE:.0f} minutes" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} hours"
 
 
 class StatusNews:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from plumbline.telling.numbers import seconds as duration
 from protos.v1 import active_pb2
 from services.common.words import escaped
 
@@ -185,21 +186,4 @@ def far_words(done: int, planned: int, unit: str, what: str = "") -> str:
 
 def left_words(seconds: float | None) -> str:
     """Say how long something still takes: ``21 s left``, ``4 min left``; empty for who can't know."""
-    return "" if seconds is None else f"{duration_words(seconds)} left"
-
-
-def duration_words(seconds: float) -> str:
-    """Say how long something takes, as exactly as one can tell: ``21 s``, ``4 min``, ``2 h 10 min``."""
-    if seconds < 99.5:
-        return f"{math.ceil(seconds)} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def span_words(low: float, high: float) -> str:
-    """Say between what something takes: ``4 to 11 s``, ``40 s to 2 min``, ``2 h 10 min to 6 h 2 min``."""
-    least, most = duration_words(low), duration_words(high)
-    if least == most:
-        return most
-    number, _, unit = least.partition(" ")
-    return f"{number if unit == most.partition(' ')[2] else least} to {most}"
+    return "" if seconds is None else f"{duration(seconds)} left"

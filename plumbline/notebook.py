@@ -25,6 +25,7 @@ from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
 from plumbline.report.html import template
 from plumbline.spreadsheets import write_csv
+from plumbline.telling.numbers import percent
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.words import escaped
@@ -93,7 +94,7 @@ class ShownFindings:
         axes.barh(range(len(shown)), parts, xerr=ends, color=[_COLOURS[light] for light in shown["light"]], capsize=3)
         axes.set_yticks(range(len(shown)), names)
         axes.set_xlim(0, 1)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.xaxis.set_major_formatter(lambda value, _: percent(value))
         axes.set_xlabel("given away of what could not be guessed anyway")
         return axes
 

@@ -35,6 +35,7 @@ from plumbline.judge.predictions import AttackFinding, BaselineFinding, Predicti
 from plumbline.judge.summary import RunSummary, calibration_words, expectations, narrow_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.variant_results import VariantResult, headings_of, rows_of, then_how
+from plumbline.telling.numbers import percent, seconds
 from plumbline.terminal import shown_text
 from services.common.agreement import Agreement
 from services.common.run_records import NOT_APPLICABLE, STAGES, ChannelRecord
@@ -232,11 +233,11 @@ def _print_labels(console: Console, findings: Findings) -> None:
     _numbers(table, "guess", "attack", "part (95 %)")
     _folded(table, "attack", 20)
     for one in judged:
-        guess, told, part, attack = "", _share(one.success), "", one.attack
+        guess, told, part, attack = "", percent(one.success), "", one.attack
         if one.levels:
             verdict = telling(one.levels)
-            guess, part, attack = _share(1 - verdict.e0), part_words(verdict), verdict.attack or attack
-            told = "" if verdict.error is None else _share(1 - verdict.error)
+            guess, part, attack = percent(1 - verdict.e0), part_words(verdict), verdict.attack or attack
+            told = "" if verdict.error is None else percent(1 - verdict.error)
         table.add_row(*map(shown_text, (one.kind, one.party)), guess, told, part, _attack(attack))
     console.print(table)
 
@@ -244,10 +245,6 @@ def _print_labels(console: Console, findings: Findings) -> None:
 def _attack(name: str) -> Text:
     """Write an attack's name, which breaks before its options where it must."""
     return shown_text(name.replace("(", " (", 1).replace(",", ", ").replace("  ", " "))
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def _table(title: str, caption: str) -> Table:
@@ -317,12 +314,12 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
     if summary.channels:
         told = (channel_words(channel, summary.agreement) for channel in summary.channels)
         table.add_row("answers of a step", shown_text("; ".join(told)))
-    table.add_row("test accuracy", f"{summary.accuracy:.4f} (largest class: {summary.majority:.4f})")
+    table.add_row("test accuracy", f"{percent(summary.accuracy, 1)} (largest class {percent(summary.majority, 1)})")
     table.add_row("test AUC", summary.area_words)
     if calibrated := calibration_words(summary):
         table.add_row("calibration", shown_text(calibrated))
     table.add_row("on the wire", f"{summary.total_bytes / 1e6:.1f} MB in all")
-    table.add_row("whole run", f"{elapsed:.1f} s")
+    table.add_row("whole run", seconds(elapsed))
     console.print(table)
 
     if summary.timings:
@@ -387,7 +384,7 @@ def _print_attacks(console: Console, findings: PredictionFindings, done: Sequenc
     title = f"What the active party reconstructs ({judged_words(findings)})"
     table = _wide_table(title, caption, "attack", *headings)
     for finding in done:
-        coverage = "" if finding.coverage is None else f"{finding.coverage:.0%}"
+        coverage = "" if finding.coverage is None else percent(finding.coverage)
         errors = _error_cells(finding.mse)
         table.add_row(shown_text(finding.attack), finding.level, *errors, f"{finding.accuracy:.2f}", coverage)
     console.print(table)
@@ -440,8 +437,8 @@ def _print_categories(console: Console, findings: PredictionFindings) -> None:
         table.add_row(
             shown_text(category_name(one)),
             str(one.values),
-            f"{1 - verdict.e0:.1%}",
-            "" if verdict.error is None else f"{1 - verdict.error:.1%}",
+            percent(1 - verdict.e0, 1),
+            "" if verdict.error is None else percent(1 - verdict.error, 1),
             shown_text(verdict.attack),
             more_words(verdict),
         )
@@ -457,11 +454,12 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
         table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
     for finding in findings:
         if finding.kind and finding.is_scored:
-            epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
+            ends = (*finding.by_epoch[:1], *finding.by_epoch[-1:])
+            epochs = ", ".join(percent(share, 1) for share in ends)
             table.add_row(
                 *map(shown_text, (finding.attack, finding.party, finding.kind)),
-                f"{finding.success:.1%}",
-                f"{finding.resolved:.1%}",
+                percent(finding.success, 1),
+                percent(finding.resolved, 1),
                 epochs,
             )
     console.print(table)

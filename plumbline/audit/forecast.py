@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from plumbline.job_progress import span_words
+from plumbline.telling.numbers import span_words
 from services.common.agreement import Agreement
 from services.common.costs import Cost, Operations
 from services.common.errors import InvalidMessage

@@ -13,6 +13,7 @@ from plumbline.audit.request import AdversaryOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.judge.federation_part import LEAST_KNOWN
 from plumbline.judge.lights import LEAST_RECORDS
+from plumbline.telling.numbers import percent
 from services.common.identity import Role
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.faults import bounded, counted, quoted
@@ -76,8 +77,8 @@ def _columns_like_the_label(tables: JoinedTables) -> Iterator[str]:
             right = _told_by(_values(data.table.frame[plan.name].iloc[own]), labels)
             if right >= least:
                 yield (
-                    f"Column {quoted(plan.name)} of {party} by itself tells the label of {right:.1%} of the records: "
-                    f"if it is the label, or made of it, leave it out (--drop {party}:{bounded(plan.name)})."
+                    f"Column {quoted(plan.name)} of {party} by itself tells the label of {percent(right, 1)} of the "
+                    f"records: if it is the label, or made of it, leave it out (--drop {party}:{bounded(plan.name)})."
                 )
 
 

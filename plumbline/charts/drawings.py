@@ -7,6 +7,7 @@ import numpy as np
 
 from plumbline.charts.axes import NUMBERS, WHOLE, Axis, Frame, Values, frame, number_words, padded, ticks
 from plumbline.charts.marks import Anchor, Bar, Chart, Mark, Trace, Word
+from plumbline.telling.numbers import Between, percent
 from vfl.arrays import FloatArray
 
 WIDTH = 340.0
@@ -35,27 +36,11 @@ class Series:
     style: str
 
 
-@dataclass(frozen=True)
-class Share:
-    """A share with its interval, for a bar.
-
-    Attributes:
-        mean: from 0 to 1.
-        low: lower end of the interval, from 0 to 1.
-        high: upper end, likewise.
-    """
-
-    mean: float
-    low: float
-    high: float
+def _tick(share: float, step: float) -> str:
+    return percent(share, 0 if not step or step >= 0.01 else 1)
 
 
-def percent_words(value: float, step: float = 0.0) -> str:
-    """Write a share in percent."""
-    return f"{100 * value:.0f} %" if not step or step >= 0.01 else f"{100 * value:.1f} %"
-
-
-PERCENT = Values(percent_words, ticks)
+PERCENT = Values(_tick, ticks)
 
 
 def histogram(
@@ -106,7 +91,7 @@ def _columns(field: Frame, edges: FloatArray, shares: FloatArray, values: Values
             max(0.5, field.x(right) - field.x(left) - 1),
             floor - field.y(share),
             "truth",
-            f"{values.words(left, 0.0)} to {values.words(right, 0.0)}: {percent_words(share, 0.001)} of records",
+            f"{values.words(left, 0.0)} to {values.words(right, 0.0)}: {percent(share, 1)} of records",
         )
         for left, right, share in zip(edges, edges[1:], shares, strict=False)
         if share > 0
@@ -222,14 +207,12 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
     marks += [Trace(field.x.points(field.y, one.x, one.y), one.style, one.name) for one in curves]
     places = [(field.x(false), field.y(true)) for _, false, true in points]
     for (name, false, true), place in zip(points, places, strict=True):
-        words = f"{name}: {percent_words(true, 0.001)} true, {percent_words(false, 0.001)} false positives"
+        words = f"{name}: {percent(true, 1)} true, {percent(false, 1)} false positives"
         marks.append(Trace((place,), "found point", words, True))
     names = [_beside(x, y + 14, name) for (name, _, _), (x, y) in zip(points, places, strict=True)]
     marks += _apart(names, places, field.y(0))
     key = [*((one.style, one.name) for one in curves), ("guess", "guessing")]
-    told = "; ".join(
-        f"{name}: {percent_words(true)} true at {percent_words(false)} false" for name, false, true in points
-    )
+    told = "; ".join(f"{name}: {percent(true)} true at {percent(false)} false" for name, false, true in points)
     described = f"Curves: {', '.join(one.name for one in curves) or 'none'}.{f' Points: {told}.' if told else ''}"
     return Chart(title, described, WIDTH, 300, tuple(marks), tuple(key))
 
@@ -267,7 +250,7 @@ def _covers(name: Word, other: Word) -> bool:
     return abs(name.y - other.y) < _LINE and left < end and begin < right
 
 
-def share_bar(title: str, share: Share | None, style: str = "leak") -> Chart:
+def share_bar(title: str, share: Between | None, style: str = "leak") -> Chart:
     """Draw one share as a bar with its interval, in units of percent: a row of a ranked table, as wide as its cell.
 
     Args:
@@ -303,10 +286,10 @@ def counts(title: str, names: Sequence[str], truth: FloatArray, estimate: FloatA
         if estimate is not None:
             pairs.append(("estimate-bar", float(estimate[number]), "estimated"))
         for place, (style, share, what) in enumerate(pairs):
-            words = f"{name}, {what}: {percent_words(share, 0.001)}"
+            words = f"{name}, {what}: {percent(share, 1)}"
             marks.append(Bar(left, y + 12 * place, max(0.5, room * share / top), 10, style, words))
-            marks.append(Word(left + room * share / top + 5, y + 9 + 12 * place, percent_words(share), "start"))
-    described = "; ".join(f"{name} {percent_words(float(share))}" for name, share in zip(names, truth, strict=True))
+            marks.append(Word(left + room * share / top + 5, y + 9 + 12 * place, percent(share), "start"))
+    described = "; ".join(f"{name} {percent(float(share))}" for name, share in zip(names, truth, strict=True))
     key = (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate-bar", "estimated"))
     return Chart(title, f"True shares: {described}.", WIDTH, 8 + row * len(names), tuple(marks), key)
 

@@ -17,6 +17,7 @@ from plumbline.audit.request import OPTIONS, AdversaryOptions, FederationOptions
 from plumbline.cli.completion import dataset_names, listed_attacks, listed_defences, setting_names
 from plumbline.cli.output import ABOVE_THRESHOLD, MENDABLE, console_errors, plain_errors, print_json
 from plumbline.options import OF_ADVERSARIES, OF_TRAINING, TERMS, options_of, settings_of, with_options
+from plumbline.telling.numbers import percent
 from services.common.settings import Settings
 from vfl.suggestions import did_you_mean
 
@@ -159,6 +160,8 @@ def check_threshold(limit: float | None, results: Mapping[str, Any], teller: str
             "--fail-above: mount attacks (--attacks), or bring more records."
         )
     else:
-        words = f"{teller} gives away {largest:.0%} of what was unknown, above the {limit:.0%} of --fail-above."
+        words = (
+            f"{teller} gives away {percent(largest)} of what was unknown, above the {percent(limit)} of --fail-above."
+        )
     console_errors.print(f"plumbline: {words}", style="red")
     raise typer.Exit(ABOVE_THRESHOLD)

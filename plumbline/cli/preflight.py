@@ -12,6 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
+from plumbline.telling.numbers import percent
 from plumbline.terminal import shown
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.exposure import Exposure, Guarded, GuardedParty
@@ -129,8 +130,8 @@ class Preflight:
         return (
             f"Of the {self.features} directions in which records differ, {known} computed exactly, and "
             f"{bounds.nullity} can't be. Whatever the model, who knows the columns' means learns "
-            f"{least:.0%} to {most:.0%} of what they leave open. That is of all columns together: of a single one more "
-            "may leak, up to all of it."
+            f"{percent(least)} to {percent(most)} of what they leave open. That is of all columns together: of a "
+            "single one more may leak, up to all of it."
         )
 
     @property

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from plumbline.cli.completion import run_names
 from plumbline.cli.output import INTERRUPTED, AsJson, console_out, plain_errors, print_json
+from plumbline.telling.numbers import percent
 from plumbline.terminal import shown
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def compare(
         names = [folder.resolve().name for folder in folders]
         _print_pairs("Settings that differ", names, found.settings, option_words)
         _print_pairs("What leaks", names, found.leaks, str, "not measured")
-        _print_pairs("The federation's part", names, found.columns, "{:.0%}".format, "not measured")
-        _print_pairs("What training told: right", names, found.training, "{:.0%}".format, "not scored")
+        _print_pairs("The federation's part", names, found.columns, percent, "not measured")
+        _print_pairs("What training told: right", names, found.training, percent, "not scored")
         _print_pairs("What it cost", names, found.costs, "{:,.4g}".format)
         _print_pairs("The model", names, found.quality_words, str, "not measured")
         for name, sentence in zip(names, found.verdicts.values, strict=True):

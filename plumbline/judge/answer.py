@@ -12,6 +12,7 @@ from plumbline.judge.lights import KNOWING_MORE, LEAST_RECORDS, Light, are_too_f
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
+from plumbline.telling.numbers import percent, points_words, share_words
 from services.common.words import escaped
 from vfl.data.faults import counted
 
@@ -123,19 +124,6 @@ def together(names: Sequence[str]) -> str:
     """Write the names of all, the last after "and"."""
     *first, last = [short(name) for name in names]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def percent(share: float) -> str:
-    """Write a share in whole percent, which says 0 and 100 of nothing and everything only: ``74 %``, ``over 99 %``."""
-    rounded = round(share * 100)
-    if rounded == 100 and share < 1:
-        return "over 99 %"
-    return "under 1 %" if rounded == 0 and share > 0 else f"{rounded} %"
-
-
-def share_words(interval: Interval) -> str:
-    """Write a share with its interval: ``43 % (38 to 48)``."""
-    return f"{interval.mean * 100:.0f} % ({interval.low * 100:.0f} to {interval.high * 100:.0f})"
 
 
 def judged_words(findings: PredictionFindings) -> str:
@@ -327,8 +315,7 @@ def more_words(verdict: LevelVerdict) -> str:
     """Say how much more often an attack is right, in points with the interval: ``12 (8 to 16)``; none if it is not."""
     if verdict.removed is None:
         return "-"
-    one = verdict.removed
-    return f"{one.mean * 100:.1f} ({one.low * 100:.1f} to {one.high * 100:.1f})" if one.mean > 0 else "none"
+    return points_words(verdict.removed) if verdict.removed.mean > 0 else "none"
 
 
 def column_name(column: ColumnVerdict, findings: PredictionFindings) -> str:

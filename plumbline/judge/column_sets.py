@@ -6,9 +6,10 @@ Sets are simulated. How exact that is, its replay of the audited columns says, b
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from plumbline.judge.answer import Answer, listed, percent
+from plumbline.judge.answer import Answer, listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import are_too_few
+from plumbline.telling.numbers import hundredths, percent
 from vfl.data.faults import counted
 
 # What a simulated set may differ in from the federation that confirms it, for its numbers to stand.
@@ -169,7 +170,7 @@ class WhatIf:
         """Write a set as a row of a table under ``HEADINGS``, with what its replay was off by."""
         title, part, exposed, auc = row_of(columns)
         off = self.off(columns)
-        return title, part if off is None or not columns.largest else f"{part} ± {100 * off:.0f}", exposed, auc
+        return title, part if off is None or not columns.largest else f"{part} ± {hundredths(off)}", exposed, auc
 
     @property
     def groups(self) -> tuple[tuple[str, list[Row]], ...]:

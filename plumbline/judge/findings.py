@@ -18,6 +18,7 @@ from plumbline.judge.session_sentences import labels_untried, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.variant_results import VariantResult, result_of, then_how
+from plumbline.telling.numbers import hundredths, percent
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import content_of
@@ -89,7 +90,7 @@ def _of_those_run(run: Sequence[DefenceTrial], which: str) -> str:
         closest = min(measured, key=lambda one: (one.exposed or 0, one.part or 0.0), default=None)
         nearest = (
             f" {closest.defence} comes closest: {closest.exposed} {'leak' if closest.exposed == 1 else 'leaks'}, the "
-            f"largest with a part of {closest.part:.0%}."
+            f"largest with a part of {percent(closest.part)}."
             if closest
             else ""
         )
@@ -97,7 +98,7 @@ def _of_those_run(run: Sequence[DefenceTrial], which: str) -> str:
             return f"The only defence that was tried, {run[0].defence}, doesn't hold.{nearest}"
         return f"None of the {len(run)} defences that were tried holds.{nearest}"
     lost = max(0.0, -best.accuracy_change)
-    price = f"{100 * lost:.1f} points of accuracy" if lost else "no accuracy"
+    price = f"{hundredths(lost, 1)} points of accuracy" if lost else "no accuracy"
     more = f", {best.seconds:.1f} s of training and {best.bytes / 1e6:.1f} MB" if best.bytes > 0 else ""
     price += more or f" and {best.seconds:.1f} s of training"
     return f"The cheapest defence {which} is {best.defence}: it costs {price}."

@@ -8,7 +8,7 @@ so. More sessions never tell less than fewer: where one told something and more 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plumbline.judge.answer import ColumnAnswer, PartyAnswer, percent
+from plumbline.judge.answer import ColumnAnswer, PartyAnswer
 from plumbline.judge.evidence import SourceVerdict
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import RED_PART, Light, are_too_few, light_of, light_of_column, light_of_training, worst
@@ -17,6 +17,7 @@ from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.record_risks import PersonRisk
 from plumbline.judge.session_sentences import sessions_behind
 from plumbline.judge.training import TrainingFinding
+from plumbline.telling.numbers import percent
 
 KEEPS, DISCLOSES = "keeps its parameters", "discloses them"
 # From this risk on half of what was unknown of a person is told.

@@ -14,6 +14,7 @@ from attacks.label_completion import own_classifier
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training import listens
 from plumbline.judge.redrawn_messages import clear_session
+from plumbline.telling.numbers import percent
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -53,7 +54,7 @@ class LabelControl:
         if self.reason:
             return ""
         shuffled, majority, columns = (
-            f"{100 * share:.0f} %" for share in (self.shuffled_right, self.majority, self.columns_right)
+            percent(share) for share in (self.shuffled_right, self.majority, self.columns_right)
         )
         return (
             f"Of labels shuffled at random, which no column tells, the same attack has {shuffled} right (the most "

@@ -14,6 +14,7 @@ from attacks import LEVELS, Level
 from attacks.label_completion import completed, group_of_class, own_classifier
 from plumbline.judge.chance import ALPHA
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LEAST_PART, Comparison, LevelVerdict, Losses, corrected
+from plumbline.telling.numbers import percent
 from services.common.run_records import FoundLabels
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.score_quality import area_under_curve
@@ -70,8 +71,8 @@ class RarestLabel:
     def words(self) -> str:
         """What it finds, in a sentence."""
         return (
-            f"Of the {self.top} it holds likeliest to be of the rarest class, {100 * self.precision:.0f} % are "
-            f"({100 * self.share:.0f} % of all); the area under the curve is {self.auc:.2f}."
+            f"Of the {self.top} it holds likeliest to be of the rarest class, {percent(self.precision)} are "
+            f"({percent(self.share)} of all); the area under the curve is {self.auc:.2f}."
         )
 
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from plumbline.judge.answer import ColumnAnswer, listed, percent, share_words, short
+from plumbline.judge.answer import ColumnAnswer, listed, short
 from plumbline.judge.evidence import Predictor, constants
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import LEAST_RECORDS, are_too_few
-from plumbline.judge.measures import Interval
 from plumbline.judge.membership import FALSE_POSITIVES, MembershipFinding, read_membership
 from plumbline.judge.predictions import PredictionFindings, predictors
 from plumbline.judge.record_risks import PersonRisk, RecordRisks, RiskShare, record_risks
 from plumbline.judge.session_sentences import sessions_behind
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.truth import Truth
+from plumbline.telling.numbers import percent, share_words
 from services.common.run_folder import RunFolder
 from vfl.data.faults import counted
 
@@ -182,11 +182,11 @@ def _membership_rows(found: MembershipFinding, summary: RunSummary) -> list[Pers
             for name, who in zip(names, outside, strict=True)
         ]
     best, control = found.attacks[0], found.control
-    beside = f", {_finds(control.found)} when shuffled" if control is not None else ""
+    beside = f", {share_words(control.found, 1)} when shuffled" if control is not None else ""
     told = "found" if found.is_found else "told on average only" if found.is_on_average else "not beyond chance"
     defended = f" They are trained without {listed(found.without)}." if found.without else ""
     words = (
-        f"{told}: {best.name} finds {_finds(best.found)} of the trained "
+        f"{told}: {best.name} finds {share_words(best.found, 1)} of the trained "
         f"records at {percent(FALSE_POSITIVES)} of false positives{beside}; the area under the curve is {best.auc:.2f} "
         f"({found.trained:,} trained and {found.others:,} other records, {found.models} reference models).{defended}"
     )
@@ -195,10 +195,6 @@ def _membership_rows(found: MembershipFinding, summary: RunSummary) -> list[Pers
         bound = f"not measured under {listed(summary.agreement.score_defences)}: at most what the model itself tells."
         return [PersonRow(names[0], outside[0], bound, is_measured=False), model]
     return [PersonRow(names[0], outside[0], words), replace(model, words="the same: scores follow from the model.")]
-
-
-def _finds(share: Interval) -> str:
-    return f"{100 * share.mean:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
 
 
 def _attribute_row(columns: Sequence[ColumnAnswer], active: str, after: str) -> PersonRow:

@@ -29,6 +29,7 @@ from plumbline.judge.measures import (
     r_squared,
 )
 from plumbline.judge.truth import Truth
+from plumbline.telling.numbers import percent
 from services.common.limits import LARGEST_SHARE
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -233,7 +234,9 @@ def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, Flo
     if usable.all():
         return outcome
     broken = 1 - usable.mean()
-    reason = f"{outcome.attack} gave estimates that are no numbers, {broken:.0%} of them: it counts as failed"
+    reason = (
+        f"{outcome.attack} gave estimates that are no numbers, {percent(float(broken))} of them: it counts as failed"
+    )
     return replace(outcome, status=FAILED, reason=reason)
 
 

@@ -15,7 +15,6 @@ from plumbline.judge.answer import (
     label_sentences,
     listed,
     once_it_knows,
-    percent,
     short,
     together,
 )
@@ -48,6 +47,7 @@ from plumbline.judge.session_sentences import (
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.unread_sums import unread_sums
+from plumbline.telling.numbers import percent
 from services.common.run_records import DONE, FAILED
 from vfl.data.faults import counted
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plumbline.telling.numbers import percent
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
@@ -114,8 +115,8 @@ class RunSummary:
             notes.append(f"Test AUC {self.area_words}: so few carry it that it says little. Test more of them.")
         if self.test_rows and self.accuracy < self.majority:
             notes.append(
-                f"The model labels {self.accuracy:.1%} of the test records right, and who always says the largest "
-                f"class {self.majority:.1%}: as it stands, it is of no use for labels."
+                f"The model labels {percent(self.accuracy, 1)} of the test records right, and who always says the "
+                f"largest class {percent(self.majority, 1)}: as it stands, it is of no use for labels."
             )
         if fewest and self.auc < _BY_CHANCE:
             notes.append(

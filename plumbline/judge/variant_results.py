@@ -8,6 +8,7 @@ from plumbline.judge.federation_part import at
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
+from plumbline.telling.numbers import hundredths, percent
 from services.common.run_records import DONE, FAILED, AttackStatus
 from vfl.data.faults import counted
 from vfl.learning.score_quality import area_words
@@ -158,11 +159,11 @@ def rows_of(results: Sequence[VariantResult]) -> list[tuple[str, ...]]:
     guesses = [one.best_on_labels for one in results]
     labels = sum(kind == LABELS for kind in kinds.values())
     if any(guesses):
-        rows.insert(labels, (f"{LABELS}: by guessing", *(share_of(one.guess if one else None) for one in guesses)))
+        rows.insert(labels, (f"{LABELS}: by guessing", *(percent(one.guess if one else None) for one in guesses)))
     return [
         *rows,
         ("columns exposed", *(_exposed_words(one) for one in results)),
-        ("largest part of one", *(share_of(one.part) for one in results)),
+        ("largest part of one", *(percent(one.part) for one in results)),
         ("passive parameters", *("disclosed" if one.disclosed else "kept" for one in results)),
         ("training steps", *(one.steps or "none" for one in results)),
         ("test accuracy", *(f"{one.accuracy:.4f}" for one in results)),
@@ -187,7 +188,7 @@ def _beside(first: VariantResult, other: VariantResult) -> str:
         left = "no attack on them can be judged" if after is None else _best_words(after)
         sentences.append(
             f"of labels {left}, where under {first.variant} {_best_words(before)} "
-            f"({share_of(before.guess)} by guessing)."
+            f"({percent(before.guess)} by guessing)."
         )
     if other.part is None:
         sentences.append(
@@ -200,10 +201,10 @@ def _beside(first: VariantResult, other: VariantResult) -> str:
         sentences.append(f"Not like beside like: {'; '.join(unlike)}.")
     if other.failed:
         sentences.append(f"Failed under it, so that what they would have told is unknown: {listed(other.failed)}.")
-    lost = 100 * max(0.0, first.accuracy - other.accuracy)
+    lost = max(0.0, first.accuracy - other.accuracy)
     sentences.append(
-        f"It costs {lost:.1f} points of accuracy, {_times(other.seconds, first.seconds)} the time of training and "
-        f"{_times(other.bytes, first.bytes)} the bytes."
+        f"It costs {hundredths(lost, 1)} points of accuracy, {_times(other.seconds, first.seconds)} the time of "
+        f"training and {_times(other.bytes, first.bytes)} the bytes."
     )
     return " ".join(sentences)
 
@@ -233,7 +234,7 @@ def _steps_words(summary: RunSummary) -> str:
 def _best_words(told: AttackTold) -> str:
     if told.right is None or told.guess is None or told.right <= told.guess:
         return "no attack has more right than a guess"
-    return f"{told.attack} by {told.party} has {share_of(told.right)} right"
+    return f"{told.attack} by {told.party} has {percent(told.right)} right"
 
 
 def _exposed_words(result: VariantResult) -> str:
@@ -252,9 +253,4 @@ def _told_words(told: AttackTold | None) -> str:
         return "not mounted"
     if told.right is None:
         return {DONE: "not scored", FAILED: FAILED}.get(told.status, "can't be mounted")
-    return share_of(told.right)
-
-
-def share_of(share: float | None) -> str:
-    """Write a share in percent, a dash for none."""
-    return "-" if share is None else f"{100 * share:.0f} %"
+    return percent(told.right)

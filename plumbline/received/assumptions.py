@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from plumbline.received.kinds import Kind, ReceivedColumn
+from plumbline.telling.numbers import percent
 from vfl.arrays import FloatArray
 from vfl.data import TypedTable
 from vfl.data.faults import counted, quoted
@@ -47,6 +48,6 @@ def doubts(table: TypedTable, columns: Sequence[ReceivedColumn]) -> Iterator[str
         elif max(low, high) >= _CLIPPED:
             end = "largest" if high >= low else "smallest"
             yield (
-                f"{max(low, high):.0%} of {quoted(one.name)} have its {end} value: was it clipped? Unclipped, it would "
-                "tell more of these records."
+                f"{percent(max(low, high))} of {quoted(one.name)} have its {end} value: was it clipped? Unclipped, it "
+                "would tell more of these records."
             )

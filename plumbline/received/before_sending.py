@@ -17,7 +17,7 @@ import pandas as pd
 from plumbline.charts.axes import Axis, frame, padded
 from plumbline.charts.drawings import PERCENT, WIDTH
 from plumbline.charts.marks import Chart, Trace
-from plumbline.judge.answer import listed, percent
+from plumbline.judge.answer import listed
 from plumbline.judge.column_sets import WITHIN_PART
 from plumbline.judge.evidence import Predictor
 from plumbline.judge.federation_part import at
@@ -29,6 +29,7 @@ from plumbline.received.kinds import encoded, of_kind
 from plumbline.received.mounting import mounted
 from plumbline.received.received_findings import KNOWING, JudgeFacts, received_answer
 from plumbline.received.received_tables import ReceivedRecords
+from plumbline.telling.numbers import percent
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
 from services.common.run_folder import RunFolder

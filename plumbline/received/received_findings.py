@@ -9,16 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from attacks import Level
-from plumbline.judge.answer import (
-    Answer,
-    ColumnAnswer,
-    PartyAnswer,
-    column_sentence,
-    judged_words,
-    listed,
-    percent,
-    short,
-)
+from plumbline.judge.answer import Answer, ColumnAnswer, PartyAnswer, column_sentence, judged_words, listed, short
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import LEAST_KNOWN, at
 from plumbline.judge.lights import LEAST_RECORDS, Light, are_too_few, light_of_column, worst
@@ -31,6 +22,7 @@ from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import ReceivedColumn
 from plumbline.received.mounting import RECEIVED_BATCH, SHUFFLED_BATCH
 from plumbline.received.received_persons import received_persons
+from plumbline.telling.numbers import percent
 from services.common.run_folder import RunFolder
 from vfl.data.faults import counted
 

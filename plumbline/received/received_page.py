@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from plumbline.charts.drawings import percent_words
 from plumbline.judge import answer
 from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
@@ -17,6 +16,7 @@ from plumbline.report.cards import cards_of, read_evidence
 from plumbline.report.glossary import GLOSSARY
 from plumbline.report.html import template
 from plumbline.report.page import LIGHT_WORDS, RankedLevel, ranked_row, share_words
+from plumbline.telling.numbers import percent
 from services.common.durable import write_durably
 
 
@@ -36,7 +36,7 @@ def write_received_page(
     """
     columns = findings.answer.columns
     evidence = {} if findings.folder is None else read_evidence(findings.folder, columns, [SECRET])
-    shuffled = {one.column: percent_words(control_part(one)) for one in findings.shuffled}
+    shuffled = {one.column: percent(control_part(one)) for one in findings.shuffled}
     rows = tuple(ranked_row(one, number, one.headline) for number, one in enumerate(columns, start=1))
     content = {
         "findings": findings,

@@ -11,13 +11,14 @@ import numpy as np
 from attacks import LEVELS, Level
 from plumbline.charts.axes import NUMBERS, Values, number_words
 from plumbline.charts.dates import DAYS
-from plumbline.charts.drawings import Amount, amounts, counts, cut, histogram, percent_words, scatter
+from plumbline.charts.drawings import Amount, amounts, counts, cut, histogram, scatter
 from plumbline.charts.marks import Chart
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.columns import Category, Source
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
 from plumbline.judge.truth import Truth
+from plumbline.telling.numbers import percent
 from services.common.run_folder import RunFolder
 from services.common.run_records import PartyFeatures
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -359,7 +360,7 @@ def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Ch
 def error_words(evidence: ColumnEvidence, error: float) -> str:
     """Write an error as a person reads it: of categories a share, of dates days."""
     if evidence.is_category:
-        return percent_words(error, 0.001)
+        return percent(error, 1)
     return f"± {number_words(error)}{' days' if evidence.is_date else ''}"
 
 

@@ -9,6 +9,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, Template, select_au
 from markupsafe import Markup
 
 from plumbline.charts.drawings import cut
+from plumbline.telling.numbers import hundredths, percent, seconds
 from services.common.words import escaped_lines
 
 
@@ -55,7 +56,7 @@ def environment(*packages: str) -> Environment:
         return Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - our own file
 
     made.globals["asset"] = asset
-    made.filters["cut"] = cut
+    made.filters |= {"cut": cut, "percent": percent, "hundredths": hundredths, "seconds": seconds}
     return made
 
 

@@ -14,10 +14,8 @@ from plumbline.charts.drawings import (
     PERCENT,
     Part,
     Series,
-    Share,
     lines,
     loss_curve,
-    percent_words,
     roc,
     share_bar,
     stacked,
@@ -46,6 +44,7 @@ from plumbline.report.glossary import GLOSSARY
 from plumbline.report.html import template
 from plumbline.report.ledger import ledger
 from plumbline.report.trade_off import trade_off
+from plumbline.telling.numbers import interval_words, percent
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
@@ -111,17 +110,16 @@ def ranked_levels(findings: Findings) -> list[RankedLevel]:
 def ranked_row(column: ColumnAnswer, number: int, level: Level) -> RankedRow:
     """Write a column as a row of a ranking; ``number``: of its card."""
     verdict = at(column.levels, level)
-    part, words, share = verdict.part, share_words(verdict), None
+    part, words = verdict.part, share_words(verdict)
     told = words
     if part is not None:
-        share = Share(part.mean, part.low, part.high)
-        told = f"{words} of what was unknown, 95 % interval {100 * part.low:.0f} to {100 * part.high:.0f} %"
+        told = f"{words} of what was unknown, 95 % interval {interval_words(part)}"
     return RankedRow(
         column=column,
         number=number,
         part=words,
         value=-1.0 if part is None else part.mean,
-        bar=share_bar(f"{column.column}: {told}", share, "leak" if verdict.is_exposed else "harmless"),
+        bar=share_bar(f"{column.column}: {told}", part, "leak" if verdict.is_exposed else "harmless"),
         anyway=_anyway(column, level),
         attack=verdict.attack,
     )
@@ -131,7 +129,7 @@ def share_words(verdict: LevelVerdict) -> str:
     """Write the federation's part in percent; why there is none where there isn't."""
     if verdict.part is None:
         return "known anyway" if verdict.attack else "not measured"
-    return percent_words(verdict.part.mean)
+    return percent(verdict.part.mean)
 
 
 def _anyway(column: ColumnAnswer, level: Level) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from plumbline.judge.predictions import HIGH, LOW, WITHHELD
 from plumbline.judge.summary import assumptions, expectations
 from plumbline.report.html import template
+from plumbline.telling.numbers import percent
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.run_files import RunFolderError
@@ -201,10 +202,8 @@ def _passive_view(folder: RunFolder, party: str, record: PartyRecord, agreement:
 def _active_words(view: PartyView) -> str:
     words = f"{view.party} trained with {view.others} on {counted(view.agreement.training_rows, 'record')}"
     if view.quality is not None:
-        words += (
-            f", and the model labels {view.quality.accuracy:.1%} of {counted(view.quality.test_rows, 'test record')} "
-            "right"
-        )
+        tested = counted(view.quality.test_rows, "test record")
+        words += f", and the model labels {percent(view.quality.accuracy, 1)} of {tested} right"
     sharpest = min((one for one in view.claims if one.width is not None), key=lambda one: one.width or 0, default=None)
     if sharpest is not None:
         words += (
@@ -233,6 +232,6 @@ def _passive_words(view: PartyView) -> str:
     most = view.told[0]
     return (
         f"Each scored record tells {active} {counted(view.known_directions, 'equation')} about "
-        f"{counted(features, 'feature')} of {view.party}'s. {most.name} is told most: {most.share:.0%} of it, before "
-        f"anything else that {active} knows."
+        f"{counted(features, 'feature')} of {view.party}'s. {most.name} is told most: {percent(most.share)} of it, "
+        f"before anything else that {active} knows."
     )

@@ -3,9 +3,10 @@
 import math
 
 from plumbline.charts.axes import Axis, frame, padded
-from plumbline.charts.drawings import PERCENT, WIDTH, percent_words
+from plumbline.charts.drawings import PERCENT, WIDTH
 from plumbline.charts.marks import Chart, Mark, Trace
 from plumbline.judge.column_sets import ColumnSet, WhatIf, change_words
+from plumbline.telling.numbers import percent
 
 _HEIGHT = 260
 
@@ -37,5 +38,5 @@ def trade_off(found: WhatIf) -> Chart | None:
     key += [("s1", "one column after another left out")] if line else []
     key += [("found point", "chosen")] if found.chosen else []
     key += [("s2 point", "its federation, as it was run")] if found.confirmed else []
-    told = "; ".join(f"{one.title}: {percent_words(one.part)}, AUC {one.auc:.3f}" for one in line or sets)
+    told = "; ".join(f"{one.title}: {percent(one.part)}, AUC {one.auc:.3f}" for one in line or sets)
     return Chart("AUC against what leaks", f"{told}.", WIDTH, _HEIGHT, tuple(marks), tuple(key))

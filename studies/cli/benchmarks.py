@@ -250,9 +250,9 @@ def _print_estimate(found: "Estimate") -> None:
 
 
 def _seconds(seconds: float) -> str:
-    from plumbline.job_progress import duration_words
+    from plumbline.telling.numbers import seconds as duration
 
-    return duration_words(seconds) if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
+    return duration(seconds) if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
 
 
 def _say(what: str) -> None:

@@ -26,7 +26,8 @@ from rich.text import Text
 
 from plumbline.cells.jobs import quieted
 from plumbline.cells.store import SweepStopped
-from plumbline.job_progress import Clock, duration_words, left_words
+from plumbline.job_progress import Clock, left_words
+from plumbline.telling.numbers import seconds
 from services.common.errors import FederationError
 from studies.claims.claim import ALL
 from studies.claims.statement import Statement
@@ -278,7 +279,7 @@ def _ended_words(made: Section | str, tally: CellTally, progress: StudyProgress)
     """What a terminal says of a section that has ended."""
     if isinstance(made, str):
         return f"failed. {made}"
-    words = [duration_words(progress.seconds)]
+    words = [seconds(progress.seconds)]
     if tally.measured + tally.known:
         words.append(f"{tally.measured:,} cells measured, {tally.known:,} known")
     if tally.failed:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from plumbline.telling.numbers import percent
 from scripts.compare_runs import compare
 
 OPTIONS = ("--attacks", "half_star,rcc2", "--set", "epochs=2", "--name", "first")
@@ -57,7 +58,7 @@ def test_more_than_the_threshold_ends_with_a_status_of_its_own_and_says_how_much
     largest = json.loads((first / "results.json").read_text())["largest_part"]
     assert largest > 0.01
     assert (
-        f"gives away {largest:.0%} of what was unknown, above the 1% of --fail-above"
+        f"gives away {percent(largest)} of what was unknown, above the 1 % of --fail-above"
         in (folder / "stderr.txt").read_text()
     )
 

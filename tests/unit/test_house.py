@@ -6,6 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -67,6 +68,8 @@ NAMING_PLUGINS = {
 }
 # A class that is longer has several subjects: split it by these, not into parts of one.
 MOST_LINES_OF_A_CLASS = 320
+# Where shares become words.
+NUMBERS = "plumbline/telling/numbers.py"
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
@@ -300,6 +303,30 @@ def test_no_plugin_is_named_but_in_its_registry() -> None:
     """A third party's attack or defence is equal to ours: no decision may hang on a name."""
     found = {name_of(path): plugins_named_in(path) for path in files_of("plumbline", "services")}
     assert {name for name, plugins in found.items() if plugins} == set(NAMING_PLUGINS)
+
+
+def spoken_by_hand(path: Path) -> Iterator[str]:
+    """Shares and percents that a file writes itself, in an f-string or a format."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.expr):
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"\{[^}]*%\}", node.value):
+            yield f"{name_of(path)}:{node.lineno}"
+        for part, after in pairwise(node.values) if isinstance(node, ast.JoinedStr) else ():
+            unit = after.value if isinstance(after, ast.Constant) else ""
+            if isinstance(part, ast.FormattedValue) and str(unit).lstrip(" ").startswith("%"):
+                yield f"{name_of(path)}:{node.lineno}"
+        if isinstance(node, ast.FormattedValue) and node.format_spec and ast.unparse(node.format_spec).endswith("%'"):
+            yield f"{name_of(path)}:{node.lineno}"
+
+
+def test_shares_are_said_in_one_module() -> None:
+    """So that no two places say another number of the same share; pages say theirs by its filters."""
+    assert not [one for path in files_of("plumbline") if name_of(path) != NUMBERS for one in spoken_by_hand(path)]
+    assert list(spoken_by_hand(ROOT / NUMBERS))
+    templates = sorted((ROOT / "plumbline" / "templates").rglob("*.html"))
+    assert templates
+    assert not [path for path in templates if "format(100" in path.read_text()]
 
 
 def test_unit_tests_mirror_the_tree() -> None:

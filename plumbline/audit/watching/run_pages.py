@@ -18,10 +18,11 @@ from plumbline.audit.past_runs import Fact, PastRun, compare_runs, is_run, optio
 from plumbline.audit.watching.page_server import Page, PageHandler
 from plumbline.charts.axes import Axis, Values, padded
 from plumbline.charts.dates import day_ticks, day_words
-from plumbline.charts.drawings import PERCENT, Series, lines, percent_words
+from plumbline.charts.drawings import PERCENT, Series, lines
 from plumbline.charts.marks import Chart
 from plumbline.report.html import template
 from plumbline.report.page import LIGHT_WORDS
+from plumbline.telling.numbers import percent
 from services.common.words import escaped
 
 # What of a run's folder a browser may have.
@@ -111,7 +112,6 @@ def list_page(folder: Path, runs: Sequence[ListedRun], wanted: Filter, trouble: 
         lights=[light for light in LIGHT_WORDS if any(one.run.light == light for one in runs)],
         light_words=LIGHT_WORDS,
         over_time=over_time([one.run for one in kept]),
-        percent=percent_words,
     )
 
 
@@ -162,8 +162,8 @@ def compare_page(runs: Sequence[ListedRun]) -> str:
         sections=(
             ("Settings that differ", _rows(found.settings, "-", option_words)),
             ("What leaks", _rows(found.leaks, "not measured")),
-            ("The federation's part, by column", _rows(found.columns, "not measured", percent_words)),
-            ("What training told, right", _rows(found.training, "not scored", percent_words)),
+            ("The federation's part, by column", _rows(found.columns, "not measured", percent)),
+            ("What training told, right", _rows(found.training, "not scored", percent)),
             ("What it cost", _rows(found.costs, "-", "{:,.4g}".format)),
             ("The model, on test records", _rows(found.quality_words, "not measured")),
         ),

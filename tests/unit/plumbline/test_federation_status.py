@@ -85,7 +85,7 @@ def test_a_party_says_how_many_of_its_columns_are_narrow() -> None:
 
 def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
     assert status_lines(TRAINING)[:3] == [
-        "training: step 120 of 400, epoch 3 of 10, validation loss 0.6123, about 27 seconds left",
+        "training: step 120 of 400, epoch 3 of 10, validation loss 0.6123, about 28 s left",
         "12,535 records are aligned.",
         "active brings 13 features.",
     ]
@@ -98,7 +98,7 @@ def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
 def test_each_stage_counts_what_it_is_made_of() -> None:
     attacking = replace(TRAINING, stage="attacking", job=JobStatus(1, 14, 10, 10, 0.5, 75.0, "rcc2"))
     assert status_lines(attacking)[0] == (
-        "attacking: attack 1 of 14, rcc2 is at work, validation loss 0.5000, about 75 seconds left"
+        "attacking: attack 1 of 14, rcc2 is at work, validation loss 0.5000, about 75 s left"
     )
     aligning = replace(TRAINING, stage="aligning", job=JobStatus(2_000, 40_000))
     assert status_lines(aligning)[0] == "aligning: id 2,000 of 40,000"
@@ -137,16 +137,6 @@ def test_a_model_says_what_it_is_worth() -> None:
         "The last job: laboratory does not answer.",
         "Predictions are answered by the model from before.",
     ]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(1, "1 second"), (119, "119 seconds"), (121, "2 minutes"), (3_600, "60 minutes"), (9e3, "2.5 hours")],
-)
-def test_what_is_left_has_one_unit(seconds: float, words: str) -> None:
-    assert TRAINING.job is not None
-    line = status_lines(replace(TRAINING, job=replace(TRAINING.job, seconds_left=seconds)))[0]
-    assert line.endswith(f"about {words} left")
 
 
 def test_a_party_cannot_write_to_the_operators_terminal() -> None:

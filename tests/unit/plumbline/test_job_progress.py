@@ -12,10 +12,8 @@ from plumbline.job_progress import (
     JobWatcher,
     ProgressLines,
     TimeLeft,
-    duration_words,
     far_words,
     shown_progress,
-    span_words,
 )
 from protos.v1 import active_pb2
 
@@ -121,30 +119,8 @@ def test_a_steady_pace_foretells_the_end(planned: int, seconds: float) -> None:
         assert found == pytest.approx((planned - done) * seconds, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0 s"), (0.2, "1 s"), (20.1, "21 s"), (99, "99 s"), (100, "2 min"), (2400, "40 min"), (7800, "2 h 10 min")],
-)
-def test_durations_are_said_as_exactly_as_one_can_tell(seconds: float, words: str) -> None:
-    assert duration_words(seconds) == words
-
-
 def test_what_is_done_is_said_in_the_units_of_the_stage() -> None:
     assert far_words(41_000, 118_668, "ids") == "41,000 of 118,668 ids"
     assert far_words(2, 14, "attacks", "gia") == "3 of 14 attacks: gia"
     assert far_words(1, 2, "") == "1 of 2"
     assert far_words(2, 10, "", "half_star") == "3 of 10: half_star"
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [
-        (4, 11, "4 to 11 s"),
-        (40, 120, "40 s to 2 min"),
-        (0.2, 0.6, "1 s"),
-        (60 * 24, 60 * 68, "24 to 68 min"),
-        (7800, 21720, "2 h 10 min to 6 h 2 min"),
-    ],
-)
-def test_a_range_is_said_with_its_unit_once_where_both_ends_have_it(low: float, high: float, words: str) -> None:
-    assert span_words(low, high) == words

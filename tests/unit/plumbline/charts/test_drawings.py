@@ -13,7 +13,6 @@ from plumbline.charts.drawings import (
     Amount,
     Part,
     Series,
-    Share,
     amounts,
     counts,
     cut,
@@ -25,6 +24,7 @@ from plumbline.charts.drawings import (
     stacked,
 )
 from plumbline.charts.marks import Bar, Chart, Trace, Word
+from plumbline.judge.measures import Interval
 from tests.harness.charts import marks_of
 
 TRUTH = np.array([0.0, 0.0, 1.0, 2.0])
@@ -119,7 +119,7 @@ def test_no_name_of_a_point_stands_over_another(points: list[tuple[float, float]
 
 
 def test_a_bar_of_a_row_is_in_percent_of_its_cell() -> None:
-    track, bar, whisker = marks_of(share_bar("a: 40 %", Share(0.4, 0.35, 0.45)), Bar)
+    track, bar, whisker = marks_of(share_bar("a: 40 %", Interval(0.4, 0.35, 0.45)), Bar)
     assert (track.x, track.width) == (0, 100)
     assert [bar.x, bar.width] == pytest.approx([0, 40])
     assert [whisker.x, whisker.width] == pytest.approx([35, 10])

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from plumbline.cli import app
+from plumbline.telling.numbers import percent
 from services.common.agreement import Agreement, TrainingPlan
 from services.party.features import description_of
 from tests.harness.restarts import IDS, town
@@ -187,7 +188,7 @@ def test_words_say_how_much_leaks_of_what_and_what_to_do(tmp_path: Path) -> None
     assert status == 0
     assert "Of the 5 directions in which records differ, 2 are computed exactly, and 3 can't be." in shown
     least, most = 1 - bounds.mean_star.upper / bounds.mean, 1 - bounds.mean_star.lower / bounds.mean
-    assert f"who knows the columns' means learns {least:.0%} to {most:.0%} of what they leave open" in shown
+    assert f"who knows the columns' means learns {percent(least)} to {percent(most)} of what they leave open" in shown
     assert "If that is too much: fewer classes or more columns hide more" in shown
     assert f"│ half*: from the scores │ {bounds.half_star.lower:.4f} │ {bounds.half_star.upper:.4f} │" in shown
     assert all(f"│ c{column} │" in shown for column in range(5))

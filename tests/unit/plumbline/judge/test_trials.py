@@ -52,7 +52,7 @@ def test_words_name_the_defence_and_its_price_or_what_comes_closest() -> None:
     assert "costs no accuracy and 0.5 s" in recommendation_words((QUICK, DEAR))
     assert recommendation_words((LEAKS, LESS)) == (
         "None of the 2 defences that were tried holds. score_scheme2 comes closest: 1 leak, the largest with a part of "
-        "30%."
+        "30 %."
     )
 
 

@@ -74,7 +74,7 @@ def test_the_console_says_who_can_tell_what_and_how_the_control_came_out(ran: tu
     )
     assert "The control came out at 0: a shuffled copy of what was received tells no column beyond chance" in words
     assert "What was received gives away" in words
-    assert "above the 50% of --fail-above" in words
+    assert "above the 50 % of --fail-above" in words
 
 
 def test_results_have_the_audits_keys_at_the_level_of_records(ran: tuple[AuditFolder, int, str]) -> None:
