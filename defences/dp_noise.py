@@ -348,7 +348,7 @@ class DpNoise:
 
     def _from_any_peer(self, terms: TrainingTerms) -> PrivacyFromAnyPeer | None:
         """Tell what the noise is worth whatever peers send; None where nothing bounds this party's weights."""
-        if not self.project or terms.columns > 1 or self._is_coarse(terms):
+        if not self.project or terms.columns > 1 or _is_coarse(self.sigma_for(terms), terms):
             return None
         worst = worst_sensitivity(
             role=terms.role,
@@ -381,7 +381,7 @@ class DpNoise:
                 "With project=false this party's weights have no bound, and a peer can drive them: no epsilon is "
                 "stated. Leave project out."
             )
-        if self._is_coarse(terms):
+        if _is_coarse(self.sigma_for(terms), terms):
             sentences.append(
                 f"Sigma is {self.sigma_for(terms) / terms.residual_step:,.0f} steps of the fixed point, whose rounding "
                 f"is negligible from {_FEWEST_STEPS:,} on: no epsilon is stated. Raise residual_fraction_bits."
@@ -392,9 +392,6 @@ class DpNoise:
                 "steps out."
             )
         return sentences
-
-    def _is_coarse(self, terms: TrainingTerms) -> bool:
-        return self.sigma_for(terms) < _FEWEST_STEPS * terms.residual_step
 
     def _weaker(self, fitting: float, terms: TrainingTerms) -> list[str]:
         """Say how to come from a sigma down to one that fits; empty where none is positive."""
@@ -421,6 +418,10 @@ class DpNoise:
 def _share(terms: TrainingTerms) -> float:
     """Take this party's share of a bound on all parties' columns together, in the 2-norm."""
     return math.sqrt(terms.features / terms.all_features)
+
+
+def _is_coarse(sigma: float, terms: TrainingTerms) -> bool:
+    return sigma < _FEWEST_STEPS * terms.residual_step
 
 
 def _in_steps(sigma: float, finest: float) -> tuple[int, float]:
