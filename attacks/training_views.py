@@ -139,6 +139,7 @@ class TrainingView:
         known_labels: (n,) class indices of records whose label a passive party knows anyway, -1 elsewhere.
         known_records: what the label party knows of the others' columns anyway.
         moments: statistics of the others' columns that it knows beforehand, in the order of ``peer_features``.
+        leaves: (n, trees) the number of the leaf that each row has reached, of boosted trees; 0 for rows in no tree.
         knows_own_weights: whether it was told its weights; otherwise what stands in for its part is a uniform share's.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
@@ -188,6 +189,7 @@ class TrainingView:
     known_labels: IntArray | None = None
     known_records: KnownRecords | None = None
     moments: PassiveMoments | None = None
+    leaves: IntArray | None = None
     knows_own_weights: bool = True
 
     def __post_init__(self) -> None:
@@ -308,6 +310,8 @@ class TrainingView:
 
     def _check_known(self) -> None:
         labels, records = self.known_labels, self.known_records
+        if self.leaves is not None and (self.leaves.ndim != 2 or len(self.leaves) != self.n):
+            raise ViewError(f"leaves has shape {self.leaves.shape}: give ({self.n}, trees).")
         columns = sum(self.peer_features.values())
         if self.moments is not None and len(self.moments.mean) != columns:
             raise ViewError(f"moments tell of {len(self.moments.mean)} columns, and the other parties have {columns}.")

@@ -23,6 +23,7 @@ from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.linear.regression import LinearRegression
 from vfl.learning.network import Network
+from vfl.learning.trees.boosted_trees import BoostedTrees
 
 # Records of a control: it takes seconds, and batches as large as the session's make as many sums a record.
 _MOST_RECORDS, _MOST_CELLS, _FEWEST_RECORDS = 1_500, 20_000_000, 50
@@ -74,8 +75,8 @@ def label_control(folder: RunFolder, party: str, attack: str, *, known: int = 0)
         known: how many labels the party knew beforehand: of the control's as many, which aren't counted.
     """
     agreement = folder.record(Role.ACTIVE).agreement
-    if agreement is None or not isinstance(agreement.plan.family, LinearRegression | Network):
-        return LabelControl(reason="A control is of sessions that train linear or network.")
+    if agreement is None or not isinstance(agreement.plan.family, LinearRegression | Network | BoostedTrees):
+        return LabelControl(reason="A control is of sessions that train linear, network or boosted_trees.")
     name = attack.partition("(")[0]
     if not agreement.plan.training.sends_sums and "equations" in attacks.spec_of(name).needs:
         return LabelControl(reason="A control in the clear has sums to listen to, and protocol=shared sends none.")

@@ -2,10 +2,10 @@
 
 What a passive party is sent in training are sums over records of a carrier: the label party's residuals, or a network's
 backward signal. Here one permutation of the training records takes each record's whole trajectory, of all steps, to
-another record, and the sums are made again. Own columns, labels, batches and known labels stay. So does all that isn't
-about a record: how large sums are, how they move, how they agree from step to step. Where weights are shared, the
-protocol's messages are uniform, and drawn as such. Carriers are those of the plan, trained in the clear from the
-parties' own tables (SIMULATION); the party's weights follow from what it is sent.
+another record, and the sums are made again; of trees its leaves in all of them. Own columns, labels, batches and known
+labels stay. So does all that isn't about a record: how large sums are, how they move, how they agree from step to step.
+Where weights are shared, the protocol's messages are uniform, and drawn as such. Carriers are those of the plan,
+trained in the clear from the parties' own tables (SIMULATION); the party's weights follow from what it is sent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,8 @@ from vfl.learning import GradientDescent, VerticalData, initial_weights
 from vfl.learning.learner import Forward, LearnerError, OwnData, Send, TrainingColumns
 from vfl.learning.linear.regression import LinearRegression
 from vfl.learning.network import Network, train_network
+from vfl.learning.trees import OwnedColumns, TreePlan, train_in_plain
+from vfl.learning.trees.boosted_trees import BoostedTrees
 from vfl.theory.training import simulate_oracle
 
 
@@ -64,7 +66,7 @@ def clear_session(
         generator: draws start weights.
 
     Raises:
-        LearnerError: for a learner other than ``linear`` and ``network``.
+        LearnerError: for a learner other than ``linear``, ``network`` and ``boosted_trees``.
     """
     plan, family = agreement.plan, agreement.plan.family
     schedule = plan.of_size(plan.epochs, min(plan.batch_size or len(train), len(train))).schedule(train)
@@ -74,8 +76,10 @@ def clear_session(
         view = network_view(trained, family, data, party, schedule)
         carriers = {("party-0", one.step): one.sent for one in trained.seen} if view.equations else {}
         return ClearSession(view, carriers, agreement, train)
+    if isinstance(family, BoostedTrees):
+        return ClearSession(_tree_view(family, data, party, train, plan.seed), {}, agreement, train)
     if not isinstance(family, LinearRegression):
-        raise LearnerError("Sessions that train linear or network are repeated in the clear.")
+        raise LearnerError("Sessions that train linear, network or boosted_trees are repeated in the clear.")
     columns, total = family.columns(agreement.classes), sum(block.shape[1] for block in blocks)
     weights = [
         initial_weights(family.initialisation, block.shape[1], columns, total_features=total, generator=generator)
@@ -94,6 +98,34 @@ def clear_session(
         if peer != party
     }
     return ClearSession(view, carriers, agreement, train)
+
+
+def _tree_view(family: BoostedTrees, data: VerticalData, party: int, train: IntArray, seed: int) -> TrainingView:
+    """Grow a plan's trees in one place, and give what a passive party is told of them: each training row's leaves."""
+    # The last of the label party's columns is the constant 1.
+    tables = [data.blocks[0][:, :-1], *data.blocks[1:]]
+    rows = np.sort(train)
+    options = replace(family, early_stopping_rounds=0)
+    tree_plan = TreePlan(options, tuple(table.shape[1] for table in tables), rows, rows[:0], seed)
+    owned = [OwnedColumns.of(table, rows, options) for table in tables]
+    model = train_in_plain(np.maximum(data.labels, 0), owned, tree_plan)
+    leaves = np.zeros((len(data.labels), len(model.trees)), dtype=np.int64)
+    leaves[rows] = model.reached(tables, [one.splits for one in owned])[rows]
+    steps = tuple(OwnStep(tree, rows, np.zeros((len(rows), 1))) for tree in range(len(model.trees)))
+    return TrainingView(
+        role="passive",
+        features=data.blocks[party],
+        steps=steps,
+        equations=(),
+        peer_features={f"party-{at}": block.shape[1] for at, block in enumerate(data.blocks) if at != party},
+        label_party="party-0",
+        learner=family,
+        classes=data.classes,
+        batch_size=len(rows),
+        steps_per_epoch=1,
+        leaves=leaves,
+        knows_own_weights=False,
+    )
 
 
 class RedrawnMessages:
@@ -122,6 +154,10 @@ class RedrawnMessages:
         """Make the view of one draw: records whose labels are known, and all others, are permuted among themselves."""
         view, agreement = self._session.view, self._session.agreement
         owner = self._permutation(generator)
+        if view.leaves is not None:
+            leaves, train = view.leaves.copy(), self._session.train
+            leaves[train] = view.leaves[train[owner]]
+            return replace(view, leaves=leaves)
         sent = {
             (peer, own.step): carried[epoch, owner[self._places[own.rows]]]
             for peer, carried in self._carried.items()

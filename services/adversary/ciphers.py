@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from services.protocol1.cipher import Cipher, Combined, Unmask
 from services.protocol1.vectors import DecryptedVector, WireVector
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 
 
@@ -22,6 +22,7 @@ class Transcript:
         forwarded: by step, the other parties' products of a first layer, added up, (s, h).
         read: by step and peer, what it has sent in the clear, (s, columns).
         kept: by step, its share of its own sums, (d, columns), where weights are shared.
+        leaves: by step, which leaf of a tree each row has reached, (n,).
     """
 
     shares: dict[int, FloatArray] = field(default_factory=dict)
@@ -29,6 +30,7 @@ class Transcript:
     forwarded: dict[int, FloatArray] = field(default_factory=dict)
     read: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
     kept: dict[int, Shares] = field(default_factory=dict)
+    leaves: dict[int, IntArray] = field(default_factory=dict)
 
 
 class RecordingCipher:

@@ -12,6 +12,7 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Send
 from vfl.learning.learner import Request
+from vfl.learning.trees.boosted_trees import FollowTree
 
 
 class Listener(Protocol):
@@ -25,6 +26,9 @@ class Listener(Protocol):
 
     def kept_sums(self, step: int, share: Shares) -> None:
         """Be left with a (d, columns) share of X^T f, of the party's own features."""
+
+    def followed(self, step: int, leaves: IntArray) -> None:
+        """Follow a tree, at a passive party: which leaf each row has reached, (n,)."""
 
 
 def listening(setting: SideSetting, side: Side, listener: Listener) -> Side:
@@ -58,6 +62,8 @@ class _ListeningSide:
                 self._listener.own_share(step, self._setting.gridded.values[rows] @ values)
             case Ask() if isinstance(answer, Shares) and not (self._forwards and self._is_label_party):
                 self._listener.kept_sums(step, answer[self._own] if not self._forwards else answer)
+            case FollowTree():
+                self._listener.followed(step, answer.leaves)
 
     @property
     def _own(self) -> Any:

@@ -173,6 +173,10 @@ class TrainingAdversary:
         """Keep what a step on shared weights left the party with."""
         self._transcript.kept[step] = share
 
+    def followed(self, step: int, leaves: IntArray) -> None:
+        """Keep which leaf of a tree each row has reached."""
+        self._transcript.leaves[step] = leaves
+
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step."""
         self._transcript.shares[step] = share
@@ -297,6 +301,7 @@ class TrainingAdversary:
             known_labels=None if is_active or ids is None else self._known_labels(ids),
             known_records=self._known_records(ids) if is_active and ids is not None else None,
             moments=self._moments if is_active else None,
+            leaves=np.column_stack(list(self._transcript.leaves.values())) if self._transcript.leaves else None,
             knows_own_weights=agreement.serving.tells_owners,
         )
 
@@ -330,6 +335,8 @@ class TrainingAdversary:
             OwnStep(step, batches[step], np.rint(share / grid) * grid if grid else share)
             for step, share in self._transcript.shares.items()
         ]
+        # Of trees, where no party computes anything that it sends as it is.
+        steps += [OwnStep(step, batches[step], np.zeros((len(batches[step]), 1))) for step in self._transcript.leaves]
         equations = [
             _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
             for (step, peer), (matrix, sums) in self._transcript.sums.items()

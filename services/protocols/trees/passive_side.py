@@ -107,11 +107,13 @@ class PassiveSide:
         pairs = [(self._nodes[number], self._nodes[number + 1]) for number in left if number in self._nodes]
         return tuple(node.number for node in asked_of(pairs, options))
 
-    def routed(self, number: int) -> IntArray:
-        """Give the rows that came to a node, ascending; raises InvalidMessage where there is no such node."""
-        if number not in self._nodes:
-            raise InvalidMessage(f"Tree {self._tree} has no node {number}.")
-        return self._nodes[number].routed
+    def leaves(self) -> IntArray:
+        """Give the number of each row's leaf in the tree that grows, (n,); 0 for rows that are in no tree."""
+        leaves = np.zeros(len(self.owned.binned), dtype=np.int64)
+        # Children after their parents.
+        for number in sorted(self._nodes):
+            leaves[self._nodes[number].routed] = number
+        return leaves
 
     def _answer(self, message: Message) -> Reply:
         if isinstance(message, SumsAsked):

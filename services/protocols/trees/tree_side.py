@@ -36,7 +36,7 @@ from vfl.crypto import PackingImpossible, PrivateKey, PublicKey, from_bytes, key
 from vfl.crypto.pairwise_masks import PairwiseMasks
 from vfl.learning.learner import Request
 from vfl.learning.trees import BeginTree, Divide, Histograms, TreePlan
-from vfl.learning.trees.boosted_trees import AskPlan, BoostedTrees, FollowTree, LabelHalf, PassiveHalf
+from vfl.learning.trees.boosted_trees import AskPlan, BoostedTrees, FollowedTree, FollowTree, LabelHalf, PassiveHalf
 
 
 class TreeSide(KnownSide):
@@ -184,7 +184,7 @@ class TreeStep:
             case AskPlan():
                 return self._side.terms.plan
             case FollowTree():
-                return self._side.terms.names.index(self._side.setting.name), self._follow()
+                return self._follow()
             case BeginTree() | Histograms() | Divide() if self._side.label is not None:
                 return self._side.label.answer(request)
             case _:
@@ -196,7 +196,7 @@ class TreeStep:
     def finish(self) -> None:
         """Nothing is on its way: each message was taken when it was sent."""
 
-    def _follow(self) -> dict[int, tuple[int, int]]:
+    def _follow(self) -> FollowedTree:
         """Take part in a tree: level by level, until no node can be divided."""
         side, tree, exchange, kinds = self._side, self.number, self._side.exchange, self._side.kinds
         passive = side.passive
@@ -217,7 +217,7 @@ class TreeStep:
             divided = passive.receive(kinds.read_splits(take(f"splits {level}"), tree))
             exchange.send(f"divided {level} {place}", kinds.routes_of(cast(NodesDivided, divided), level), tree)
             passive.receive(kinds.read_routes(take(f"routes {level}"), tree, level))
-        return passive.trees[-1]
+        return FollowedTree(place, passive.trees[-1], passive.leaves())
 
 
 class MailboxPeer:

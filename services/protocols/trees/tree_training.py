@@ -63,10 +63,6 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
         """Refuse a kernel that adds up no lists of ciphertexts."""
         return "PLUMBLINE_KERNEL=phe adds up no bins: choose another kernel here." if settings.kernel == "phe" else ""
 
-    def conduct_refusal(self, attack: str, conduct: str) -> str:
-        """Refuse all: no attack on trees is mounted in a session."""
-        return f"{attack} knows no protocol=trees: of its messages no attack is mounted yet."
-
     def cipher_of_trials(self, plan: TrainingPlan) -> str:
         """Take the session's: what is decrypted is told."""
         return plan.cipher

@@ -20,7 +20,22 @@ class AskPlan(OwnRequest):
 
 
 class FollowTree(OwnRequest):
-    """Asks to take part in the next tree, at a party without labels: its place among all, and the splits by node."""
+    """Asks to take part in the next tree, at a party without labels; answered with a `FollowedTree`."""
+
+
+@dataclass(frozen=True, eq=False)
+class FollowedTree:
+    """What a passive party knows of a tree.
+
+    Attributes:
+        place: the party's among all.
+        splits: by node, (party, that party's split number).
+        leaves: (n,) the number of each row's leaf; 0 for rows that are in no tree.
+    """
+
+    place: int
+    splits: Mapping[int, tuple[int, int]]
+    leaves: IntArray
 
 
 @dataclass(frozen=True)
@@ -126,8 +141,9 @@ class PassiveHalf(_Half):
 
     def step(self, batch: IntArray) -> Step:
         """Take part in one tree."""
-        self._place, splits = yield FollowTree()
-        self._trees.append(Tree(dict(splits), {}))
+        followed: FollowedTree = yield FollowTree()
+        self._place = followed.place
+        self._trees.append(Tree(dict(followed.splits), {}))
 
     def part(self) -> TreesPart:
         """Give all trees, with the party's own splits."""

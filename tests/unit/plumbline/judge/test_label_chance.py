@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from attacks.batch_inversion import BatchInversion
+from attacks.leaf_labels import LeafLabels
 from attacks.own_part import OwnPart
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training import ListeningAttack
@@ -36,6 +37,13 @@ PLANS = {
         learner="network",
         learner_options={"backward": "shared", "hidden": 3},
     ),
+    "trees": TrainingPlan(
+        epochs=3,
+        batch_size=RECORDS,
+        protocol="trees",
+        learner="boosted_trees",
+        learner_options={"n_estimators": 3, "max_depth": 3, "min_rows_of_a_node": 8},
+    ),
 }
 LISTENING: dict[str, tuple[ListeningAttack, ...]] = {
     "fixed": (TrajectoryLabels(), OwnPart()),
@@ -43,6 +51,7 @@ LISTENING: dict[str, tuple[ListeningAttack, ...]] = {
     # Weights stay shared there.
     "shared": (TrajectoryLabels(),),
     "network": (BatchInversion(),),
+    "trees": (LeafLabels(),),
 }
 
 
@@ -60,9 +69,16 @@ def session(plan: TrainingPlan, seed: int, *, telling: bool = False) -> tuple[Cl
     return clear_session(agreement, blocks, labels, 1, np.arange(RECORDS), generator), labels
 
 
-def chance(seed: int, plan: TrainingPlan, listening: tuple[ListeningAttack, ...], *, of_nobody: bool = True) -> float:
+def chance(
+    seed: int,
+    plan: TrainingPlan,
+    listening: tuple[ListeningAttack, ...],
+    *,
+    of_nobody: bool = True,
+    telling: bool = False,
+) -> float:
     """The least p-value of one simulated audit, whose messages are about nobody by default."""
-    found, labels = session(plan, seed)
+    found, labels = session(plan, seed, telling=telling)
     generator, redrawn = np.random.default_rng([seed, 1]), RedrawnMessages(found)
     guesses = LabelGuesses(labels, np.arange(RECORDS), found.view.features)
     told = told_of(listening, redrawn.draw(generator) if of_nobody else found.view, guesses)
@@ -71,7 +87,9 @@ def chance(seed: int, plan: TrainingPlan, listening: tuple[ListeningAttack, ...]
 
 
 @pytest.mark.slow("chance shows over many audits only")
-@pytest.mark.parametrize("plan", ["fixed", "full", "shared", pytest.param("network", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "plan", ["fixed", "full", "shared", "trees", pytest.param("network", marks=pytest.mark.thorough)]
+)
 def test_messages_about_nobody_raise_an_alarm_in_few_audits(plan: str) -> None:
     if plan == "network":
         pytest.importorskip("torch")
@@ -85,6 +103,7 @@ def test_messages_about_nobody_raise_an_alarm_in_few_audits(plan: str) -> None:
 def test_sums_of_the_real_session_are_told_from_chance() -> None:
     plan = TrainingPlan(epochs=4, batch_size=10, batches="fixed")
     assert chance(0, plan, LISTENING["fixed"], of_nobody=False) <= PROMISED
+    assert chance(0, PLANS["trees"], LISTENING["trees"], of_nobody=False, telling=True) <= PROMISED
 
 
 @pytest.mark.parametrize("attacks", [1, 4])
