@@ -1,16 +1,15 @@
-"""How long a party's state takes to write in a step of training: files as they are, and SQLite in their place.
+"""How long a party's state takes to write in a step of training: in a database as it is, and files in its place.
 
 A step of two parties writes twice: the answer that is about to be given, and the weights before the next step begins.
-Each time the whole of `steps.npz` is written, by the training log itself, at the sizes of a data set's session under
-2,048-bit keys. In SQLite (a write-ahead log, every commit forced to disk) the same bytes are a row: in a commit of each
-write, which is what "before it is given" takes, and for comparison in one of both.
+Each time the training log writes all that it keeps of steps, at the sizes of a data set's session under 2,048-bit keys.
+A file is replaced: written beside it, forced to disk, renamed, and the folder forced to disk. A row is written by a
+commit that is forced to disk; a commit a step, which would come too late for the answer, is measured for comparison.
 
     python -m scripts.state_writes --folder DISK [--data bank --data breast_cancer] [--steps 200]
 """
 
 import argparse
 import os
-import sqlite3
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +22,9 @@ import numpy as np
 
 from plumbline.simulation.scaled_tables import load_scaled
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.durable import write_durably
 from services.common.identity import Identity, Role
+from services.common.kept_row import KeptRow
 from services.common.state_folder import State, StateFolder
 from services.party.training_log import KeptTerms, TrainingLog
 from services.protocol1.answers import Answered
@@ -48,25 +49,30 @@ class Spent(NamedTuple):
     bytes: int
 
 
-class _Rows:
-    """State in a table of names and contents; ``commits`` says after how many writes one is forced to disk."""
+class _Files:
+    """State whose every content is a file that is replaced."""
 
-    def __init__(self, path: Path, commits: int) -> None:
-        self._database, self._commits, self._open = sqlite3.connect(path, isolation_level=None), commits, 0
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=FULL")
-        self._database.execute("CREATE TABLE state (name TEXT PRIMARY KEY, content BLOB)")
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def write(self, name: str, content: bytes) -> None:
-        if not self._open:
-            self._database.execute("BEGIN IMMEDIATE")
-        self._database.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, content))
-        self._open = (self._open + 1) % self._commits
-        if not self._open:
-            self._database.execute("COMMIT")
+        write_durably(self._folder / name, content)
 
-    def remove(self, *names: str) -> None:
-        self._database.executemany("DELETE FROM state WHERE name = ?", [(name,) for name in names])
+    def remove(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+
+class _ACommitAStep(_Files):
+    """State of which every second write is forced to disk."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._row, self._waiting = KeptRow(folder / "row.sqlite3"), False
+
+    def write(self, name: str, content: bytes) -> None:
+        if self._waiting:
+            self._row.write(content)
+        self._waiting = not self._waiting
 
 
 @contextmanager
@@ -123,7 +129,7 @@ def measured(agreement: Agreement, how: str, state: State, steps: int) -> Spent:
             log.complete(step, weights, {"before": weights, "taken": np.array(step + 1)})
             taken.append(1000 * (time.perf_counter() - start))
     processor = 1000 * (time.process_time() - begun) / steps
-    syncs = None if isinstance(state, _Rows) else calls[0] / steps
+    syncs = calls[0] / steps or None  # SQLite's own aren't seen from here
     return Spent(how, (statistics.quantiles(taken, n=10)[0], statistics.median(taken)), processor, syncs, max(sizes))
 
 
@@ -144,10 +150,11 @@ def compared(agreement: Agreement, folder: Path, steps: int) -> Iterator[Spent]:
     with TemporaryDirectory(dir=folder) as made:
         owner, at = Identity(Role.PASSIVE, _PASSIVE), Path(made)
         kept = StateFolder(at / "state", owner)
-        yield measured(agreement, "files", kept, steps)
+        yield measured(agreement, "SQLite, a commit a write", kept, steps)
         kept.close()
-        for commits, how in ((1, "SQLite, a commit a write"), (2, "SQLite, a commit a step")):
-            yield measured(agreement, how, cast(State, _Rows(at / f"{commits}.sqlite3", commits)), steps)
+        (at / "files").mkdir()
+        yield measured(agreement, "files", cast(State, _Files(at / "files")), steps)
+        yield measured(agreement, "SQLite, a commit a step", cast(State, _ACommitAStep(at / "files")), steps)
 
 
 def main() -> None:

@@ -60,9 +60,7 @@ def clear(
             if not yes and not typer.confirm(f"Forget every model of {owner.name} in {path}?"):
                 console_out.print("Nothing was changed.")
                 return
-            # The database after its log, which would be taken for that of the next one.
-            of_models = (SERVED, CANDIDATE, SUBMISSIONS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE)
-            for name in (*OF_A_TRAINING, *of_models):
+            for name in (*OF_A_TRAINING, SERVED, CANDIDATE, SUBMISSIONS, DATABASE):
                 state.remove(name)
             console_out.print(f"{owner.name} has forgotten its models. Train again.")
 

@@ -30,8 +30,8 @@ from attacks.training import (
     replaces_shares,
 )
 from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep
-from services.adversary.ciphers import RecordingCipher, Transcript
 from services.adversary.listening_side import listening
+from services.adversary.transcript import Transcript
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
@@ -47,7 +47,6 @@ from services.shared_weights.opening import bits_of, fraction_bits
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
-from vfl.crypto.sharing.shares import Shares
 from vfl.data import Table
 from vfl.data.id_array import IdArray, IdIndex
 
@@ -114,14 +113,14 @@ class TrainingAdversary:
         means = replace(
             setting.means,
             cipher=partial(self._cipher, honest=setting.means.cipher, ids=ids),
-            tape=self,
+            tape=self._transcript,
             others=partial(self._other_columns, setting),
             chosen=self._added_shares(setting),
         )
-        return listening(setting, make(replace(setting, means=means)), self)
+        return listening(setting, make(replace(setting, means=means)), self._transcript)
 
     def _cipher(self, agreement: Agreement, name: str, *, honest: MakesCipher, ids: IdArray | None) -> Cipher:
-        """Make the cipher of Protocol 1: an attack's, or the honest one. What it reads goes on the transcript."""
+        """Make the cipher of Protocol 1: an attack's, or the honest one."""
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
             if replaces_messages(attack) and one not in self._refused:
@@ -132,12 +131,11 @@ class TrainingAdversary:
                     cipher, self._conclude[one] = _replaced(attack, agreement, terms, messages)
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._refused[one] = error
-        features = agreement.party(name).feature_count
-        return RecordingCipher(cipher or honest(agreement, name), self._transcript, features)
+        return cipher or honest(agreement, name)
 
     def _begin(self, agreement: Agreement) -> None:
         """Forget the session before, and refuse the attacks that can't be on this one."""
-        self._transcript = Transcript()
+        self._transcript = Transcript(agreement.party(self._name).feature_count)
         self._conclude, self._refused, self._others = {}, {}, {}
         for one, attack in self._mounted.items():
             if reason := obstacle(one, attack, agreement.plan):
@@ -168,26 +166,6 @@ class TrainingAdversary:
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._others[one] = error
         return chosen
-
-    def kept_sums(self, step: int, share: Shares) -> None:
-        """Keep what a step on shared weights left the party with."""
-        self._transcript.kept[step] = share
-
-    def followed(self, step: int, leaves: IntArray) -> None:
-        """Keep which leaf of a tree each row has reached."""
-        self._transcript.leaves[step] = leaves
-
-    def own_share(self, step: int, share: FloatArray) -> None:
-        """Keep the party's own share of a step."""
-        self._transcript.shares[step] = share
-
-    def forwarded(self, step: int, products: FloatArray) -> None:
-        """Keep the others' products of a step, added up."""
-        self._transcript.forwarded[step] = products
-
-    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
-        """Keep what a peer has sent in the clear, as equations whose matrix is the identity."""
-        self._transcript.read[step, peer] = residuals
 
     @property
     def is_idle(self) -> bool:
@@ -307,8 +285,8 @@ class TrainingAdversary:
 
     def _of_forwarded(self, agreement: Agreement) -> Iterator[Forwarded]:
         """Collect what the label party of a learner that forwards was sent and has sent, step by step."""
-        batches = _batches(agreement) if self._transcript.forwarded else ()
-        for step, products in self._transcript.forwarded.items():
+        batches = _batches(agreement) if self._transcript.products else ()
+        for step, products in self._transcript.products.items():
             if step in self._transcript.shares:  # the last one of a training that failed is not
                 yield Forwarded(step, batches[step], products, self._transcript.shares[step])
 
@@ -339,11 +317,11 @@ class TrainingAdversary:
         steps += [OwnStep(step, batches[step], np.zeros((len(batches[step]), 1))) for step in self._transcript.leaves]
         equations = [
             _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
-            for (step, peer), (matrix, sums) in self._transcript.sums.items()
+            for (step, peer), (matrix, sums) in self._transcript.answers.items()
         ]
         equations += [
             Equations(step, peer, batches[step], _identity(len(values)), values)
-            for (step, peer), values in self._transcript.read.items()
+            for (step, peer), values in self._transcript.residuals.items()
         ]
         return steps, equations
 

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import secrets
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 from services.common.durable import make_folder, write_durably
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
+from services.common.kept_row import BESIDE, ENDING, KeptRow
 from services.common.value_faults import error_words
 
 _log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ class StateNotKept(OutOfOrder):
 
 
 class State(Protocol):
-    """What a party keeps, by name. A name is that of a file."""
+    """What a party keeps, by name. A name is that of a file; one that ends as a database's does is written often."""
 
     def read(self, name: str) -> bytes | None:
         """Read what was written under ``name``; None where nothing was."""
@@ -108,6 +110,8 @@ class StateFolder:
                 something else, or that can't be written.
         """
         self.path = path
+        # Of what changes in every step; opened when it is first asked for.
+        self._rows: dict[str, KeptRow] = {}
         # A rename that may not be on disk yet: (name, by).
         self._unsynced: tuple[str, str] | None = None
         try:
@@ -139,11 +143,19 @@ class StateFolder:
 
     def read(self, name: str) -> bytes | None:
         """Read what was written under ``name``; None where nothing was. Raises StateError for an unreadable file."""
-        return read_state(self.path, name)
+        if not name.endswith(ENDING):
+            return read_state(self.path, name)
+        try:
+            return self._row(name).read() if (self.path / name).exists() else None
+        except sqlite3.Error as error:
+            raise broken(f"{name} of this party's state", error) from error
 
     def write(self, name: str, content: bytes) -> None:
         """Keep ``content`` under ``name`` in place of what was there. Raises StateNotKept, and nothing has changed."""
         with self._keeping(name):
+            if name.endswith(ENDING):
+                self._row(name).write(content)
+                return
             write_durably(self.path / name, content)
             if self._unsynced and name in self._unsynced:
                 # What was renamed is another's by now.
@@ -165,7 +177,11 @@ class StateFolder:
     def remove(self, name: str) -> None:
         """Forget what is kept under ``name``, if anything. Raises StateNotKept."""
         with self._keeping(name):
-            (self.path / name).unlink(missing_ok=True)
+            if (row := self._rows.pop(name, None)) is not None:
+                row.close()
+            # A database after its log, which would be taken for that of the next one.
+            for ending in (*BESIDE, ""):
+                (self.path / f"{name}{ending}").unlink(missing_ok=True)
             _sync(self.path)
 
     def database(self, name: str) -> str:
@@ -180,18 +196,26 @@ class StateFolder:
 
     def close(self) -> None:
         """Let another process have the folder."""
+        while self._rows:
+            self._rows.popitem()[1].close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _row(self, name: str) -> KeptRow:
+        if name not in self._rows:
+            self._rows[name] = KeptRow(Path(self.database(name)))
+        return self._rows[name]
 
     @contextmanager
     def _keeping(self, name: str) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
             # The folder's name is for this party's own log only.
-            _log.error("Cannot keep %s in %s: %s", name, self.path, error.strerror)
-            raise StateNotKept(not_kept(owner_of(self.path).name, error.strerror or "see its log")) from error
+            _log.error("Cannot keep %s in %s: %s", name, self.path, why)
+            raise StateNotKept(not_kept(owner_of(self.path).name, why or "see its log")) from error
 
 
 def not_kept(party: str, why: str) -> str:

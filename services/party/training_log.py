@@ -1,7 +1,7 @@
 """What a party keeps of a training at work, so that it can go on after an interruption. Knows no network.
 
     training.npz    once    the terms, the order of records, the key of pseudonyms
-    steps.npz       often   weights of the last two steps, or this party's shares of them, and what a learner carries
+    steps.sqlite3   often   weights of the last two steps, or this party's shares of them, and what a learner carries
                             beside them; answers, steps passed over, how often the training was interrupted
     epochs.npz      with early stopping, each epoch's part of the model
     losses.json     the active party's: what each epoch came to
@@ -32,11 +32,13 @@ from services.protocol1.vectors import DecryptedVector, VectorHeader
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, pack_arrays, unpack_arrays
 from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 
-TRAINING, STEPS, EPOCHS, OUTCOMES = OF_A_TRAINING = ("training.npz", "steps.npz", "epochs.npz", "losses.json")
+TRAINING, STEPS, EPOCHS, OUTCOMES = "training.npz", "steps.sqlite3", "epochs.npz", "losses.json"
+# The last is what an earlier version wrote of steps.
+OF_A_TRAINING = (TRAINING, STEPS, EPOCHS, OUTCOMES, "steps.npz")
 _WHAT = "{} of this party's state"
 REMEDY = "give this training up with `plumbline state clear`, and train again"
 # Grows when one of these files changes its meaning.
-_VERSION = 3
+_VERSION = 4
 
 T = TypeVar("T")
 

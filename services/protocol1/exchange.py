@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
 from services.exchange.step_order import StepOrder, check_same
+from services.exchange.tape import Tape
 from services.protocol1.answers import Rights, RightsOfOneTry
 from services.protocol1.cipher import Cipher, PlainCipher, Unmask
 from services.protocol1.hidden_layer import hidden_header
@@ -59,12 +60,18 @@ class OpenQuestion:
     """Masked sums that this party asks a peer about, and what reads the answer. It holds the mask.
 
     Attributes:
+        step: it is of.
         masked: what is sent.
         unmask: reads the answer.
+        matrix: (rows, D), what the peer's residuals were multiplied by.
+        features: the party's own, which are the first columns.
     """
 
+    step: int
     masked: WireVector
     unmask: Unmask
+    matrix: FloatArray
+    features: int
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ class _PeerState:
     residuals: dict[int, WireVector] = field(default_factory=dict)
     hidden: dict[int, WireVector] = field(default_factory=dict)
     asked: dict[int, OpenQuestion] = field(default_factory=dict)
-    pending: Unmask | None = None
+    pending: OpenQuestion | None = None
 
 
 class GradientExchange:
@@ -295,26 +302,29 @@ class GradientExchange:
         """
         state = self._peers[peer]
         if (known := state.asked.get(step)) is not None:
-            state.pending = known.unmask
+            state.pending = known
             return known.masked
         with timer.stage("wait"):
             vector = self._awaited(peer, "residuals", step, "residuals")
         with timer.stage("product"):
             combination = self._cipher.combine(step, peer, features, vector)
         with timer.stage("mask"):
-            masked, state.pending = self._cipher.mask(step, peer, combination)
+            masked, unmask = self._cipher.mask(step, peer, combination)
         with self._order:
-            state.asked[step] = OpenQuestion(masked, state.pending)
+            question = OpenQuestion(step, masked, unmask, combination.matrix, features.shape[1])
+            state.pending = state.asked[step] = question
         return masked
 
-    def gradient_share(self, peer: str, answer: DecryptedVector) -> FloatArray:
+    def gradient_share(self, peer: str, answer: DecryptedVector, tape: Tape | None = None) -> FloatArray:
         """Unmask the peer's answer to the last ``masked_sums``: (features, columns). Raises InvalidMessage."""
         state = self._peers[peer]
-        if state.pending is None:
+        if (question := state.pending) is None:
             raise OutOfOrder(f"No masked sums are open with {peer}.")
-        share = state.pending(answer)
+        sums = question.unmask(answer)
+        if tape is not None:
+            tape.sums(question.step, peer, question.matrix, sums)
         state.pending = None
-        return share
+        return sums[: question.features]
 
     def waiting(self) -> AbstractContextManager[None]:
         """Let the cipher work ahead: while this context lasts this party's loop waits for its peers."""

@@ -12,6 +12,7 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
+from services.exchange.tape import Tape
 from services.shared_weights.ending_on_shares import EndingOnShares
 from services.shared_weights.opening import stays_shared, validates_on_shares
 from services.shared_weights.opening_ledger import OpeningLedger
@@ -31,16 +32,6 @@ from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, BlockSchedule, Forward, Half, OwnData, Send
 from vfl.learning.learner import Request
-
-
-class Tape(Protocol):
-    """Is told what peers' messages say, whatever the protocol."""
-
-    def forwarded(self, step: int, products: FloatArray) -> None:
-        """Add up the other parties' products of a step, (rows, h); at the label party of a learner that forwards."""
-
-    def read(self, step: int, peer: str, residuals: FloatArray) -> None:
-        """Read what a peer has sent in the clear, (rows, columns)."""
 
 
 class OtherColumns(Protocol):

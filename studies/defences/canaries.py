@@ -18,12 +18,11 @@ from attacks.training_views import Equations, solve_shares
 from defences import NoiseSource
 from defences.dp_noise import DpNoise
 from plumbline.simulation.rounds import told
-from services.adversary.ciphers import RecordingCipher, Transcript
+from services.adversary.transcript import Transcript
 from services.common.agreement import Agreement, TrainingPlan
 from services.in_process.wired_trainings import train_together, wired_trainings
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
-from services.protocol1.cipher import Cipher, make_cipher
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -169,13 +168,10 @@ def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2
     """The canary's shares, (epochs,), as the passive party solves for them in a real training with Paillier."""
     transcript, noise = Transcript(), _OneSequence(seed, session.shape)
 
-    def recording(terms: Agreement, name: str) -> Cipher:
-        return RecordingCipher(make_cipher(terms, name), transcript, _PASSIVE_FEATURES)
-
     def means(name: str) -> dict[str, Any]:
         shared = {"generator": session.weights(name), "timeout": 60.0}
         if name == PASSIVE:
-            return shared | {"cipher": recording}
+            return shared | {"tape": transcript}
         return shared | {"defences": PartyDefences((DpNoise(sigma=session.sigma, project=False),), noise)}
 
     blocks = dict(zip((ACTIVE, PASSIVE), session.blocks, strict=True))
@@ -187,7 +183,7 @@ def on_the_wire(session: CanarySession, world: int, seed: int, key_bits: int = 2
 
 def _solved(session: CanarySession, step: int, transcript: Transcript) -> FloatArray:
     """Shares of one step, (s,), on the fixed point's grid."""
-    matrix, sums = transcript.sums[step, ACTIVE]
+    matrix, sums = transcript.answers[step, ACTIVE]
     solved = solve_shares(Equations(step, ACTIVE, session.batches[step], matrix, sums), share_step=2.0**-_RESIDUAL_BITS)
     if solved.values is None:
         raise ValueError(f"The canary's shares don't follow from the sums of step {step}. {solved.reason}")

@@ -166,7 +166,7 @@ def test_a_training_on_shared_weights_goes_on_wherever_a_party_is_killed(
             assert training.back.log.skipped == ()
             np.testing.assert_allclose(training.half.weights, before, atol=OPENED)
         # Nothing of it stays on disk.
-        assert not list(tmp_path.rglob("steps.npz"))
+        assert not list(tmp_path.rglob(f"{STEPS}*"))
 
 
 def test_momentum_with_shares_goes_on(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_networks_training_goes_on_wherever_a_party_is_killed(
                     np.testing.assert_array_equal(found[name], undisturbed_part[name])
                 np.testing.assert_allclose(found[name], in_one_place[name], atol=NEAR[rung])
         assert len(skipped) <= 2 * (rung == "paillier")
-        assert not list(tmp_path.rglob("steps.npz"))
+        assert not list(tmp_path.rglob(f"{STEPS}*"))
 
 
 class FreshNoise(HiddenNoise):
@@ -435,7 +435,7 @@ def test_a_network_on_shared_weights_goes_on_wherever_a_party_is_killed(
         train_through(made, victim, strike)
         assert RunFolder(tmp_path).record("active").skipped_steps is None
         np.testing.assert_allclose(made.scores(), undisturbed_scores[parties], atol=SERVED)
-        assert not list(tmp_path.rglob("steps.npz"))
+        assert not list(tmp_path.rglob(f"{STEPS}*"))
 
 
 def test_products_that_are_forwarded_again_on_shared_weights_are_counted_or_refused(tmp_path: Path) -> None:

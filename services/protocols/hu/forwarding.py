@@ -10,10 +10,10 @@ from concurrent.futures import Executor, Future, wait
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.meters import StageTimer
+from services.exchange.tape import Tape
 from services.protocol1.exchange import GradientExchange, StepRoles
 from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
 from services.protocol1.peer import Peer
-from services.shared_weights.shared_steps import Tape
 from vfl.arrays import FloatArray
 from vfl.crypto.ciphers import Plain
 from vfl.crypto.pairwise_masks import PairwiseMasks

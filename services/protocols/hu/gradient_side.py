@@ -264,7 +264,7 @@ class GradientStep:
         for name in filter(asked.__contains__, self._side.peers):
             with self.timer.stage("decrypt"), self._exchange.waiting():
                 answer = asked[name].result()
-            total = total + gridded.restore(self._exchange.gradient_share(name, answer))
+            total = total + gridded.restore(self._exchange.gradient_share(name, answer, self._tape))
         return total
 
     def _direct_sums(self) -> FloatArray:

@@ -1,6 +1,7 @@
 """What is kept of a training at work: the same when it is read again, and refused by name when it isn't whole."""
 
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def test_only_the_last_two_steps_are_kept(tmp_path: Path) -> None:
         log.weights(2)
 
 
-@pytest.mark.parametrize("name", [TRAINING, STEPS, EPOCHS])
+@pytest.mark.parametrize("name", [TRAINING, EPOCHS])
 def test_a_file_that_is_cut_off_is_refused_by_name_and_stays(tmp_path: Path, name: str) -> None:
     state = folder(tmp_path)
     log = begun(state)
@@ -124,16 +125,45 @@ def test_a_file_that_is_cut_off_is_refused_by_name_and_stays(tmp_path: Path, nam
     assert kept_training(state, "passive") is not None
 
 
+def test_steps_that_are_cut_off_are_refused_by_name_or_are_whole(tmp_path: Path) -> None:
+    with closing(folder(tmp_path)) as state:
+        begun(state).complete(0, np.ones((2, 1)))
+        expected = state.read(STEPS)
+    whole, refused = (tmp_path / STEPS).read_bytes(), 0
+    for size in {*range(0, len(whole), 211), len(whole) - 1}:
+        (tmp_path / STEPS).write_bytes(whole[:size])
+        with closing(folder(tmp_path)) as state:
+            if _is_refused(state):
+                refused += 1
+            else:
+                assert state.read(STEPS) == expected
+    assert refused > len(whole) // 211 // 2
+    (tmp_path / STEPS).write_bytes(whole)
+    with closing(folder(tmp_path)) as state:
+        assert kept_training(state, "passive") is not None
+
+
+def _is_refused(state: State) -> bool:
+    """Whether a training is refused, with the steps' name."""
+    try:
+        return kept_training(state, "passive") is None
+    except StateError as error:
+        if STEPS not in str(error):
+            raise
+        return True
+
+
 def test_steps_of_another_session_and_missing_ones_are_refused(tmp_path: Path) -> None:
     state = folder(tmp_path)
     begun(state)
-    whole = (tmp_path / STEPS).read_bytes()
-    (tmp_path / STEPS).unlink()
-    with pytest.raises(StateError, match=r"steps\.npz, which isn't there beside training\.npz"):
+    whole = state.read(STEPS)
+    assert whole is not None
+    state.remove(STEPS)
+    with pytest.raises(StateError, match=r"steps\.sqlite3, which isn't there beside training\.npz"):
         kept_training(state, "passive")
     begun(state, session_id="f" * 32)
-    (tmp_path / STEPS).write_bytes(whole)
-    with pytest.raises(StateError, match=r"steps\.npz, which is of another session than training\.npz"):
+    state.write(STEPS, whole)
+    with pytest.raises(StateError, match=r"steps\.sqlite3, which is of another session than training\.npz"):
         kept_training(state, "passive")
 
 

@@ -21,6 +21,7 @@ from services.common.identity import Identity
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.coordinator.sessions import Sessions
+from services.exchange.tape import Tape
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, WireVector
@@ -246,8 +247,8 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
     sums: list[FloatArray] = []
     gradient_share = GradientExchange.gradient_share
 
-    def watching(self: GradientExchange, peer: str, answer: DecryptedVector) -> FloatArray:
-        share = gradient_share(self, peer, answer)
+    def watching(self: GradientExchange, peer: str, answer: DecryptedVector, tape: Tape | None) -> FloatArray:
+        share = gradient_share(self, peer, answer, tape)
         if peer == "active":
             sums.append(share)
         return share

@@ -156,7 +156,7 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
         active, passive = trainings["active"], trainings["passive"]
         gradient_share = active.exchange_as(GradientExchange).gradient_share
 
-        def keeping(peer: str, answer: DecryptedVector) -> FloatArray:
+        def keeping(peer: str, answer: DecryptedVector, _: object) -> FloatArray:
             answers.append(gradient_share(peer, answer))
             return answers[-1]
 
