@@ -15,7 +15,7 @@ from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.telling.numbers import percent
 from plumbline.terminal import shown
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.exposure import Exposure, Guarded, GuardedParty
+from services.common.exposure import Exposure, GuardedParty
 from services.common.settings import environment_values, settings_of
 from services.common.state_folder import read_state
 from services.party.features import description_of
@@ -191,7 +191,7 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
     # As the service of this party would read it.
     own = settings_of({name: value for name, value in environment_values().items() if name in _OWN})
     bounds, rank = preflight_bounds(features, classes), rank_of(features)
-    hu, shared = (_Rehearsal.of(protocol, features, classes) for protocol in ("hu", "shared"))
+    hu, shared = (_rehearsed(protocol, features, classes) for protocol in ("hu", "shared"))
     return Preflight(
         len(features),
         features.shape[1],
@@ -201,46 +201,29 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
         own.most_forms,
         rank,
         hu.plan.training.forms(hu.plan, classes).of_model,
-        training=_of_training(hu, rank),
+        training=_of_training(hu, features, rank),
         labels=_of_labels(hu),
         opening=_of_opening(shared),
         waiting=tuple(_waiting(own.state_dir, table)),
     )
 
 
-@dataclass(frozen=True)
-class _Rehearsal:
-    """What a protocol says of one epoch that is one batch of all records, with an active party of as many columns.
-
-    Attributes:
-        agreement: its terms.
-        guarded: what this party's guard counts.
-    """
-
-    agreement: Agreement
-    guarded: Guarded
-
-    @classmethod
-    def of(cls, protocol: str, features: FloatArray, classes: int) -> "_Rehearsal":
-        plan = TrainingPlan(1, len(features), protocol=protocol, validation_fraction=0.0, test_fraction=0.0)
-        own = description_of(_SELF, GriddedFeatures.of(features, plan.feature_fraction_bits))
-        agreement = Agreement(_NO_SESSION, plan, classes, (replace(own, name=_ACTIVE), own))
-        party = GuardedParty(_SELF, features, None, "warn", False, OpeningLedger.in_memory(), {})
-        return cls(agreement, plan.training.guard(agreement, party))
-
-    @property
-    def plan(self) -> TrainingPlan:
-        """Its plan."""
-        return self.agreement.plan
-
-    def exposed(self, party: str) -> Exposure:
-        """Find what training shows a party."""
-        exposures = self.plan.training.exposures(self.agreement)
-        return next(exposure for exposure in exposures if exposure.party == party)
+def _rehearsed(protocol: str, features: FloatArray, classes: int) -> Agreement:
+    """Agree on one epoch that is one batch of all records, with an active party of as many columns."""
+    plan = TrainingPlan(1, len(features), protocol=protocol, validation_fraction=0.0, test_fraction=0.0)
+    own = description_of(_SELF, GriddedFeatures.of(features, plan.feature_fraction_bits))
+    return Agreement(_NO_SESSION, plan, classes, (replace(own, name=_ACTIVE), own))
 
 
-def _of_training(hu: _Rehearsal, rank: int) -> str:
-    shares, (channel,) = hu.guarded.shares[_ACTIVE], hu.guarded.channels
+def _shown(agreement: Agreement) -> dict[str, Exposure]:
+    """Find what training shows each party."""
+    return {exposure.party: exposure for exposure in agreement.plan.training.exposures(agreement)}
+
+
+def _of_training(agreement: Agreement, features: FloatArray, rank: int) -> str:
+    party = GuardedParty(_SELF, features, None, "warn", False, OpeningLedger.in_memory(), {})
+    guarded = agreement.plan.training.guard(agreement, party)
+    shares, (channel,) = guarded.shares[_ACTIVE], guarded.channels
     each = shares.of_a_record
     return (
         "Training with PLUMBLINE_PROTOCOL=hu tells a party that sends other messages than the protocol's "
@@ -251,8 +234,8 @@ def _of_training(hu: _Rehearsal, rank: int) -> str:
     )
 
 
-def _of_labels(hu: _Rehearsal) -> str:
-    rows, (batch,) = hu.agreement.training_rows, sums_of_plan(hu.agreement)
+def _of_labels(agreement: Agreement) -> str:
+    rows, (batch,) = agreement.training_rows, sums_of_plan(agreement)
     told = batch.told[_SELF]
     return (
         f"It tells this party labels as well: {counted(told.in_answers, 'honest sum')} of each batch, so "
@@ -262,15 +245,14 @@ def _of_labels(hu: _Rehearsal) -> str:
     )
 
 
-def _of_opening(shared: _Rehearsal) -> str:
-    agreement = shared.agreement
+def _of_opening(agreement: Agreement) -> str:
     open_always = tuple(replace(party, opens_always=True) for party in agreement.parties)
-    opened = replace(shared, agreement=replace(agreement, parties=open_always))
-    own, active = opened.exposed(_SELF), opened.exposed(_ACTIVE)
+    opened = _shown(replace(agreement, parties=open_always))
+    own, active = opened[_SELF], opened[_ACTIVE]
     labels = own.unknowns * math.log2(agreement.classes)
     left = (
         ""
-        if shared.exposed(_SELF).bits
+        if _shown(agreement)[_SELF].bits
         else (
             " That is too much of one or of both: weights stay shared and none are opened, unless every party sets "
             "PLUMBLINE_OPENING=always."

@@ -139,10 +139,6 @@ class Job:
         """Whether it is in a training that goes on after an interruption."""
         return self.session is not None and self.session.training.can_wait
 
-    def run(self, plan: TrainingPlan) -> JobOutcome:
-        """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
-        return self.while_open(lambda: self._run(plan))
-
     def while_open(self, work: Callable[[], T]) -> T:
         """Do what belongs to this job on another thread; raises why it was interrupted, as soon as it is."""
         return self._ending.for_result(self._executor, work)
@@ -178,7 +174,8 @@ class Job:
         else:
             self.interrupt(error)
 
-    def _run(self, plan: TrainingPlan) -> JobOutcome:
+    def run(self, plan: TrainingPlan) -> JobOutcome:
+        """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
         classes, passive = len(self._labels.class_names), tuple(self._passive_parties)
         self.session_id = self._coordinator.open_session(plan, classes, passive)
         terms = ProposedTerms(self.session_id, self._context.name, passive, plan, classes)
@@ -192,24 +189,21 @@ class Job:
         else:
             self.observer.stage("training")
             outcome = self._train(training) if training.can_wait else self._train_epochs(training)
+        return self._tested(training, outcome)
+
+    def _tested(self, training: PartyTraining, outcome: JobOutcome) -> JobOutcome:
         self.observer.stage("testing")
         self.outcomes.test(training, self._ending.check)
         return outcome
 
     def go_on(self) -> JobOutcome:
         """Do the rest of an interrupted job, when all parties are back; raises as ``run``."""
-        return self.while_open(self._go_on)
-
-    def _go_on(self) -> JobOutcome:
         assert self.session is not None  # noqa: S101 - an interrupted job has it
         training = self.session.training
         self.observer.stage("training")
         _note_terms(self._context, self.session, self._labels)
         self._await_all(training, time.time())
-        outcome = self._train(training)
-        self.observer.stage("testing")
-        self.outcomes.test(training, self._ending.check)
-        return outcome
+        return self._tested(training, self._train(training))
 
     def _train(self, training: PartyTraining) -> JobOutcome:
         """Train to the end. Whenever a party is lost on the way, wait until all are there, and go on."""

@@ -18,14 +18,7 @@ from services.active.serving import Serving, TrainedModel
 from services.adversary.knowledge import PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.errors import (
-    Cancelled,
-    FederationError,
-    OutOfOrder,
-    UnknownRecord,
-    described,
-    told,
-)
+from services.common.errors import Cancelled, FederationError, OutOfOrder, UnknownRecord, described, told
 from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS
 from services.party.context import PartyContext
@@ -249,7 +242,7 @@ class ActiveParty:
 
     def _finish(self, job: Job, work: Callable[[], JobOutcome]) -> JobOutcome:
         """Train and test, then serve what came of it."""
-        outcome = work()
+        outcome = job.while_open(work)
         model = job.while_open(lambda: self._attacked(job))
         # From here on nobody is told that the job was cancelled.
         job.commit()

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TypeAlias
 
 from services.active.coalescing import SharedCall
 from services.active.interfaces import PassiveParty
@@ -27,7 +27,7 @@ from services.active.scoring import first_failure
 from services.adversary.knowledge import Knowledge
 from services.common.errors import FederationError, OutOfOrder, PeerVanished, log_failure, log_unexpected, told
 from services.common.identity import Role
-from services.party.context import PartyContext
+from services.party.context import Coordinator, PartyContext
 from services.party.model_file import KeptModel
 from services.party.party_model import PartyModel
 from services.party.served_models import ServedModels
@@ -70,18 +70,10 @@ class TrainedModel:
 
 _log = logging.getLogger(__name__)
 
+# Another party as far as it serves a model.
+_Server: TypeAlias = Coordinator | PassiveParty
 # A switch has two rounds of calls, each with the step's timeout, and short questions besides.
 _ROUNDS, _MARGIN = 2, 10.0
-
-
-class _Server(Protocol):
-    """Another party as far as it serves a model."""
-
-    def serve_model(self, session_id: str) -> None: ...
-
-    def holds_model(self, session_id: str) -> bool: ...
-
-    def end_session(self, session_id: str, reason: str) -> None: ...
 
 
 @dataclass

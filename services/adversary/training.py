@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -51,6 +51,8 @@ from vfl.data import Table
 from vfl.data.id_array import IdArray, IdIndex
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 # Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
 _MOST_VISITS = 50_000_000
 # What is kept of earlier sessions: 400 MB of their matrices.
@@ -145,25 +147,32 @@ class TrainingAdversary:
 
     def _other_columns(self, setting: SideSetting, cells: FloatArray) -> OtherFeatures | None:
         """Make what this party encrypts in place of its columns where weights are shared; None for these."""
-        chosen: OtherFeatures | None = None
-        for one, attack in self._mounted.items():
-            if replaces_features(attack) and one not in self._refused:
-                try:
-                    terms = sharing_terms(setting.agreement, cells, setting.name)
-                    self._others[one] = chosen = _CheckedFeatures(attack.code(terms), cells.shape)
-                except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
-                    self._others[one] = error
+        chosen: OtherFeatures | None = self._chosen(
+            replaces_features,
+            lambda attack: _CheckedFeatures(
+                attack.code(sharing_terms(setting.agreement, cells, setting.name)), cells.shape
+            ),
+        )
         return chosen
 
     def _added_shares(self, setting: SideSetting) -> ChosenShares | None:
         """Make what this party adds to its shares of others' first layers; None for nothing."""
-        chosen: ChosenShares | None = None
+        chosen: ChosenShares | None = self._chosen(
+            replaces_shares,
+            lambda attack: _CheckedShares(
+                attack.choose(sharing_terms(setting.agreement, setting.gridded.values, setting.name))
+            ),
+        )
+        return chosen
+
+    def _chosen(self, replaces: Callable[[TrainingAttack], bool], make: Callable[[Any], Any]) -> Any:
+        """Have the attack that replaces something make it; what it raises is reported with all outcomes."""
+        chosen = None
         for one, attack in self._mounted.items():
-            if replaces_shares(attack) and one not in self._refused:
+            if replaces(attack) and one not in self._refused:
                 try:
-                    terms = sharing_terms(setting.agreement, setting.gridded.values, setting.name)
-                    self._others[one] = chosen = _CheckedShares(attack.choose(terms))
-                except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
+                    self._others[one] = chosen = make(attack)
+                except (Exception, SystemExit) as error:  # a guest's, reported when training is over
                     self._others[one] = error
         return chosen
 
@@ -347,8 +356,31 @@ class TrainingAdversary:
         return steps, equations
 
 
-class _CheckedFeatures:
-    """A guest's other features, whose bugs end no session: it is trained on, and they are reported with all outcomes.
+class _CheckedGuest:
+    """What a guest has made, whose bugs end no session: it is trained on, and they are reported with all outcomes."""
+
+    def __init__(self, guest: Any) -> None:
+        self._guest = guest
+        self._failure: Exception | SystemExit | None = None
+
+    def _given(self, ask: Callable[[], T], otherwise: T) -> T:
+        """Ask the guest; ``otherwise`` where it fails, and from then on."""
+        try:
+            return otherwise if self._failure else ask()
+        except (Exception, SystemExit) as error:  # reported with its result
+            self._failure = error
+            return otherwise
+
+    def result(self) -> TrainingResult:
+        """Give what the guest has recovered; raises what it has raised."""
+        if self._failure is not None:
+            raise self._failure
+        recovered: TrainingResult = self._guest.result()
+        return recovered
+
+
+class _CheckedFeatures(_CheckedGuest):
+    """A guest's other features.
 
     Attributes:
         forward: (n, d), for products with weights.
@@ -358,52 +390,24 @@ class _CheckedFeatures:
     def __init__(self, guest: OtherFeatures, shape: tuple[int, ...]) -> None:
         """Take a guest's; raises ValueError for anything but finite numbers of this shape."""
         self.forward, self.backward = (_checked(one, shape) for one in (guest.forward, guest.backward))
-        self._guest = guest
-        self._failure: Exception | SystemExit | None = None
+        super().__init__(guest)
 
     def read(self, opened: FloatArray) -> FloatArray:
         """Have the guest read opened weights; where it fails, the party goes on with these."""
-        try:
-            return _checked(self._guest.read(opened.copy()), opened.shape)
-        except (Exception, SystemExit) as error:  # reported with its result
-            self._failure = error
-            return opened
-
-    def result(self) -> TrainingResult:
-        """Give what the guest has recovered; raises what it has raised."""
-        if self._failure is not None:
-            raise self._failure
-        return self._guest.result()
+        return self._given(lambda: _checked(self._guest.read(opened.copy()), opened.shape), opened)
 
 
-class _CheckedShares:
-    """A guest's choice of shares, whose bugs end no session: it is trained on, and they are reported."""
-
-    def __init__(self, guest: ChosenShares) -> None:
-        self._guest = guest
-        self._failure: Exception | SystemExit | None = None
+class _CheckedShares(_CheckedGuest):
+    """A guest's choice of shares."""
 
     def added(self, step: int, peer: str) -> FloatArray | None:
         """Give what the guest adds; nothing once it has failed."""
-        try:
-            return None if self._failure else self._guest.added(step, peer)
-        except (Exception, SystemExit) as error:  # reported with its result
-            self._failure = error
-            return None
+        added: FloatArray | None = self._given(lambda: self._guest.added(step, peer), None)
+        return added
 
     def read(self, step: int, products: FloatArray) -> FloatArray:
         """Have the guest read products; where it fails, the party goes on with these."""
-        try:
-            return products if self._failure else _checked(self._guest.read(step, products.copy()), products.shape)
-        except (Exception, SystemExit) as error:  # reported with its result
-            self._failure = error
-            return products
-
-    def result(self) -> TrainingResult:
-        """Give what the guest has recovered; raises what it has raised."""
-        if self._failure is not None:
-            raise self._failure
-        return self._guest.result()
+        return self._given(lambda: _checked(self._guest.read(step, products.copy()), products.shape), products)
 
 
 def _checked(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:

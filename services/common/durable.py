@@ -56,7 +56,9 @@ def write_durably(path: Path, content: Callable[[BinaryIO], object] | bytes, pri
                 raise OSError(error.errno, error.strerror, str(path)) from error
             raise
         # A name is on disk when its folder is.
-        _sync_folder(path.parent)
+        # Not every file system can, and the file itself is safe already.
+        with suppress(OSError):
+            sync_folder(path.parent)
 
 
 def make_folder(folder: Path, private: bool = True) -> None:
@@ -68,14 +70,13 @@ def make_folder(folder: Path, private: bool = True) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
 
-def _sync_folder(folder: Path) -> None:
-    # Not every file system can, and the file itself is safe already.
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def sync_folder(folder: Path) -> None:
+    """Write a folder to disk, and with it a file's new name, or its end."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _prefix(path: Path) -> str:

@@ -1,20 +1,28 @@
 """Settings of who a party is and of the table that it brings."""
 
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
-from services.common.setting_texts import from_json, is_address, listed, pairs
+from services.common.setting_texts import (
+    checked_encoding,
+    checked_share,
+    listed,
+    read_columns,
+    read_encodings,
+    read_peers,
+)
 from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
 from vfl.data.columns import ENCODINGS, AskedEncoding
-from vfl.data.encodings import is_encoding
 from vfl.data.reading_rules import ReadingRules, Unlabelled
 from vfl.data.table_limits import TableLimits
 from vfl.suggestions import did_you_mean
+
+# A name may hold a comma: then the list is JSON.
+Columns: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(read_columns)]
 
 
 class PartySettings(BaseSettings):
@@ -22,7 +30,7 @@ class PartySettings(BaseSettings):
 
     name: str = Field("", description="This party's name; default: its role.")
     listen: str = Field("127.0.0.1:50051", min_length=1, description="Address to serve on, HOST:PORT.")
-    peers: Annotated[dict[str, str], NoDecode] = Field(
+    peers: Annotated[dict[str, str], NoDecode, BeforeValidator(read_peers)] = Field(
         default_factory=dict,
         description="The others: coordinator=HOST:PORT,active=HOST:PORT,NAME=HOST:PORT (the rest are passive).",
     )
@@ -37,7 +45,7 @@ class PartySettings(BaseSettings):
         "registered data set.",
     )
     data_dir: Path = Field(Path("data"), description="Folder of the registry's raw files.")
-    share: str = Field(
+    share: Annotated[str, AfterValidator(checked_share)] = Field(
         "",
         description="K/N: with a registered data set, this party's share of its columns (1/N is the active one).",
     )
@@ -49,30 +57,30 @@ class PartySettings(BaseSettings):
     )
     id_column: str = Field("id", min_length=1, description="Column of the record ids.")
     label_column: str = Field("", description="Column of the labels; the active party's only.")
-    columns: Annotated[tuple[str, ...], NoDecode] = Field(
+    columns: Columns = Field(
         (),
         description="Columns of this party's table to use: names and patterns, age,income,c*, or a JSON list; default: "
         "all besides id and label.",
     )
-    drop: Annotated[tuple[str, ...], NoDecode] = Field(
+    drop: Columns = Field(
         (), description="Columns of this party's table to leave out: names and patterns, or a JSON list."
     )
-    public: Annotated[tuple[str, ...], NoDecode] = Field(
+    public: Columns = Field(
         (), description="Columns of this party's table whose values are published: no secret, and known to any guess."
     )
-    sensitive: Annotated[tuple[str, ...], NoDecode] = Field(
+    sensitive: Columns = Field(
         (), description="Columns of this party's table to protect first: they come first in verdicts."
     )
-    encode: Annotated[dict[str, AskedEncoding], NoDecode] = Field(
+    encode: Annotated[dict[str, AskedEncoding], NoDecode, BeforeValidator(read_encodings)] = Field(
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
         f"{', '.join(ENCODINGS)}.",
     )
-    encoding: str = Field(
+    encoding: Annotated[str, AfterValidator(checked_encoding)] = Field(
         "", description="Of this party's text file, as Python calls it: gb18030, windows-1251; default: found out."
     )
     sheet: str = Field("", description="Of this party's workbook, by its name; default: the first that isn't hidden.")
-    missing: Annotated[tuple[str, ...], NoDecode] = Field(
+    missing: Columns = Field(
         (), description="What stands for no value in this party's table: -9999,age=-1, or a JSON list."
     )
     unlabelled: Unlabelled = Field(
@@ -100,43 +108,6 @@ class PartySettings(BaseSettings):
         "minmax", description="How this party scales its own columns."
     )
 
-    @field_validator("peers", mode="before")
-    @classmethod
-    def _parse_peers(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        peers = {}
-        for entry in filter(None, (part.strip() for part in value.split(","))):
-            name, separator, address = entry.partition("=")
-            if not separator or not is_address(address.strip(), least_port=1):
-                raise ValueError(f"expected NAME=HOST:PORT, got {entry!r}")
-            peers[name.strip()] = address.strip()
-        return peers
-
-    @field_validator("share")
-    @classmethod
-    def _check_share(cls, value: str) -> str:
-        if value:
-            index, _, count = value.partition("/")
-            if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-                raise ValueError(f"expected K/N with 1 <= K <= N, such as 1/2, got {value!r}")
-        return value
-
-    @field_validator("encoding")
-    @classmethod
-    def _check_encoding(cls, value: str) -> str:
-        if value and not is_encoding(value):
-            raise ValueError(f"expected an encoding of text, such as gb18030 or windows-1251, got {value!r}")
-        return value
-
-    @field_validator("columns", "drop", "public", "sensitive", "missing", mode="before")
-    @classmethod
-    def _parse_columns(cls, value: Any) -> Any:
-        # A name may hold a comma: then the list is JSON.
-        if isinstance(value, str) and value.lstrip().startswith("["):
-            return from_json(value, 'a JSON list such as ["age", "c*"]')
-        return listed(value) if isinstance(value, str) else value
-
     @field_validator("ignore_in_ids", "ignore_in_labels", mode="before")
     @classmethod
     def _parse_forms(cls, value: Any, info: ValidationInfo) -> Any:
@@ -147,19 +118,6 @@ class PartySettings(BaseSettings):
                 f"expected some of {', '.join(known)}; got {unknown[0]!r}.{did_you_mean(unknown[0], known)}"
             )
         return names
-
-    @field_validator("encode", mode="before")
-    @classmethod
-    def _parse_encode(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            is_json = value.lstrip().startswith("{")
-            value = from_json(value, 'a JSON object such as {"zip": "onehot"}') if is_json else pairs(value)
-        for column, encoding in value.items() if isinstance(value, Mapping) else ():
-            if encoding not in ENCODINGS:
-                known = ", ".join(ENCODINGS)
-                meant = did_you_mean(str(encoding), ENCODINGS)
-                raise ValueError(f"column {column!r} can become one of {known}; got {encoding!r}.{meant}")
-        return value
 
     @property
     def table_limits(self) -> TableLimits:

@@ -1,14 +1,15 @@
 """Settings that the active party proposes to all: the plan's terms, and the options of what is trained."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import NoDecode
 
 from services.common.agreement import TrainingPlan
 from services.common.opening_options import OpeningOptions
 from services.common.party_settings import PartySettings
+from services.common.setting_texts import read_options
 from vfl.learning.linear.initialisation import Initialisation
 from vfl.learning.linear.regression import LinearRegression, Steps
 from vfl.learning.network.split_network import Backward, Network
@@ -21,6 +22,9 @@ _OPENING = {one.name: one for one in options_of(OpeningOptions)}
 _NETWORK = {one.name: one for one in options_of(Network)}
 # Options of learners that are settings of their own, by what stands for the learners that have them.
 OF_LEARNERS = {**dict.fromkeys(LINEAR, LinearRegression.name), "backward": Network.name}
+
+# Options of a plugin, as JSON.
+JsonOptions: TypeAlias = Annotated[dict[str, Any], NoDecode, BeforeValidator(read_options)]
 
 
 def _term(name: str, **default: Any) -> Any:
@@ -48,11 +52,11 @@ class PlanSettings(PartySettings):
         "more than 5 % of the labels or of a record. always: this party lets them be opened all the same.",
     )
     opening_bits: int = _option("opening_bits", _OPENING)
-    protocol_options: Annotated[dict[str, Any], NoDecode] = Field(
+    protocol_options: JsonOptions = Field(
         default_factory=dict, description="Options of another package's protocol as JSON; those of ours are settings."
     )
     learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
-    learner_options: Annotated[dict[str, Any], NoDecode] = Field(
+    learner_options: JsonOptions = Field(
         default_factory=dict,
         description='Its options as JSON: {"hidden": 32}; each of linear is a setting, too.',
     )
@@ -75,7 +79,7 @@ class PlanSettings(PartySettings):
     )
 
     cipher: str = _term("cipher")
-    cipher_options: Annotated[dict[str, Any], NoDecode] = Field(
+    cipher_options: JsonOptions = Field(
         default_factory=dict, description="Options of another package's cipher as JSON; those of ours are settings."
     )
     packing: bool = _term("packing")

@@ -4,6 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from vfl.data.columns import ENCODINGS
+from vfl.data.encodings import is_encoding
+from vfl.suggestions import did_you_mean
+
 
 def is_address(text: str, *, least_port: int) -> bool:
     """Tell whether this is HOST:PORT."""
@@ -106,3 +110,62 @@ def _joined(names: Sequence[str]) -> str:
     """Join a comma-separated list, if it is read as these names: a column's name may hold anything. Else nothing."""
     text = ",".join(names)
     return text if listed(text) == list(names) and not text.startswith(("[", "{")) else ""
+
+
+def read_names(value: Any) -> Any:
+    """Read a setting that lists names, unless it is read already; so do all below."""
+    return listed(value) if isinstance(value, str) else value
+
+
+def read_columns(value: Any) -> Any:
+    """Read one that lists columns, or is a JSON list of them."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return from_json(value, 'a JSON list such as ["age", "c*"]')
+    return read_names(value)
+
+
+def read_options(value: Any) -> Any:
+    """Read one that has options as JSON."""
+    return from_json(value, 'JSON such as {"gia": {"init": "half"}}') if isinstance(value, str) else value
+
+
+def read_peers(value: Any) -> Any:
+    """Read NAME=HOST:PORT, comma-separated; raises ValueError for another entry."""
+    if not isinstance(value, str):
+        return value
+    peers = {}
+    for entry in listed(value):
+        name, separator, address = entry.partition("=")
+        if not separator or not is_address(address.strip(), least_port=1):
+            raise ValueError(f"expected NAME=HOST:PORT, got {entry!r}")
+        peers[name.strip()] = address.strip()
+    return peers
+
+
+def read_encodings(value: Any) -> Any:
+    """Read COLUMN=ENCODING, comma-separated, or a JSON object; raises ValueError for an encoding that there isn't."""
+    if isinstance(value, str):
+        is_json = value.lstrip().startswith("{")
+        value = from_json(value, 'a JSON object such as {"zip": "onehot"}') if is_json else pairs(value)
+    for column, encoding in value.items() if isinstance(value, Mapping) else ():
+        if encoding not in ENCODINGS:
+            known = ", ".join(ENCODINGS)
+            meant = did_you_mean(str(encoding), ENCODINGS)
+            raise ValueError(f"column {column!r} can become one of {known}; got {encoding!r}.{meant}")
+    return value
+
+
+def checked_encoding(value: str) -> str:
+    """Give an encoding of text; raises ValueError for a name that Python doesn't know."""
+    if value and not is_encoding(value):
+        raise ValueError(f"expected an encoding of text, such as gb18030 or windows-1251, got {value!r}")
+    return value
+
+
+def checked_share(value: str) -> str:
+    """Give a share of a table; raises ValueError for anything but K/N."""
+    if value:
+        index, _, count = value.partition("/")
+        if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+            raise ValueError(f"expected K/N with 1 <= K <= N, such as 1/2, got {value!r}")
+    return value

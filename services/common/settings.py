@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
     EnvSettingsSource,
     NoDecode,
@@ -23,10 +23,10 @@ from services.common.plan_settings import LINEAR, OF_LEARNERS, TERMS, PlanSettin
 from services.common.setting_texts import (
     as_text,
     attacks_labelled,
-    from_json,
     is_address,
-    listed,
     listed_labels,
+    read_names,
+    read_options,
 )
 from services.common.value_faults import fault_words
 from vfl.crypto import ciphers
@@ -42,6 +42,7 @@ _ELSEWHERE = frozenset({"PLUMBLINE_PAGES_PORT", "PLUMBLINE_PORT", "PLUMBLINE_TES
 # The defence whose proof is of plain steps.
 _OF_PLAIN_STEPS = "dp_noise"
 
+Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(read_names)]
 # Of one attack; a list mounts it once for each entry.
 AttackOptions: TypeAlias = dict[str, Any] | Annotated[list[dict[str, Any]], Field(min_length=1)]
 
@@ -77,23 +78,23 @@ class Settings(PlanSettings):
 
     model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
     disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")
-    attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here: NAME,gia(init=half).")
-    attack_options: Annotated[dict[str, AttackOptions], NoDecode] = Field(
+    attacks: Names = Field((), description="Attacks to mount here: NAME,gia(init=half).")
+    attack_options: Annotated[dict[str, AttackOptions], NoDecode, BeforeValidator(read_options)] = Field(
         default_factory=dict,
         description='Their options as JSON: {"gia": {"init": "half"}}; a list of objects mounts an attack for each.',
     )
     attacked_records: int = Field(
         0, ge=0, description="Attack so many of the test records, spread evenly over them; 0: all."
     )
-    defences: Annotated[tuple[str, ...], NoDecode] = Field((), description="Defences to apply here, in this order.")
-    defence_options: Annotated[dict[str, dict[str, Any]], NoDecode] = Field(
+    defences: Names = Field((), description="Defences to apply here, in this order.")
+    defence_options: Annotated[dict[str, dict[str, Any]], NoDecode, BeforeValidator(read_options)] = Field(
         default_factory=dict, description='Their options as JSON: {"dp_noise": {"epsilon": 0.5}}.'
     )
     guard: Literal["warn", "refuse", "off"] = Field(
         "warn", description="Of a session whose answers could tell residuals or labels: warn, refuse or off."
     )
 
-    allow: Annotated[tuple[str, ...], NoDecode] = Field(
+    allow: Names = Field(
         (),
         description="Learners and protocols of the sessions that this party joins, by name: linear,network,shared; "
         "default: all installed.",
@@ -194,7 +195,7 @@ class Settings(PlanSettings):
         labels = listed_labels(attacks) if isinstance(attacks, str) else attacks
         if not any("(" in str(label) for label in labels):
             return values
-        names, merged = attacks_labelled(labels, cls._parse_options(options))
+        names, merged = attacks_labelled(labels, read_options(options))
         return {**values, "attacks": names, "attack_options": merged}
 
     @field_validator("allow")
@@ -209,20 +210,6 @@ class Settings(PlanSettings):
             if not {*value} & {*names}:
                 raise ValueError(f"names no {kind}, so no session could be joined: add some of {', '.join(names)}")
         return value
-
-    @field_validator("allow", "attacks", "defences", mode="before")
-    @classmethod
-    def _parse_names(cls, value: Any) -> Any:
-        return listed(value) if isinstance(value, str) else value
-
-    @field_validator(
-        "attack_options", "defence_options", "cipher_options", "protocol_options", "learner_options", mode="before"
-    )
-    @classmethod
-    def _parse_options(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        return from_json(value, 'JSON such as {"gia": {"init": "half"}}')
 
     @model_validator(mode="after")
     def _check_together(self) -> "Settings":

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from services.common.durable import make_folder, write_durably
+from services.common.durable import make_folder, sync_folder, write_durably
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.kept_row import BESIDE, ENDING, KeptRow
@@ -171,7 +171,7 @@ class StateFolder:
             if self._unsynced != (name, by):
                 (self.path / by).replace(self.path / name)
                 self._unsynced = name, by
-            _sync(self.path)
+            sync_folder(self.path)
             self._unsynced = None
 
     def remove(self, name: str) -> None:
@@ -182,7 +182,7 @@ class StateFolder:
             # A database after its log, which would be taken for that of the next one.
             for ending in (*BESIDE, ""):
                 (self.path / f"{name}{ending}").unlink(missing_ok=True)
-            _sync(self.path)
+            sync_folder(self.path)
 
     def database(self, name: str) -> str:
         """Make the path of an SQLite database of this name, private from its first byte on. Raises StateError."""
@@ -292,15 +292,6 @@ def _refuse_foreign(folder: Path) -> None:
         raise StateError(
             f"{folder} holds other files and no state of a party: choose an empty folder with PLUMBLINE_STATE_DIR."
         )
-
-
-def _sync(folder: Path) -> None:
-    """Write a folder to disk, and with it a file's new name, or its end."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _locked(folder: Path) -> int:

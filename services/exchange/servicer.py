@@ -38,3 +38,9 @@ class MessagesServicer(messages_pb2_grpc.MessagesServicer):
         mailbox.expects(peer, header)
         mailbox.receive(peer, Message(header, joined((part.data for part in request_iterator), header.size)))
         return common_pb2.Acknowledgement()
+
+
+def add_to(server: grpc.Server, exchange_of: Callable[[str, type[Mailbox]], Mailbox]) -> None:
+    """Serve mailboxes at a server."""
+    servicer = MessagesServicer(lambda session_id: exchange_of(session_id, Mailbox))
+    messages_pb2_grpc.add_MessagesServicer_to_server(servicer, server)

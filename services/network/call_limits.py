@@ -55,6 +55,7 @@ class CallLimits:
     reading: float | None
 
 
+_SHARED = shared_weights_pb2.DESCRIPTOR.services_by_name["SharedWeights"]
 # Calls at once of one caller, where honest ones are few: one, and what was sent again after a lost connection while the
 # lost one still waits here. The channel itself sends a call of one message again up to three times.
 _FEW = {
@@ -79,28 +80,8 @@ _FEW = {
     },
     # As above, of several kinds.
     messages_pb2.DESCRIPTOR.services_by_name["Messages"]: {"Send": 8},
-    shared_weights_pb2.DESCRIPTOR.services_by_name["SharedWeights"]: {
-        "SendPublicKey": 8,
-        # As above. A step's two may meet those of the step before.
-        "SendRows": 4,
-        "SendBlocks": 4,
-        "SendForward": 4,
-        "SendBackward": 4,
-        "HandOn": 4,
-        "Open": 4,
-        "SendServingKey": 8,
-        "Freeze": 4,
-        "SendValidationKey": 8,
-        "SendValidation": 4,
-        "SendPads": 4,
-        "SendDifferences": 4,
-        "SendCrossed": 4,
-        "ShowWord": 4,
-        "SendWeightPads": 4,
-        "SendWeightDifferences": 4,
-        "SendSignalPads": 4,
-        "SendSignalDifferences": 4,
-    },
+    # As above. A step's two may meet those of the step before.
+    _SHARED: {method.name: 8 if method.name.endswith("Key") else 4 for method in _SHARED.methods},
     active_pb2.DESCRIPTOR.services_by_name["Active"]: {
         # One job at a time; the others hear so.
         "Train": 4,

@@ -45,15 +45,7 @@ class CallMeterInterceptor(grpc.ServerInterceptor):
 
         metered: Any = answers if handler.response_streaming else answer
         metered.experimental_thread_pool = behaviour.experimental_thread_pool
-        factory: Any = (
-            grpc.stream_stream_rpc_method_handler
-            if handler.response_streaming
-            else grpc.stream_unary_rpc_method_handler
-        )
-        rebuilt: grpc.RpcMethodHandler[Any, Any] = factory(
-            metered, handler.request_deserializer, handler.response_serializer
-        )
-        return rebuilt
+        return streaming(handler, metered, handler.request_deserializer)
 
     @contextmanager
     def _timed(self, method: str, context: grpc.ServicerContext) -> Iterator[None]:
@@ -74,3 +66,14 @@ class CallMeterInterceptor(grpc.ServerInterceptor):
 def _camel(code: grpc.StatusCode) -> str:
     """Write a status as Prometheus' metrics of gRPC have it: FailedPrecondition."""
     return "OK" if code is grpc.StatusCode.OK else code.name.title().replace("_", "")
+
+
+def streaming(
+    handler: grpc.RpcMethodHandler[Any, Any], behaviour: Any, deserializer: Any
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """Make a handler like another, with this behaviour, to which every request is a stream."""
+    factory: Any = (
+        grpc.stream_stream_rpc_method_handler if handler.response_streaming else grpc.stream_unary_rpc_method_handler
+    )
+    made: grpc.RpcMethodHandler[Any, Any] = factory(behaviour, deserializer, handler.response_serializer)
+    return made

@@ -24,6 +24,7 @@ from services.common.identity import Caller, Role
 from services.common.logs import log_context
 from services.network.admission import Admission, CallCut, HeldCall, call_regularly
 from services.network.call_limits import NEWCOMERS_AT_ONCE, POOL_THREADS, CallLimits, limits_of
+from services.network.call_meter import streaming
 from services.network.callers import caller_of, check_release
 from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
@@ -167,13 +168,7 @@ class _MethodGate:
 
         guarded: Any = answers if handler.response_streaming else answer
         guarded.experimental_thread_pool = pool
-        factory: Any = (
-            grpc.stream_stream_rpc_method_handler
-            if handler.response_streaming
-            else grpc.stream_unary_rpc_method_handler
-        )
-        rebuilt: grpc.RpcMethodHandler[Any, Any] = factory(guarded, None, handler.response_serializer)
-        return rebuilt
+        return streaming(handler, guarded, None)
 
     @contextmanager
     def _passing(self, context: grpc.ServicerContext) -> Iterator[HeldCall]:

@@ -7,12 +7,10 @@ from typing import Any
 
 import grpc
 
-from protos.v1 import exchange_pb2_grpc, messages_pb2_grpc, shared_weights_pb2_grpc
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
 from services.exchange import servicer as messages_servicer
-from services.exchange.mailbox import Mailbox
 from services.exchange.message_link import MessageLink
 from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.network.health import Held
@@ -26,12 +24,10 @@ from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.arithmetic import EngineArithmetic, arithmetic_of
-from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer_link import PeerLink
 from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.opening_ledger import measures_of
 from services.shared_weights.share_link import ShareLink
-from services.shared_weights.share_mailbox import ShareMailbox
 from services.watching.audit_log import log_of
 from vfl.crypto import Engine
 
@@ -92,21 +88,13 @@ def serve(
 ) -> None:
     """Serve a party until it is stopped; ``own_service`` is the module of its servicer, and what adds that."""
     servicer, register = own_service
-    served = (exchange_servicer, shared_servicer, messages_servicer, servicer)
-    exchange = exchange_servicer.GradientExchangeServicer(partial(party.exchange_of, kind=GradientExchange))
-    shared = shared_servicer.SharedWeightsServicer(partial(party.exchange_of, kind=ShareMailbox))
-    messages = messages_servicer.MessagesServicer(partial(party.exchange_of, kind=Mailbox))
+    of_peers = exchange_servicer, shared_servicer, messages_servicer
     serve_until_stopped(
         transport,
         context.settings,
-        [
-            lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(exchange, server),
-            lambda server: shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(shared, server),
-            lambda server: messages_pb2_grpc.add_MessagesServicer_to_server(messages, server),
-            register,
-        ],
-        {name: roles for one in served for name, roles in one.PERMISSIONS.items()},
-        [one.SERVICE_NAME for one in served],
+        [*(partial(one.add_to, exchange_of=party.exchange_of) for one in of_peers), register],
+        {name: roles for one in (*of_peers, servicer) for name, roles in one.PERMISSIONS.items()},
+        [one.SERVICE_NAME for one in (*of_peers, servicer)],
         on_started=on_started,
         held=held,
     )

@@ -9,13 +9,7 @@ from typing import TypeVar
 from services.common import limits
 from services.common.agreement import Agreement
 from services.common.alignment import LoggedProgress, alignment_refusals
-from services.common.errors import (
-    FederationError,
-    InvalidMessage,
-    NotAllowed,
-    OutOfOrder,
-    one_line,
-)
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, one_line
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.common.roster import Roster
@@ -61,12 +55,10 @@ class PassiveParty:
         self.name = context.name
         self.executor = context.executor
         self._context = context
-        self._data = context.data
-        self._record = context.record
         self._quota = quota or AlignmentQuota(context.settings.alignments_per_day, context.state)
         self._lock = threading.Lock()
         self._session: HeldSession | None = None
-        self._models = ServedModels(self.name, self._data, context.state)
+        self._models = ServedModels(self.name, context.data, context.state)
         self._forms = context.form_count(context.settings.most_forms)
         begin_ledgers(context.state)
         self._tally = context.tally

@@ -84,3 +84,9 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
         )
         for data in parts_of(answer.data):
             yield exchange_pb2.DecryptedVectorPart(data=data)
+
+
+def add_to(server: grpc.Server, exchange_of: Callable[[str, type[GradientExchange]], GradientExchange]) -> None:
+    """Serve Protocol 1 at a server."""
+    servicer = GradientExchangeServicer(lambda session_id: exchange_of(session_id, GradientExchange))
+    exchange_pb2_grpc.add_GradientExchangeServicer_to_server(servicer, server)

@@ -15,25 +15,7 @@ class ShareLink:
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name
-        self._stub = stub = shared_weights_pb2_grpc.SharedWeightsStub(channel)
-        self._calls = {
-            Kind.ROWS: stub.SendRows,
-            Kind.BLOCKS: stub.SendBlocks,
-            Kind.FORWARD: stub.SendForward,
-            Kind.BACKWARD: stub.SendBackward,
-            Kind.HANDED: stub.HandOn,
-            Kind.OPENED: stub.Open,
-            Kind.FROZEN: stub.Freeze,
-            Kind.VALIDATION: stub.SendValidation,
-            Kind.PADS: stub.SendPads,
-            Kind.DIFFERENCES: stub.SendDifferences,
-            Kind.CROSSED: stub.SendCrossed,
-            Kind.WORD: stub.ShowWord,
-            Kind.WEIGHT_PADS: stub.SendWeightPads,
-            Kind.WEIGHT_DIFFERENCES: stub.SendWeightDifferences,
-            Kind.SIGNAL_PADS: stub.SendSignalPads,
-            Kind.SIGNAL_DIFFERENCES: stub.SendSignalDifferences,
-        }
+        self._stub = shared_weights_pb2_grpc.SharedWeightsStub(channel)
         self._timeout = timeout
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
@@ -50,7 +32,7 @@ class ShareLink:
 
     def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
         """Stream values of a step, or a part of encrypted features, to the peer."""
-        self._calls[kind](vector_parts(session_id, step, vector), timeout=self._timeout)
+        getattr(self._stub, kind.call)(vector_parts(session_id, step, vector), timeout=self._timeout)
 
 
 def _shown(session_id: str, key: PublicKeyShown) -> exchange_pb2.PublicKeyMessage:

@@ -11,25 +11,37 @@ from vfl.crypto.sharing.shared_squares import WORD_BITS
 
 
 class Kind(StrEnum):
-    """What a message carries; protos/v1/shared_weights.proto says of each what it is."""
+    """What a message carries; protos/v1/shared_weights.proto says of each what it is, at its call.
 
-    ROWS = "rows"
-    BLOCKS = "blocks"
-    FORWARD = "forward"
-    BACKWARD = "backward"
-    HANDED = "handed"
-    OPENED = "opened"
-    FROZEN = "frozen"
-    VALIDATION = "validation"
-    PADS = "pads"
-    DIFFERENCES = "differences"
-    CROSSED = "crossed"
-    WORD = "word"
+    Attributes:
+        call: its name there.
+    """
+
+    call: str
+
+    ROWS = "rows", "SendRows"
+    BLOCKS = "blocks", "SendBlocks"
+    FORWARD = "forward", "SendForward"
+    BACKWARD = "backward", "SendBackward"
+    HANDED = "handed", "HandOn"
+    OPENED = "opened", "Open"
+    FROZEN = "frozen", "Freeze"
+    VALIDATION = "validation", "SendValidation"
+    PADS = "pads", "SendPads"
+    DIFFERENCES = "differences", "SendDifferences"
+    CROSSED = "crossed", "SendCrossed"
+    WORD = "word", "ShowWord"
     # Of a network's first layer (`services.shared_layer`).
-    WEIGHT_PADS = "weight pads"
-    WEIGHT_DIFFERENCES = "weight differences"
-    SIGNAL_PADS = "signal pads"
-    SIGNAL_DIFFERENCES = "signal differences"
+    WEIGHT_PADS = "weight pads", "SendWeightPads"
+    WEIGHT_DIFFERENCES = "weight differences", "SendWeightDifferences"
+    SIGNAL_PADS = "signal pads", "SendSignalPads"
+    SIGNAL_DIFFERENCES = "signal differences", "SendSignalDifferences"
+
+    def __new__(cls, value: str, call: str) -> "Kind":
+        """Make a kind with its call."""
+        kind = str.__new__(cls, value)
+        kind._value_, kind.call = value, call
+        return kind
 
     @property
     def is_once(self) -> bool:

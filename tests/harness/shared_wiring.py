@@ -7,10 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import grpc
 import numpy as np
 
-from protos.v1 import shared_weights_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.learner_calls import LearnerCalls
 from services.in_process.direct_peers import DirectPeer
@@ -116,13 +114,11 @@ def as_session(problem: SharedProblem, plan: TrainingPlan, parties: Mapping[str,
 
 def serve_shares(stack: ExitStack, certificates: Path, name: str, exchange_of: Callable[[str], ShareMailbox]) -> str:
     """Serve a party's exchanges over mTLS until the stack is closed: its address."""
-    servicer = shared_servicer.SharedWeightsServicer(exchange_of)
-
-    def register(server: grpc.Server) -> None:
-        shared_weights_pb2_grpc.add_SharedWeightsServicer_to_server(servicer, server)
-
     server, port = transport_of(certificates, name).serve(
-        "127.0.0.1:0", [register], shared_servicer.PERMISSIONS, [shared_servicer.SERVICE_NAME]
+        "127.0.0.1:0",
+        [lambda server: shared_servicer.add_to(server, lambda session_id, kind: exchange_of(session_id))],
+        shared_servicer.PERMISSIONS,
+        [shared_servicer.SERVICE_NAME],
     )
     stack.callback(lambda: server.stop(None).wait())
     return f"127.0.0.1:{port}"

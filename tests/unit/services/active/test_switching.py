@@ -297,7 +297,7 @@ def test_a_folder_whose_sync_fails_once_holds_up_the_switch_and_no_longer(
                 fails = False
 
         with monkeypatch.context() as patch:
-            patch.setattr(state_folder, "_sync", failing)
+            patch.setattr(state_folder, "sync_folder", failing)
             patch.setattr(ServedModels, "serve", serve)
             new = home.train(**NEW)
             with pytest.raises(StateNotKept, match="Input/output error"):

@@ -187,14 +187,14 @@ def test_validated_epochs_and_the_scaled_model_are_the_same_forms(tmp_path: Path
         kept = passive._models.served
         assert kept is not None
         assert kept.model.trained is not None
-        aligned = passive._data.aligned(kept.order, kept.model.agreement.plan)
+        aligned = passive._context.data.aligned(kept.order, kept.model.agreement.plan)
         generator = np.random.default_rng(0)
         columns = aligned.features.shape[1]
         near = LinearPart(generator.normal(size=(columns, 1)) * (1 + 1e-5 * generator.normal(size=(columns, 3))))
         scaled = Calibration(17).part_of(near)
         most = []
         for trained in (near, None):
-            count = FormCount("passive", passive._data, StateInMemory(), 1.0)
+            count = FormCount("passive", passive._context.data, StateInMemory(), 1.0)
             for part, before in ((near, None), (scaled, trained)):
                 count.count(replace(kept.model, part=part, trained=before), aligned, kept.model.rows.validation)
             (measure,) = [one for one in count.measures() if one.name == "forms_answered"]

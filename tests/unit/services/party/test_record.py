@@ -142,7 +142,7 @@ def test_a_passive_partys_model_is_not_failed_for_a_record_either(tmp_path: Path
         passive.finish_training = losing  # type: ignore[method-assign,assignment]
         home.train()
         assert home.active.predict_one("id-10").sum() == pytest.approx(1.0)
-        assert len(passive._record.lost.sentences) == 2
+        assert len(passive._context.record.lost.sentences) == 2
 
 
 def test_another_session_forgets_what_the_one_before_has_lost(tmp_path: Path) -> None:

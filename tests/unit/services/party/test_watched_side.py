@@ -42,7 +42,7 @@ WORST = {
     "exits": ("MaskedStep.total = leave", "protocol pairwise_sums failed with SystemExit."),
     "raises at one party": ("MaskedStep.total = at_one(fail)", "protocol pairwise_sums failed with RuntimeError."),
     "hangs": ("MaskedStep.total = hang", "protocol pairwise_sums takes longer than 6 s for a call."),
-    "hangs at one party": ("MaskedStep.total = at_one(hang)", "of step 0 (protocol pairwise_sums); the session ends."),
+    "hangs at one party": ("MaskedStep.total = at_one(hang)", "0 (protocol pairwise_sums); the session ends here."),
     "answers nothing": ("MaskedStep.answer = lambda *_: None", "protocol pairwise_sums gives products that aren't"),
     "sums too widely": (
         "MaskedStep.total = lambda step: np.zeros((len(step.rows), 2))",

@@ -122,7 +122,7 @@ def test_a_model_comes_back_from_the_partys_state(served: House) -> None:
     passive = served.passive[next(iter(served.passive))]
     for party, data, labels in (
         (served.active, served.active._context.data, served.active.labels),
-        (passive, passive._data, None),
+        (passive, passive._context.data, None),
     ):
         kept = party._serving.newest.kept if labels is not None else passive._models.served  # type: ignore[union-attr]
         assert isinstance(kept, KeptModel)

@@ -197,7 +197,7 @@ def test_opened_weights_are_recorded_kept_disclosed_and_scored_as_any_others(tmp
         assert one.record()["agreement"]["plan"]["batch_size"] == 42
         kept = party._models.served
         assert kept is not None
-        again = unpacked(packed(kept, party._data), party._data).model
+        again = unpacked(packed(kept, party._context.data), party._context.data).model
         disclosed = party.disclose_parameters(ACTIVE, one.active.session_id)
         scores = one.active.predict(["id-3"]).scores
         at = [newest.row_of_id["id-3"]]
