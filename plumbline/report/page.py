@@ -43,6 +43,7 @@ from plumbline.report.html import template
 from plumbline.report.ledger import ledger
 from plumbline.report.trade_off import trade_off
 from plumbline.telling.document import LIGHT_WORDS, ColumnLine
+from plumbline.telling.numbers import interval_words
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
@@ -111,7 +112,7 @@ def ranked_row(column: ColumnAnswer, party: str, number: int, level: Level | Non
     """Write a column as a row of a ranking; ``number``: of its card."""
     line = column_line(column, party, level)
     part = at(column.levels, level or column.headline).part
-    told = f"{line.share} of what was unknown, 95 % interval {line.ends} %" if part is not None else line.share
+    told = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
     bar = share_bar(f"{column.column}: {told}", part, "leak" if line.is_exposed else "harmless")
     return RankedRow(line, number, bar)
 
