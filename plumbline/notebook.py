@@ -19,12 +19,14 @@ import pandas as pd
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings
+from plumbline.judge.first_screen import document_of
 from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
 from plumbline.report.html import template
 from plumbline.spreadsheets import write_csv
+from plumbline.telling.document import COLOURS, Document
 from plumbline.telling.numbers import percent
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
 # Columns that are shown, and letters of a name beside its bar; the frame has all.
 _MOST_SHOWN, _MOST_LETTERS = 20, 40
-# Those of the report's lights; a bar also has its length, and a dot its word.
-_COLOURS = {"red": "#b3261e", "amber": "#8a5a00", "green": "#007a5a", "grey": "#5b6672"}
 # Lines of findings that are printed, and letters of one.
 _MOST_LINES, _MOST_OF_A_LINE = 10, 160
 
@@ -56,6 +56,11 @@ class ShownFindings:
     predictions: PredictionFindings
     training: tuple[TrainingFinding, ...]
     persons: PersonFindings
+
+    @property
+    def document(self) -> Document:
+        """What console and report begin with, to be shown anywhere else."""
+        return document_of(self.answer, getattr(self, "glance", None))
 
     def to_frame(self, of: str = "columns") -> pd.DataFrame:
         """Make a data frame of what leaked of each column, the most exposed first.
@@ -91,7 +96,7 @@ class ShownFindings:
         ends = np.abs(shown[["low", "high"]].fillna(0.0).to_numpy().T - parts)
         # A dollar sign would begin a formula.
         names = [escaped(f"{one.party}: {one.column}", _MOST_LETTERS).replace("$", r"\$") for one in shown.itertuples()]
-        axes.barh(range(len(shown)), parts, xerr=ends, color=[_COLOURS[light] for light in shown["light"]], capsize=3)
+        axes.barh(range(len(shown)), parts, xerr=ends, color=[COLOURS[light] for light in shown["light"]], capsize=3)
         axes.set_yticks(range(len(shown)), names)
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(lambda value, _: percent(value))
@@ -101,7 +106,7 @@ class ShownFindings:
     def __str__(self) -> str:
         """Write the verdict and the most exposed columns, in ten lines at most."""
         answer, columns = self.answer, [f"{one.light}: {one.sentence}" for one in self.answer.columns]
-        lines = [answer.sentences[0], *answer.sentences[1:3], *answer.labels[:2]]
+        lines = [self.document.sentence, *self.document.grounds[:2], *answer.labels[:2]]
         left = _MOST_LINES - len(lines) - 1
         more = [f"And {len(columns) - left:,} more columns: to_frame() has them."] if len(columns) > left else []
         return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:left], *more))
@@ -113,9 +118,9 @@ class ShownFindings:
         """Write the verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""
         return template("findings.html").render(
             answer=self.answer,
-            columns=self.to_frame().head(_MOST_SHOWN).to_dict("records"),
-            more=max(0, len(self.answer.columns) - _MOST_SHOWN),
-            colours=_COLOURS,
+            document=self.document,
+            most=_MOST_SHOWN,
+            colours=COLOURS,
         )
 
 

@@ -15,26 +15,24 @@ from plumbline.judge.answer import (
     category_name,
     column_name,
     distinct_levels,
-    errors_words,
-    hits_words,
     judged_words,
     label_sentences,
     more_words,
     part_words,
     ranked,
-    read_words,
     short,
     verdict_sentences,
 )
 from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.findings import Findings
-from plumbline.judge.glance import NOT_MEASURED, Glance
-from plumbline.judge.lights import Light, telling
+from plumbline.judge.first_screen import document_of
+from plumbline.judge.lights import telling
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary, calibration_words, expectations, narrow_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.variant_results import VariantResult, headings_of, rows_of, then_how
+from plumbline.telling.document import NOT_MEASURED, Glance, Light
 from plumbline.telling.numbers import percent, seconds
 from plumbline.terminal import shown_text
 from services.common.agreement import Agreement
@@ -101,11 +99,9 @@ def print_glance(console: Console, glance: Glance) -> None:
     table = _table("", "")
     table.padding = (0, 1, 0, 0)
     table.add_column("")
-    cases = [(does, count) for does in glance.parameters for count in glance.sessions]
-    for number, (does, count) in enumerate(cases):
+    for number, (does, when) in enumerate(glance.headings):
         first = does if number % len(glance.sessions) == 0 else ""
-        told = f"{first}\n{'one session' if count == 1 else f'{count} sessions'}"
-        table.add_column(told if len(glance.sessions) > 1 else does, overflow="fold")
+        table.add_column(f"{first}\n{when}" if len(glance.sessions) > 1 else does, overflow="fold")
     for name, cells in glance.rows:
         lights = (
             Text.assemble(
@@ -177,9 +173,10 @@ def print_answer(console: Console, answer: Answer) -> None:
 
 def _print_ranked(console: Console, answer: Answer, most: int = _MOST_COLUMNS) -> None:
     """Print columns, the most exposed first: how far off a guess and the best attack are, the federation's part."""
-    several = len({one.party for one in answer.columns}) > 1
+    lines = document_of(answer).columns
+    several = len({one.party for one in lines}) > 1
     # What one session alone tells, where the lights are for more.
-    has_one = any(one.one_session for one in answer.columns)
+    has_one = any(one.alone for one in lines)
     is_whole = most == _MOST_COLUMNS
     caption = _CAPTION + (_ONE_SESSION if has_one else "") if is_whole else ""
     table = _table("What becomes of each column", caption)
@@ -187,20 +184,16 @@ def _print_ranked(console: Console, answer: Answer, most: int = _MOST_COLUMNS) -
     _numbers(table, "guess", "attack", *(["one"] if has_one else []), "part (95 %)")
     if is_whole:
         _folded(table, "best attack", 20)
-    for one in answer.columns[:most]:
-        headline = at(one.levels, one.headline)
-        name = f"{one.column} of {answer.called(one.party)}" if several else one.column
+    for one in lines[:most]:
         table.add_row(
-            shown_text(name, _COLOURS[one.light]),
-            *errors_words(one),
-            *([bare_part_words(at(one.one_session))] if has_one else []),
-            part_words(headline),
-            *([_attack(headline.attack)] if is_whole else []),
+            shown_text(f"{one.column} of {one.party}" if several else one.column, _COLOURS[one.light]),
+            *(one.guess, one.attack, *([one.alone] if has_one else []), one.interval),
+            *([_attack(one.by)] if is_whole else []),
         )
-    _print_some(console, table, len(answer.columns) - most)
-    for one in answer.columns[:_MOST_HITS] if is_whole else ():
-        if one.light in ("red", "amber") and (words := list(filter(None, (hits_words(one), read_words(one))))):
-            console.print(shown_text(f"{short(one.column)}: {'; '.join(words)}."), highlight=False)
+    _print_some(console, table, len(lines) - most)
+    for one in lines[:_MOST_HITS] if is_whole else ():
+        if one.light in ("red", "amber") and one.more:
+            console.print(shown_text(f"{short(one.column)}: {'; '.join(one.more)}."), highlight=False)
 
 
 def _print_variants(console: Console, results: Sequence[VariantResult]) -> None:

@@ -16,7 +16,8 @@ from plumbline.audit.configuration import FILE, read_options
 from plumbline.audit.folder import AuditFolder, RunVerdict, read_facts
 from plumbline.audit.request import NO_ATTACKS
 from plumbline.judge.federation_part import HEADLINE
-from plumbline.judge.glance import DISCLOSES, KEEPS, NOT_MEASURED
+from plumbline.judge.glance import DISCLOSES, KEEPS
+from plumbline.telling.document import NOT_MEASURED
 from services.common.run_files import MOST_SHORT_BYTES, RunFolderError, parsed, read_json
 from services.common.run_records import Count
 from vfl.learning.score_quality import area_words

@@ -8,10 +8,11 @@ from attacks import LEVELS, Level
 from plumbline.charts.axes import number_words
 from plumbline.judge.evidence import CategoryVerdict, ColumnLevels, ColumnVerdict, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, LEAST_KNOWN, LevelVerdict, at
-from plumbline.judge.lights import KNOWING_MORE, LEAST_RECORDS, Light, are_too_few, is_open, leaks_whether_there
+from plumbline.judge.lights import KNOWING_MORE, LEAST_RECORDS, are_too_few, is_open, leaks_whether_there
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
+from plumbline.telling.document import Light
 from plumbline.telling.numbers import percent, points_words, share_words
 from services.common.words import escaped
 from vfl.data.faults import counted

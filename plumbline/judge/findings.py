@@ -7,7 +7,7 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer, listed
 from plumbline.judge.column_sets import WhatIf
-from plumbline.judge.glance import Glance, glance_at
+from plumbline.judge.glance import glance_at
 from plumbline.judge.malicious_session import MaliciousSession, read_malicious_session
 from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
@@ -18,6 +18,7 @@ from plumbline.judge.session_sentences import labels_untried, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.variant_results import VariantResult, result_of, then_how
+from plumbline.telling.document import Glance
 from plumbline.telling.numbers import hundredths, percent
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder

@@ -6,56 +6,30 @@ so. More sessions never tell less than fewer: where one told something and more 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from plumbline.judge.answer import ColumnAnswer, PartyAnswer
 from plumbline.judge.evidence import SourceVerdict
 from plumbline.judge.federation_part import at
-from plumbline.judge.lights import RED_PART, Light, are_too_few, light_of, light_of_column, light_of_training, worst
+from plumbline.judge.lights import (
+    RED_PART,
+    are_too_few,
+    light_of,
+    light_of_column,
+    light_of_training,
+    worst,
+)
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.record_risks import PersonRisk
 from plumbline.judge.session_sentences import sessions_behind
 from plumbline.judge.training import TrainingFinding
+from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light
 from plumbline.telling.numbers import percent
 
 KEEPS, DISCLOSES = "keeps its parameters", "discloses them"
 # From this risk on half of what was unknown of a person is told.
 _HALF = 0.5
 _SMALL = 0.1
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What leaks in one case.
-
-    Attributes:
-        light: the worst of what is counted.
-        words: how much: ``6 of 15``, ``76 % told``, ``not measured``.
-    """
-
-    light: Light
-    words: str
-
-
-NOT_MEASURED = Cell("grey", "not measured")
-
-
-@dataclass(frozen=True)
-class Glance:
-    """The answer in one sentence and a matrix.
-
-    Attributes:
-        sentence: at most twenty words.
-        parameters: what passive parties do with theirs, from left to right.
-        sessions: after how many, within each of these.
-        rows: by what can leak, a cell for each of ``parameters`` x ``sessions``.
-    """
-
-    sentence: str
-    parameters: tuple[str, ...]
-    sessions: tuple[int, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
 def glance_at(

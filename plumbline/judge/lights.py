@@ -23,9 +23,8 @@ from attacks import LEVELS, Level
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, LEAST_PART, LevelVerdict, at
 from plumbline.judge.training import TrainingFinding
+from plumbline.telling.document import Light
 
-# What a light says; grey: not measured or not shown, so never a word of safety.
-Light = Literal["green", "amber", "red", "grey"]
 # From this share of what was unknown on, a leak is red: most of what there was to protect is gone.
 RED_PART = 0.5
 # From this share on, what training gave away besides labels is more than rounding and luck.

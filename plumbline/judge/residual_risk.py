@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from plumbline.judge.answer import Answer, PartyAnswer
 from plumbline.judge.findings import Findings
-from plumbline.judge.glance import Glance
-from plumbline.judge.lights import Light, worst
+from plumbline.judge.lights import worst
+from plumbline.telling.document import Glance, Light
 
 LIKELIHOOD: dict[Light, str] = {
     "green": "limited",

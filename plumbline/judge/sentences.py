@@ -24,7 +24,6 @@ from plumbline.judge.hidden_sums import RECORDS_NOT_MEASURED, known_words, knows
 from plumbline.judge.lights import (
     KNOWING_MORE,
     LEAST_RECORDS,
-    Light,
     are_too_few,
     is_of_few,
     is_open,
@@ -47,6 +46,7 @@ from plumbline.judge.session_sentences import (
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.unread_sums import unread_sums
+from plumbline.telling.document import Light
 from plumbline.telling.numbers import percent
 from services.common.run_records import DONE, FAILED
 from vfl.data.faults import counted

@@ -25,7 +25,7 @@ from plumbline.report.annex import (
     some_sentences,
     versions_words,
 )
-from plumbline.report.page import LIGHT_WORDS
+from plumbline.telling.document import LIGHT_WORDS
 from vfl.data.faults import counted
 
 

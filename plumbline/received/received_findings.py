@@ -12,7 +12,7 @@ from attacks import Level
 from plumbline.judge.answer import Answer, ColumnAnswer, PartyAnswer, column_sentence, judged_words, listed, short
 from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import LEAST_KNOWN, at
-from plumbline.judge.lights import LEAST_RECORDS, Light, are_too_few, light_of_column, worst
+from plumbline.judge.lights import LEAST_RECORDS, are_too_few, light_of_column, worst
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings, judge_predictions, predictors
 from plumbline.judge.training import TrainingFinding
@@ -22,6 +22,7 @@ from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import ReceivedColumn
 from plumbline.received.mounting import RECEIVED_BATCH, SHUFFLED_BATCH
 from plumbline.received.received_persons import received_persons
+from plumbline.telling.document import Light
 from plumbline.telling.numbers import percent
 from services.common.run_folder import RunFolder
 from vfl.data.faults import counted

@@ -6,7 +6,7 @@ from typing import Any
 
 from plumbline.judge import answer
 from plumbline.judge.answer import listed
-from plumbline.judge.federation_part import at
+from plumbline.judge.first_screen import column_line
 from plumbline.received.assumptions import ASSUMED
 from plumbline.received.before_sending import HEADINGS, Before
 from plumbline.received.judge_request import SECRET
@@ -15,7 +15,8 @@ from plumbline.received.received_findings import KNOWING, ReceivedFindings, cont
 from plumbline.report.cards import cards_of, read_evidence
 from plumbline.report.glossary import GLOSSARY
 from plumbline.report.html import template
-from plumbline.report.page import LIGHT_WORDS, RankedLevel, ranked_row, share_words
+from plumbline.report.page import RankedLevel, ranked_rows
+from plumbline.telling.document import LIGHT_WORDS
 from plumbline.telling.numbers import percent
 from services.common.durable import write_durably
 
@@ -37,7 +38,7 @@ def write_received_page(
     columns = findings.answer.columns
     evidence = {} if findings.folder is None else read_evidence(findings.folder, columns, [SECRET])
     shuffled = {one.column: percent(control_part(one)) for one in findings.shuffled}
-    rows = tuple(ranked_row(one, number, one.headline) for number, one in enumerate(columns, start=1))
+    rows = ranked_rows(findings.answer)
     content = {
         "findings": findings,
         "answer": findings.answer,
@@ -45,8 +46,7 @@ def write_received_page(
         "level": RankedLevel(KNOWING, "some of these records in full", rows),
         "cards": cards_of(columns, {one.answer: one for one in evidence}, findings.predictions.attacks),
         "controls": [
-            (row.column.column, share_words(at(row.column.levels, KNOWING)), shuffled.get(row.column.column, ""))
-            for row in rows
+            (one.column, column_line(one, SECRET, KNOWING).share, shuffled.get(one.column, "")) for one in columns
         ],
         "persons": [(one.name, one.adversary, one.words) for one in findings.persons.rows],
         "before": before,

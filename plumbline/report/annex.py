@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plumbline.judge.answer import ColumnAnswer, errors_words, listed, short
+from plumbline.judge.answer import ColumnAnswer, listed, short
 from plumbline.judge.column_sets import proposals
-from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, recommendation_words
-from plumbline.judge.lights import Light, telling
+from plumbline.judge.first_screen import column_line
+from plumbline.judge.lights import KNOWING_MORE, telling
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.residual_risk import RULE, VerdictRow, verdict_rows
 from plumbline.judge.training import TrainingFinding
-from plumbline.report.page import LIGHT_WORDS
+from plumbline.telling.document import LIGHT_WORDS, ColumnLine, Glance, Light
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED
@@ -141,8 +141,9 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
                 Section("2  Parties", grid=_parties(findings, papers.folder, most)),
                 Section("3  Protocol and defences", _protocol(findings)),
                 Section("4  Attacks that were run", points=tuple(_attacks(findings, most))),
+                Section("5  Findings", (findings.glance.sentence,), grid=_matrix(findings.glance)),
                 Section(
-                    "5  Findings",
+                    "5.1  Column by column",
                     (" ".join(some_sentences(answer.sentences, most)),),
                     grid=columns_grid(answer.columns, most),
                 ),
@@ -253,13 +254,29 @@ def _attacks(findings: Findings, most: int) -> Iterator[str]:
         yield f"Not applicable to this session: {listed(others, most)}."
 
 
+def _matrix(glance: Glance) -> Grid:
+    """Write the matrix of the first screen, lights in words."""
+    headings = [f"a party {does}, {when}" for does, when in glance.headings]
+    rows = [
+        Row(
+            (
+                name,
+                *(cell.words if cell.light == "grey" else f"{LIGHT_WORDS[cell.light]}: {cell.words}" for cell in cells),
+            )
+        )
+        for name, cells in glance.rows
+    ]
+    return Grid(("What leaks", *headings), tuple(rows), (12, *[88 // len(headings)] * len(headings)))
+
+
 def columns_grid(
     columns: Sequence[ColumnAnswer], most: int, of_whom: str = "Passive", told_by: str = "the federation"
 ) -> Grid:
     """List columns with their lights and errors, at most so many; what tells of them is said in the last heading."""
+    lines = [column_line(one, one.party, telling(one.levels).level) for one in columns[:most]]
     rows = [
-        Row((short(one.column), one.role or "-", LIGHT_WORDS[one.light], *_known(one)), one.light)
-        for one in columns[:most]
+        Row((short(one.column), one.role or "-", LIGHT_WORDS[one.light], one.guess, _told(one)), one.light)
+        for one in lines
     ]
     if rest := columns[most:]:
         lights = [one.light for one in rest]
@@ -269,12 +286,10 @@ def columns_grid(
     return Grid(headings, tuple(rows), (31, 11, 18, 18, 22), lit=2)
 
 
-def _known(column: ColumnAnswer) -> tuple[str, str]:
-    """Say how far off the best guess and the best attack are, at the level on which the light rests."""
-    verdict = telling(column.levels)
-    guess, attack = errors_words(column, verdict.level)
-    beyond = "" if verdict == at(column.levels) else f", knowing {verdict.level}"
-    return guess, f"{attack}{beyond}" if attack else "not measured"
+def _told(line: ColumnLine) -> str:
+    """Say how far off the best attack is, at the level on which the light rests."""
+    beyond = f", knowing {line.level}" if line.level in KNOWING_MORE else ""
+    return f"{line.attack}{beyond}" if line.attack else "not measured"
 
 
 def _not_measured(findings: Findings, most: int) -> tuple[str, ...]:

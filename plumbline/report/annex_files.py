@@ -8,9 +8,9 @@ from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from plumbline.judge.lights import Light
 from plumbline.report.annex import Annex, Grid, Section
 from plumbline.report.html import template
+from plumbline.telling.document import Light
 
 if TYPE_CHECKING:
     from docx.document import Document

@@ -24,17 +24,15 @@ from plumbline.charts.marks import Chart
 from plumbline.judge import answer
 from plumbline.judge.answer import (
     LEVEL_WORDS,
+    Answer,
     ColumnAnswer,
     distinct_levels,
-    errors_words,
-    hits_words,
-    log_words,
     own,
-    read_words,
 )
 from plumbline.judge.column_sets import HEADINGS, sentences
-from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
+from plumbline.judge.federation_part import FLOOR, HEADLINE, at
 from plumbline.judge.findings import Findings, recommendation_words, recommended
+from plumbline.judge.first_screen import column_line
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary, assumptions, calibration_words, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
@@ -44,7 +42,8 @@ from plumbline.report.glossary import GLOSSARY
 from plumbline.report.html import template
 from plumbline.report.ledger import ledger
 from plumbline.report.trade_off import trade_off
-from plumbline.telling.numbers import interval_words, percent
+from plumbline.telling.document import LIGHT_WORDS, ColumnLine
+from plumbline.telling.numbers import interval_words
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
@@ -59,22 +58,22 @@ class RankedRow:
     """One column in the ranking of a level.
 
     Attributes:
-        column: the verdict on it.
+        line: what is said of it.
         number: of its card.
-        part: the federation's part, in words.
-        value: the same as a number, for sorting; -1 for none.
-        bar: the same as a bar.
-        anyway: what could be guessed anyway, and with the federation.
-        attack: the best attack; empty without one.
+        bar: its share, drawn.
     """
 
-    column: ColumnAnswer
+    line: ColumnLine
     number: int
-    part: str
-    value: float
     bar: Chart
-    anyway: str
-    attack: str
+
+    @property
+    def anyway(self) -> str:
+        """How far off a guess and the best attack are, in the column's units, and what else is told."""
+        line = self.line
+        told = f"{line.guess} \N{RIGHTWARDS ARROW} {line.attack}" if line.attack else f"{line.guess} by guessing"
+        alone = f"after one session alone the share is {line.alone}" if line.alone else ""
+        return "; ".join(filter(None, (told, *line.more, alone)))
 
 
 @dataclass(frozen=True)
@@ -94,52 +93,28 @@ class RankedLevel:
 
 def ranked_levels(findings: Findings) -> list[RankedLevel]:
     """Rank the columns at every level that differs from the one before; nothing without columns."""
-    columns = list(enumerate(findings.answer.columns, start=1))
-    if not columns:
+    answer = findings.answer
+    if not answer.columns:
         return []
-    return [
-        RankedLevel(
-            level,
-            LEVEL_WORDS[level],
-            tuple(sorted((ranked_row(one, number, level) for number, one in columns), key=lambda row: -row.value)),
-        )
-        for level in distinct_levels(findings.predictions)
-    ]
+    levels = distinct_levels(findings.predictions)
+    return [RankedLevel(level, LEVEL_WORDS[level], ranked_rows(answer, level)) for level in levels]
 
 
-def ranked_row(column: ColumnAnswer, number: int, level: Level) -> RankedRow:
+def ranked_rows(answer: Answer, level: Level | None = None) -> tuple[RankedRow, ...]:
+    """Write the columns as rows of a ranking of one level, or as they are ranked; numbers are those of their cards."""
+    rows = [ranked_row(one, answer.called(one.party), number, level) for number, one in enumerate(answer.columns, 1)]
+    if level is not None:
+        rows.sort(key=lambda row: 1.0 if row.line.part is None else -row.line.part)
+    return tuple(rows)
+
+
+def ranked_row(column: ColumnAnswer, party: str, number: int, level: Level | None = None) -> RankedRow:
     """Write a column as a row of a ranking; ``number``: of its card."""
-    verdict = at(column.levels, level)
-    part, words = verdict.part, share_words(verdict)
-    told = words
-    if part is not None:
-        told = f"{words} of what was unknown, 95 % interval {interval_words(part)}"
-    return RankedRow(
-        column=column,
-        number=number,
-        part=words,
-        value=-1.0 if part is None else part.mean,
-        bar=share_bar(f"{column.column}: {told}", part, "leak" if verdict.is_exposed else "harmless"),
-        anyway=_anyway(column, level),
-        attack=verdict.attack,
-    )
-
-
-def share_words(verdict: LevelVerdict) -> str:
-    """Write the federation's part in percent; why there is none where there isn't."""
-    if verdict.part is None:
-        return "known anyway" if verdict.attack else "not measured"
-    return percent(verdict.part.mean)
-
-
-def _anyway(column: ColumnAnswer, level: Level) -> str:
-    """Say how far off a guess and the best attack are, in the column's units, and how many records are known more."""
-    guess, attack = errors_words(column, level)
-    one = column.one_session
-    alone = f"after one session alone the share is {share_words(at(one, level))}" if one else ""
-    told = f"{guess} \N{RIGHTWARDS ARROW} {attack}" if attack else f"{guess} by guessing"
-    more = (words(column, level) for words in (log_words, hits_words, read_words))
-    return "; ".join(filter(None, (told, *more, alone)))
+    line = column_line(column, party, level)
+    part = at(column.levels, level or column.headline).part
+    told = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
+    bar = share_bar(f"{column.column}: {told}", part, "leak" if line.is_exposed else "harmless")
+    return RankedRow(line, number, bar)
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -287,10 +262,6 @@ def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, flo
         name = f"{finding.attack} by {finding.party}" if several else finding.attack
         points.append((name, float(named[~positive].mean()), float(named[positive].mean())))
     return points
-
-
-# What a light says in words.
-LIGHT_WORDS = {"red": "Leaks much", "amber": "Leaks something", "green": "Leaks little", "grey": "Not shown"}
 
 
 def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> None:

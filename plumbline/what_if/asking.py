@@ -14,7 +14,7 @@ from rich.console import Console
 from attacks import spec_of
 from attacks.registry import ADAPTIVE
 from plumbline.audit.candidates import measured_federation
-from plumbline.audit.folder import AuditFolder, write_what_if
+from plumbline.audit.folder import AuditFolder, read_facts, write_what_if
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import prepare, report_again
 from plumbline.cells import SweepOptions, TaskCell, run_cells
@@ -25,7 +25,9 @@ from plumbline.judge.federation_part import LEAST_PART, at
 from plumbline.judge.findings import Findings
 from plumbline.own_frames import write_frames
 from plumbline.processes import ProcessFailed
-from plumbline.what_if.searching import each_left_out, frontier
+from plumbline.telling.numbers import seconds
+from plumbline.what_if.searching import each_left_out, frontier, most_sets, removals
+from plumbline.what_if.sets_ahead import SetsAhead
 from plumbline.what_if.simulated_sets import AuditedRun, audited_run
 from vfl.data.columns import COARSENINGS
 from vfl.data.selection import matches
@@ -63,28 +65,35 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
     audited = audited_run(run.path.resolve())
     sets = [named_changes(audited, names) for names in question.sets]
     attacks = _attacks_that_matter(findings)
+    # What the replay is off by stands beside all others, and how much leaks of it says how many sets there will be.
+    progress.stage("replaying the audit's own columns")
+    (whole,) = _measured(audited, attacks, question, SetsAhead(RunProgress()), 0, [()])
     progress.stage("simulating", "sets of columns")
-    measure = partial(_measured, audited, attacks, question, progress, 0)
-    # The replay of the run's own columns comes first: what it is off by stands beside all others.
-    (whole,) = measure([()])
+    ahead = SetsAhead(progress)
+    measure = partial(_measured, audited, attacks, question, ahead, 0)
     asked = measure(sets)
     of_run = set_of(findings.answer, (), findings.summary.auc)
     found = WhatIf(of_run, whole, asked=tuple(asked), attacks=attacks)
     if not asked:
+        coarsenings = _coarser(audited, whole)
+        ahead.expect(len(removals(whole)) + len(coarsenings) + most_sets(len(whole.exposed) - 1))
         without = each_left_out(whole, measure)
+        coarser = tuple(measure(coarsenings))
         is_large = len(audited.tables.split.test) > _GLANCED_AT
-        glance = partial(_measured, audited, attacks, question, progress, _GLANCED_AT if is_large else 0)
+        glance = partial(_measured, audited, attacks, question, ahead, _GLANCED_AT if is_large else 0)
         found = replace(
             found,
             without=without,
-            frontier=frontier(whole, without, measure, glance),
-            coarser=tuple(measure(_coarser(audited, whole))),
+            frontier=frontier(whole, without, measure, glance, ahead.expect),
+            coarser=coarser,
         )
     write_what_if(run, found)
     chosen = asked or ([found.chosen] if found.chosen else [])
+    # As long as the audit, or less: it has fewer columns.
+    took = f"; the audit took {seconds(whole_run)}" if (whole_run := read_facts(run).get("seconds")) else ""
     try:
         for one in chosen if question.confirms else []:
-            progress.stage(f"running a federation {one.title}")
+            progress.stage(f"running a federation {one.title}{took}")
             found = replace(found, confirmed=(*found.confirmed, confirmed(audited, one.changes)))
             write_what_if(run, found)
     except (FederationFailed, ProcessFailed) as error:
@@ -155,7 +164,7 @@ def _measured(
     run: AuditedRun,
     attacks: tuple[str, ...],
     question: Question,
-    progress: RunProgress,
+    ahead: SetsAhead,
     records: int,
     sets: Sequence[tuple[Change, ...]],
 ) -> Sequence[ColumnSet]:
@@ -174,7 +183,7 @@ def _measured(
     options = SweepOptions(
         store=run.folder.path / "whatif-cells",
         workers=question.workers,
-        done=lambda share: progress.at(round(share * len(cells)), len(cells)),
+        done=ahead.measuring(len(cells)),
     )
     rows = cast(list[Mapping[str, Any]], run_cells(cells, options).to_dict("records")) if cells else []
     if failed := next((row for row in rows if row["status"] != "done"), None):

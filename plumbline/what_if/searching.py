@@ -12,11 +12,20 @@ MOST_TRIED = 4
 
 def each_left_out(whole: ColumnSet, measure: Measure) -> tuple[ColumnSet, ...]:
     """Measure the federation without each column by itself; a party's only column stays."""
-    return tuple(measure([(one,) for one in _removals(whole).values()]))
+    return tuple(measure([(one,) for one in removals(whole).values()]))
+
+
+def most_sets(leaking: int) -> int:
+    """Bound how many sets a search measures that has so many leaking columns before it, each of which may go."""
+    return sum(1 + min(MOST_TRIED, left) for left in range(1, leaking + 1))
 
 
 def frontier(
-    whole: ColumnSet, without: Sequence[ColumnSet], measure: Measure, glance: Measure
+    whole: ColumnSet,
+    without: Sequence[ColumnSet],
+    measure: Measure,
+    glance: Measure,
+    expect: Callable[[int], None] = lambda _: None,
 ) -> tuple[ColumnSet, ...]:
     """Leave one column after another out, each time the one whose absence leaves least, until nothing leaks.
 
@@ -27,6 +36,7 @@ def frontier(
         without: the same without each column by itself.
         measure: measures sets.
         glance: measures them in less time, to choose among.
+        expect: told before a step how many sets are still to be measured, at most.
 
     Returns:
         The whole, and the set after each step.
@@ -35,13 +45,14 @@ def frontier(
     while found[-1].exposed and tried:
         best = least_leaking(tried)
         found += [best] if best in without else measure([best.changes])
-        removals = _removals(found[-1])
-        leaking = [removals[one.party, one.column] for one in found[-1].exposed if (one.party, one.column) in removals]
+        left = removals(found[-1])
+        leaking = [left[one.party, one.column] for one in found[-1].exposed if (one.party, one.column) in left]
+        expect(most_sets(len(leaking)))
         tried = tuple(glance([tuple(sorted((*found[-1].changes, one))) for one in leaking[:MOST_TRIED]]))
     return tuple(found)
 
 
-def _removals(columns: ColumnSet) -> dict[tuple[str, str], Change]:
+def removals(columns: ColumnSet) -> dict[tuple[str, str], Change]:
     """List what leaves a column out, by party and column, of every column whose party has others."""
     owners = [one.party for one in columns.columns]
     return {

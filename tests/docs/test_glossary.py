@@ -9,7 +9,7 @@ from attacks import LEVELS
 from plumbline.judge import column_sets, glance
 from plumbline.received import before_sending
 from plumbline.report.glossary import GLOSSARY
-from plumbline.report.page import LIGHT_WORDS
+from plumbline.telling.document import LIGHT_WORDS, NOT_MEASURED
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/glossary.md").read_text()
@@ -18,7 +18,6 @@ TEMPLATES = [path.read_text() for path in (ROOT / "plumbline/templates").rglob("
 # Headings whose word is another one's in the glossary.
 SAME = {
     "best guess": "guessing",
-    "95 %": "interval",
     "guess": "guessing",
     "95 % interval": "interval",
     "knows beforehand": "level",
@@ -27,7 +26,7 @@ SAME = {
     "mean share": "share",
     "largest share": "share",
     "largest part": "federation's part",
-    "part": "federation's part",
+    "part (95 %)": "federation's part",
     "aligned records": "alignment",
     "records in a batch": "batch",
     "right by epoch": "epoch",
@@ -90,7 +89,7 @@ def test_the_words_of_the_matrix_are_explained() -> None:
     known = [name.lower() for name in GLOSSARY]
     for words in (
         glance.DISCLOSES.replace("them", "its parameters"),
-        glance.NOT_MEASURED.words,
+        NOT_MEASURED.words,
         "session",
         "person",
         "label",

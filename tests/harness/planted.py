@@ -12,7 +12,8 @@ from plumbline.judge.clusters import Clusters
 from plumbline.judge.columns import LogScale, sources_of
 from plumbline.judge.evidence import Evidence, Predictor, SourceVerdict, judged_source, verdicts_of
 from plumbline.judge.federation_part import LevelVerdict, at
-from plumbline.judge.lights import Light, light_of_column
+from plumbline.judge.lights import light_of_column
+from plumbline.telling.document import Light
 from tests.harness.judged_runs import Feature, typed
 from vfl.arrays import FloatArray
 

@@ -21,7 +21,7 @@ from plumbline.charts.dates import day_ticks, day_words
 from plumbline.charts.drawings import PERCENT, Series, lines
 from plumbline.charts.marks import Chart
 from plumbline.report.html import template
-from plumbline.report.page import LIGHT_WORDS
+from plumbline.telling.document import LIGHT_WORDS
 from plumbline.telling.numbers import percent
 from services.common.words import escaped
 

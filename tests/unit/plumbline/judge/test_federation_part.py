@@ -19,7 +19,8 @@ from plumbline.judge.federation_part import (
     choose_and_judge,
     folds,
 )
-from plumbline.judge.lights import Light, light_of
+from plumbline.judge.lights import light_of
+from plumbline.telling.document import Light
 from vfl.arrays import FloatArray
 
 RECORDS = 400

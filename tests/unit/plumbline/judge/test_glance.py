@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from plumbline.judge.answer import PartyAnswer
 from plumbline.judge.findings import read_findings
-from plumbline.judge.glance import NOT_MEASURED, Cell, Glance, _capped, _persons, _sentence, glance_at
-from plumbline.judge.lights import Light
+from plumbline.judge.glance import _capped, _persons, _sentence, glance_at
 from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.record_risks import PersonRisk, RiskShare
+from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light
 from services.common.run_folder import RunFolder
 from services.common.session_limit import AskedParty, SessionLimit
 from tests.harness.judged_runs import NAMES, Feature, add_attempts_on_ciphertexts, outcome, typed, write_run

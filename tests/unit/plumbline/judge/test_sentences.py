@@ -17,10 +17,11 @@ from plumbline.judge.answer import Answer, listed
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.labels import RarestLabel
-from plumbline.judge.lights import LEAST_RECORDS, Light, light_of, light_of_training, worst
+from plumbline.judge.lights import LEAST_RECORDS, light_of, light_of_training, worst
 from plumbline.judge.measures import Interval
 from plumbline.judge.sentences import answer_of
 from plumbline.judge.training import TrainingFinding
+from plumbline.telling.document import Light
 from plumbline.telling.numbers import percent
 from services.common.run_folder import RunFolder
 from services.common.run_records import FAILED, NOT_APPLICABLE, PartyRecord

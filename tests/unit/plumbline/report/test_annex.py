@@ -11,11 +11,10 @@ import pytest
 
 from plumbline.judge.column_sets import Change, WhatIf, proposals
 from plumbline.judge.findings import Findings
-from plumbline.judge.glance import NOT_MEASURED, Cell
-from plumbline.judge.lights import Light
 from plumbline.judge.residual_risk import verdict_rows
 from plumbline.report import annex_files
 from plumbline.report.annex import Annex, RunPapers, annex_of
+from plumbline.telling.document import NOT_MEASURED, Cell, Light
 from services.common.run_folder import RunFolder
 from tests.harness.annexes import docx_text, needs_annex, pdf_text, squeezed
 from tests.harness.audited import HOSTILE_NAMES
@@ -71,6 +70,7 @@ def test_it_has_what_an_assessment_asks_for(folder: RunFolder) -> None:
         "Protocol and defences",
         "Attacks that were run",
         "Findings",
+        "Column by column",
         "What was not measured",
         "Residual risk, as proposed",
         "Measures to choose",
@@ -119,7 +119,9 @@ def test_persons_have_the_light_of_the_matrix(
 def test_longer_lists_are_cut_and_say_how_much_is_left_out(tmp_path: Path) -> None:
     columns = [MadeColumn(f"column {number}") for number in range(9)]
     annex = annex_of_run(made_run(tmp_path, columns), 3)
-    grid = annex.pages[0][4].grid
+    matrix, grid = (section.grid for section in annex.pages[0][4:])
+    assert matrix is not None
+    assert [row.cells[0] for row in matrix.rows] == ["columns", "labels", "persons"]
     assert grid is not None
     assert len(grid.rows) == 4
     assert grid.rows[-1].cells[0] == "and 6 more"

@@ -8,9 +8,10 @@ from plumbline.charts.marks import Bar, Trace
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
+from plumbline.judge.first_screen import without_part
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
-from plumbline.report.page import labels_by_epoch, ranked_levels, share_words
+from plumbline.report.page import labels_by_epoch, ranked_levels
 from tests.harness.charts import marks_of
 from tests.harness.findings import attack, column, findings, levels
 
@@ -42,7 +43,10 @@ def test_columns_are_ranked_by_their_part_and_keep_the_number_of_their_card() ->
     ranking = {one.level: one for one in ranked_levels(found(answer("little", 0.09), answer("much", 0.01)))}
     assert list(ranking) == ["nothing", "marginals"]
     rows = ranking["marginals"].rows
-    assert [(row.column.column, row.number, row.part) for row in rows] == [("much", 2, "90 %"), ("little", 1, "10 %")]
+    assert [(row.line.column, row.number, row.line.share) for row in rows] == [
+        ("much", 2, "90 %"),
+        ("little", 1, "10 %"),
+    ]
     _, bar, whisker = marks_of(rows[0].bar, Bar)
     assert (bar.width, whisker.x, whisker.width) == pytest.approx((90, 85, 10))
     assert rows[0].bar.title == "much: 90 % of what was unknown, 95 % interval 85 to 95 %"
@@ -70,8 +74,8 @@ def test_what_could_be_guessed_anyway_stands_beside_what_is_known_with_the_feder
 
 
 def test_no_part_is_said_in_words() -> None:
-    assert share_words(LevelVerdict("marginals", "its mean", 0.0, "half_star", 0.0)) == "known anyway"
-    assert share_words(LevelVerdict("marginals", "its mean", 0.1)) == "not measured"
+    assert without_part(LevelVerdict("marginals", "its mean", 0.0, "half_star", 0.0)) == "known anyway"
+    assert without_part(LevelVerdict("marginals", "its mean", 0.1)) == "not measured"
 
 
 def test_labels_that_are_told_and_those_of_them_that_are_right_are_drawn_apart() -> None:

@@ -1,0 +1,54 @@
+"""From an answer to the document of its first screen: a line for each column, beside the sentence and the matrix."""
+
+from attacks import Level
+from plumbline.judge.answer import Answer, ColumnAnswer, errors_words, hits_words, log_words, read_words
+from plumbline.judge.federation_part import LevelVerdict, at
+from plumbline.telling.document import ColumnLine, Document, Glance
+from plumbline.telling.numbers import ends_words, percent
+
+
+def document_of(answer: Answer, glance: Glance | None = None) -> Document:
+    """Make the first screen of an answer; ``glance``: its matrix, and the sentence that goes before it."""
+    columns = tuple(column_line(one, answer.called(one.party)) for one in answer.columns)
+    first, *rest = [*([glance.sentence] if glance else []), *answer.sentences] or [""]
+    return Document(first, answer.light, glance, columns, tuple(rest))
+
+
+def column_line(column: ColumnAnswer, party: str, level: Level | None = None) -> ColumnLine:
+    """Say what is told of a column.
+
+    Args:
+        column: the verdict on it.
+        party: whose it is, as a person calls it.
+        level: what the adversary knows beforehand; None for what the column's light is of first.
+    """
+    level = level or column.headline
+    verdict = at(column.levels, level)
+    guess, attack = errors_words(column, level)
+    return ColumnLine(
+        column=column.column,
+        party=party,
+        light=column.light,
+        role=column.role,
+        level=level,
+        guess=guess,
+        attack=attack,
+        part=None if verdict.part is None else verdict.part.mean,
+        ends="" if verdict.part is None else ends_words(verdict.part),
+        without=without_part(verdict),
+        by=verdict.attack,
+        alone=_share(at(column.one_session, level)) if column.one_session else "",
+        more=tuple(filter(None, (words(column, level) for words in (log_words, hits_words, read_words)))),
+        is_exposed=verdict.is_exposed,
+    )
+
+
+def without_part(verdict: LevelVerdict) -> str:
+    """Say why a verdict has no part; empty where it has one."""
+    if verdict.part is not None:
+        return ""
+    return "known anyway" if verdict.attack else "not measured"
+
+
+def _share(verdict: LevelVerdict) -> str:
+    return without_part(verdict) or percent(verdict.part.mean if verdict.part else None)
