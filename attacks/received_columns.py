@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import qr
+from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
 from attacks.base import Reconstruction, level_of, reconstruct
@@ -150,6 +151,31 @@ def leaf_neighbours(view: PredictionView, leaves: FloatArray, attacked_leaves: F
         least = _LEAST_ALIKE**_SHARPNESS
         estimate[rows] = (weights @ passive + least * mean) / (weights.sum(axis=1, keepdims=True) + least)
     yield Tried("leaf_neighbours(received)", "records", Reconstruction(estimate))
+
+
+def loss_threshold(scores: FloatArray, labels: IntArray, share: float) -> FloatArray:
+    """Take the records of whose labels scores are surest for those that were trained on (Yeom et al. 2018): (n,).
+
+    Args:
+        scores: (n, s), on any scale: how sure they are is read off a logistic regression of the labels on them.
+        labels: (n,) classes; negative for none.
+        share: of the records that is thought to be trained on; so many get more than one half.
+    """
+    from sklearn.linear_model import LogisticRegression  # slow to import
+
+    there, spread = labels >= 0, scores.std(axis=0)
+    scaled = (scores - scores.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    sure = np.zeros(len(labels))
+    if len(np.unique(labels[there])) > 1:
+        model = LogisticRegression().fit(scaled[there], labels[there])
+        odds = model.predict_log_proba(scaled[there])
+        sure[there] = odds[np.arange(len(odds)), np.searchsorted(model.classes_, labels[there])]
+        sure[~there] = np.median(sure[there])
+    rank = (rankdata(sure) - 0.5) / len(sure)
+    share = min(max(share, 0.01), 0.99)
+    above = rank > 1 - share
+    believed: FloatArray = np.where(above, 0.5 + (rank - 1 + share) / share / 2, rank / (1 - share) / 2)
+    return believed
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,6 +85,7 @@ def judged(run: RunFolder, into: Path) -> dict[str, float]:
         label="",
         leaves=nothing,
         gradients=nothing,
+        scores=scores,
     )
     records.write(folder)
     mount(folder, records, seed=0)

@@ -8,29 +8,33 @@ trees), a joint forest's score, its leaf numbers, and its explanations, what eac
 trees. Written is the median over secret columns of what is told of what was unknown, of skewed ones on the log scale
 that they are judged on besides, where few huge cells aren't nearly all of it; and of the shuffled copy.
 
-``--by forest`` and ``--by ridge`` tell of what regressions of scikit-learn find in the place of a judge: the same
-median, and the share of each column's variance that they explain without what was received.
+``--by forest``, ``--by boosting`` and ``--by ridge`` tell of what regressions of scikit-learn find in the place of a
+judge: the same median on the same scales, and the share of each column's variance that they explain without it.
 """
 
 import argparse
 import os
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from plumbline import judge_received
+from plumbline.judge.columns import LogScale
 from plumbline.judge.federation_part import at
 from plumbline.received.received_findings import KNOWING, control_part
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import load_dataset
 
 RECORDS, KNOWN, TREES, DEPTH = 6_000, 1_000, 50, 8
+HANDED_OUT = ("vendor's score", "forest's score", "leaves", "explanations")
 
 
 def handed_out(features: FloatArray, labels: IntArray, secret: int, mine: IntArray) -> dict[str, FloatArray]:
@@ -95,15 +99,17 @@ def drawn(data: str, seed: int) -> Handout:
     return Handout(own, frame[["id", *names[secret:]]], handed_out(table.features, labels, secret, mine))
 
 
-def judged(data: str, seed: int, folder: str) -> dict[str, tuple[float, float, float]]:
-    """Judge everything that is handed out: medians of parts and of controls, and processor seconds, by what it is."""
+def judged(
+    data: str, seed: int, folder: str, asked: Sequence[str] = HANDED_OUT
+) -> dict[str, tuple[float, float, float]]:
+    """Judge what is asked of what is handed out: by what it is medians of parts and of controls, and seconds."""
     handout, found = drawn(data, seed), {}
     names = [one for one in (*handout.own, *handout.secret) if one not in ("id", "label")]
-    for what, array in handout.received.items():
+    for what in asked:
         start = time.process_time()
         told = judge_received(
             handout.own,
-            named(array, what, names, list(handout.own["id"])),
+            named(handout.received[what], what, names, list(handout.own["id"])),
             handout.secret,
             known=KNOWN,
             label="label",
@@ -122,28 +128,40 @@ def judged(data: str, seed: int, folder: str) -> dict[str, tuple[float, float, f
     return found
 
 
-def by_others(data: str, seed: int, learner: str) -> None:
-    """Print what a regression of scikit-learn finds with each thing that is handed out, and explains without it."""
-    from sklearn.ensemble import RandomForestRegressor
+def learners() -> dict[str, Callable[[], Any]]:
+    """Make regressions of scikit-learn by their names, with its defaults; all columns at once."""
+    from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
     from sklearn.linear_model import RidgeCV
+    from sklearn.multioutput import MultiOutputRegressor
 
-    handout = drawn(data, seed)
+    return {
+        "forest": lambda: RandomForestRegressor(100, random_state=0),
+        "boosting": lambda: MultiOutputRegressor(HistGradientBoostingRegressor(random_state=0)),
+        "ridge": lambda: RidgeCV(np.logspace(-3, 3, 13)),
+    }
+
+
+def by_others(data: str, seed: int, learner: str, asked: Sequence[str]) -> None:
+    """Print what a regression of scikit-learn finds with each thing that is handed out, and explains without it."""
+    handout, made = drawn(data, seed), learners()[learner]
     own, secret = (frame.drop(columns="id").to_numpy(np.float64) for frame in (handout.own, handout.secret))
-    scale = own.std(axis=0)
+    scale, cells = own.std(axis=0), (secret - secret.min(axis=0)) / np.ptp(secret, axis=0)
+    logs = [LogScale.for_skewed(column) for column in cells.T]
+    secret = np.column_stack(
+        [column if one is None else one.of(column) for one, column in zip(logs, cells.T, strict=True)]
+    )
 
     def errors(received: FloatArray) -> FloatArray:
         seen = np.hstack([own / np.where(scale > 0, scale, 1.0), received])
-        ridge = RidgeCV(np.logspace(-3, 3, 13))
-        model = RandomForestRegressor(100, random_state=0) if learner == "forest" else ridge
-        found = model.fit(seen[:KNOWN], secret[:KNOWN]).predict(seen[KNOWN:])
+        found = made().fit(seen[:KNOWN], secret[:KNOWN]).predict(seen[KNOWN:])
         squared: FloatArray = ((secret[KNOWN:] - found) ** 2).mean(axis=0)
         return squared
 
     without = errors(np.zeros((len(own), 0)))
     explained = 1 - without / secret[KNOWN:].var(axis=0)
     print(data, seed, learner, "explains without", *(f"{share:.2f}" for share in explained), flush=True)
-    for what, array in handout.received.items():
-        print(data, seed, learner, what, f"{np.median(1 - errors(array) / without):.3f}", flush=True)
+    for what in asked:
+        print(data, seed, learner, what, f"{np.median(1 - errors(handout.received[what]) / without):.3f}", flush=True)
 
 
 def main() -> None:
@@ -151,11 +169,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what received columns tell on public data.")
     parser.add_argument("--data", nargs="+", default=["bank", "credit"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
-    parser.add_argument("--by", choices=["judge", "forest", "ridge"], default="judge")
+    parser.add_argument("--received", nargs="+", choices=HANDED_OUT, default=HANDED_OUT)
+    parser.add_argument("--by", choices=["judge", *learners()], default="judge")
     asked = parser.parse_args()
     if asked.by != "judge":
         for data, seed in product(asked.data, asked.seeds):
-            by_others(data, seed, asked.by)
+            by_others(data, seed, asked.by, asked.received)
         return
     rows = [
         "| data | received | median column | from, to | shuffled, largest | CPU seconds |",
@@ -163,7 +182,7 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         for data in asked.data:
-            runs = [judged(data, seed, folder) for seed in asked.seeds]
+            runs = [judged(data, seed, folder, asked.received) for seed in asked.seeds]
             for what in runs[0]:
                 parts, controls, seconds = zip(*(run[what] for run in runs), strict=True)
                 middle, low, high, shuffled = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
@@ -48,7 +49,7 @@ def judge(
         if request.output.dry_run:
             facts, _ = prepare(request, console)
             if as_json:
-                print_json(facts.content())
+                print_json(asdict(facts))
             return
         check_place(request.output.runs)
         run, _ = judge_received(request, console)

@@ -183,6 +183,12 @@ class LogScale:
         places: FloatArray = np.log1p(distance / self.unit) / np.log1p(1 / self.unit)
         return 1 - places if self.is_mirrored else places
 
+    def cells_at(self, places: FloatArray) -> FloatArray:
+        """Find the cells at (n,) places of the scale."""
+        ahead = np.clip(1 - places if self.is_mirrored else places, 0.0, 1.0)
+        distance: FloatArray = self.unit * np.expm1(ahead * np.log1p(1 / self.unit))
+        return 1 - distance if self.is_mirrored else distance
+
 
 @dataclass(frozen=True, eq=False)
 class Source:

@@ -355,7 +355,7 @@ def _left(slopes: FloatArray, descent: GradientDescent) -> FloatArray:
 
 
 def membership_of(
-    scores: dict[str, FloatArray], is_trained: BoolArray, generator: np.random.Generator
+    scores: dict[str, FloatArray], is_trained: BoolArray, generator: np.random.Generator, models: int = MODELS
 ) -> MembershipFinding:
     """Judge attacks that call records trained on which have the largest scores.
 
@@ -363,6 +363,7 @@ def membership_of(
         scores: (n,) by the attack's name.
         is_trained: (n,), whether the attacked model was trained on each.
         generator: shuffles the control.
+        models: number of reference models behind them.
     """
     judged = [_Ranking(one, is_trained) for one in scores.values()]
     chances = holm(np.array([chance for one in judged for chance in one.p_values])).reshape(-1, 2)
@@ -377,7 +378,7 @@ def membership_of(
         control=MembershipAttack(best.name, shuffled.found, shuffled.auc, *shuffled.p_values),
         trained=int(is_trained.sum()),
         others=int((~is_trained).sum()),
-        models=MODELS,
+        models=models,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from plumbline.received.kinds import Kind, ReceivedColumn
+from plumbline.received.kinds import SCORES, Kind, ReceivedColumn
 from plumbline.telling.numbers import percent
 from vfl.arrays import FloatArray
 from vfl.data import TypedTable
@@ -20,7 +20,6 @@ ASSUMED: dict[Kind, str] = {
     "explanation": "read as numbers, a share of the score each, all of one model",
     "gradient": "read as numbers, all of one step",
 }
-_SCORES: tuple[Kind, ...] = ("probability", "log-odds", "points")
 # From which share of rows at one end on a score looks clipped, and up to how many values it looks binned.
 _CLIPPED, _BINNED, _LEAST_ROWS = 0.02, 20, 200
 
@@ -33,7 +32,7 @@ def doubts(table: TypedTable, columns: Sequence[ReceivedColumn]) -> Iterator[str
         columns: what its columns are.
     """
     for one in columns:
-        if one.kind not in _SCORES:
+        if one.kind not in SCORES:
             continue
         values: FloatArray = table.frame[one.name].dropna().to_numpy(np.float64)
         distinct = len(np.unique(values))

@@ -25,10 +25,11 @@ from plumbline.judge.predictions import judge_predictions
 from plumbline.judge.truth import Truth
 from plumbline.received.coarser_columns import WAYS, coarser, kept, sent_numbers
 from plumbline.received.judge_request import SECRET
-from plumbline.received.kinds import encoded, of_kind
+from plumbline.received.kinds import encoded, of_kind, scores_of
 from plumbline.received.mounting import mounted
 from plumbline.received.received_findings import KNOWING, JudgeFacts, received_answer
 from plumbline.received.received_tables import ReceivedRecords
+from plumbline.received.skewed_columns import guesses
 from plumbline.telling.numbers import percent
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
@@ -158,7 +159,7 @@ def weigh(records: ReceivedRecords, facts: JudgeFacts, seed: int) -> Before:
         folder = RunFolder(Path(scratch))
         records.write(folder)
         truth = Truth(folder, [SECRET], Estimates(judged, {}, records.known))
-        measure = partial(_measured, _Bench(folder, truth, tuple(truth.imputations()), records, facts, sent))
+        measure = partial(_measured, _Bench(folder, truth, tuple(guesses(truth)), records, facts, sent))
         parts = np.array_split(np.arange(len(sent)), min(MOST_LEFT_OUT, len(sent)))
         blocks = [tuple(list(sent)[at] for at in part) for part in parts]
 
@@ -200,6 +201,7 @@ def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> Sent
         received=encoded(table, columns, rows, records.known),
         leaves=of_kind(table, columns, "category", rows),
         gradients=np.zeros((len(rows), 0)),
+        scores=scores_of(table, columns, rows),
     )
     outcomes = mounted(bench.folder, bench.truth, sending, (0, rows))
     found = judge_predictions(bench.truth, outcomes, bench.folder.estimates(0).by_attack, bench.imputed)

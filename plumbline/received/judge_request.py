@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from plumbline.audit.request import OutputOptions, TableOptions
+from plumbline.audit.request import FederationOptions, OutputOptions, TableOptions
 from plumbline.options import Declared, Option, declared
 from services.common.setting_texts import listed
+from vfl.data.table_limits import TableLimits
 from vfl.source_words import recorded, without_password
 from vfl.suggestions import did_you_mean
 
@@ -42,6 +43,7 @@ class JudgedTables(TableOptions):
     ] = ""
     label: Annotated[str, _table("COLUMN", "Column of labels in --own, if any.")] = ""
     secret_label: Annotated[str, _table("COLUMN", "The sender's label, in --secret: classes.")] = ""
+    trained: Annotated[str, _table("COLUMN", "Who the model was trained on, yes or no, in --secret.")] = ""
     kinds: Annotated[
         tuple[str, ...],
         _table(
@@ -91,11 +93,18 @@ class JudgedTables(TableOptions):
     def named_columns(self) -> dict[str, tuple[str, ...]]:
         """Names and patterns of columns by the option that says them."""
         named = super().named_columns
+        if self.trained:
+            named = {**named, "--trained": (f"{SECRET}:{self.trained}",)}
         if not self.secret_label:
             return named
         label = f"{SECRET}:{self.secret_label}"
         encode = tuple(one for one in named["--encode"] if one != label)
         return {**named, "--encode": encode, "--secret-label": (label,)}
+
+    @property
+    def limits(self) -> TableLimits:
+        """How large a table may be, as PLUMBLINE_* variables say."""
+        return FederationOptions().said("table_megabytes", "table_columns", "table_cells").table_limits
 
     @property
     def party_settings(self) -> dict[str, dict[str, Any]]:

@@ -92,6 +92,7 @@ def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, Receiv
         left_out=records.left_out,
         notes=records.notes,
         label=request.tables.secret_label,
+        trained=request.tables.trained,
     )
     return facts, records
 

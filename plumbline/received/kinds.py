@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["probability", "log-odds", "points", "category", "embedding", "explanation", "gradient"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+SCORES: tuple[Kind, ...] = ("probability", "log-odds", "points")
 # What may be told of a column that isn't numbers.
 _OF_TEXT: tuple[Kind, ...] = ("category",)
 # Words in names of columns, between their other letters and digits.
@@ -45,6 +46,8 @@ _LEAST_RECORDS = 3
 _MOST_VALUES = 0.5
 # Indicators of categories beyond so many are read as their leading principal components, and so is all that is read.
 MOST_INDICATORS, MOST_READ = 50, 200
+# Of more columns the square, and all of its directions, would be gigabytes and minutes: leading ones are sought alone.
+_MOST_SQUARED = 2_000
 # Of all categories together, values that are read at most: the more frequent ones of each.
 _MOST_VALUES_READ = 2_000
 
@@ -167,7 +170,7 @@ def _fault_of(column: ReceivedColumn, cells: "pd.Series[float]") -> str:
     outside = int(((values < 0) | (values > 1)).sum()) if kind == "probability" else 0
     if outside:
         return (
-            f"{name} is told to be a probability, and {counted(outside, 'row')} of it lie outside 0 to 1: are they "
+            f"{name} is told to be a probability, and lies outside 0 to 1 in {counted(outside, 'row')}: is it "
             "log-odds, points, or percent?"
         )
     distinct = len(np.unique(values))
@@ -211,6 +214,17 @@ def of_kind(table: TypedTable, columns: Sequence[ReceivedColumn], kind: Kind, ro
     return found
 
 
+def scores_of(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray) -> FloatArray:
+    """Take the received scores as an adversary reads them, gaps filled: (rows, c)."""
+    scores = [one for one in columns if one.kind in SCORES]
+    return np.column_stack(
+        [
+            np.zeros((len(rows), 0)),
+            *(_numbers(one, table.frame[one.name].iloc[rows].to_numpy(float))[0] for one in scores),
+        ]
+    )
+
+
 def _numbers(column: ReceivedColumn, values: FloatArray) -> list[FloatArray]:
     """Read (n,) numbers of its kind, and beside them whether there is one, where some have none."""
     gaps = ~np.isfinite(values)
@@ -228,7 +242,7 @@ def _indicators(categories: Sequence[FloatArray], known: IntArray) -> FloatArray
     from scipy.sparse import csr_array, hstack
 
     most, told = max(1, _MOST_VALUES_READ // len(categories)), []
-    for values in categories:
+    for values in categories[:: -(-len(categories) // _MOST_VALUES_READ)]:
         there, counts = np.unique(values[known], return_counts=True)
         there, counts = there[~np.isnan(there)], counts[~np.isnan(there)]
         read = there[np.argsort(-counts, kind="stable")][: min(most, int((counts >= _LEAST_RECORDS).sum()))]
@@ -247,8 +261,17 @@ def _narrow(columns: FloatArray, most: int) -> FloatArray:
 
 
 def _leading(columns: "FloatArray | csr_array", most: int) -> FloatArray:
-    """Find so many leading principal components of (n, c) columns, sparse ones without filling them: (n, most)."""
+    """Find so many leading principal components of (n, c) columns, sparse ones without filling them: (n, most).
+
+    Of more columns than a square is made of there are at most n.
+    """
     mean = np.asarray(columns.mean(axis=0)).ravel()
+    if isinstance(columns, np.ndarray) and columns.shape[1] > _MOST_SQUARED:
+        from sklearn.utils.extmath import randomized_svd  # slow to import
+
+        left, sizes, _ = randomized_svd(columns - mean, min(most, len(columns)), random_state=0)
+        found: FloatArray = left * sizes
+        return found
     products = columns.T @ columns
     covariance = products if isinstance(products, np.ndarray) else products.toarray()
     covariance = covariance - columns.shape[0] * np.outer(mean, mean)

@@ -49,7 +49,7 @@ def _read(request: JudgeRequest, part: str, table: TypedTable, settings: Mapping
     label = asked.label if part == OWN and asked.label else None
     encode = {plan.name: plan.coarsening or plan.encoding for plan in table.kept}
     selection = Selection(asked.id_column, label, list(encode), (), encode)
-    return read_selected(asked.known_from, lambda _: selection, rules=rules_of(settings))
+    return read_selected(asked.known_from, lambda _: selection, asked.limits, rules=rules_of(settings))
 
 
 def _beneath(table: TypedTable, known: TypedTable) -> TypedTable:

@@ -36,6 +36,10 @@ class Bins:
         if len(self.values) != len(self.edges) + 1 or any(np.diff(self.edges) <= 0):
             raise ValueError("expected rising edges, and one value more than edges")
 
+    def of(self, numbers: FloatArray) -> FloatArray:
+        """Look (n,) numbers up."""
+        return np.asarray(self.values)[np.searchsorted(self.edges, numbers, side="right")]
+
 
 @dataclass(frozen=True)
 class Term:
@@ -77,7 +81,7 @@ class Term:
         else:
             numbers = numbers_of(cells, name)
             scaled = (numbers - self.mean) / self.width
-            encoded = scaled if self.bins is None else _looked_up(self.bins, numbers)
+            encoded = scaled if self.bins is None else self.bins.of(numbers)
         encoded = np.where(gaps, np.nan if self.missing is None else self.missing, encoded)
         if unknown := int(np.isnan(encoded).sum()):
             raise TableError(
@@ -85,11 +89,6 @@ class Term:
                 "Say what gaps are with `missing`, and list every category."
             )
         return encoded
-
-
-def _looked_up(bins: Bins, numbers: FloatArray) -> FloatArray:
-    found: FloatArray = np.asarray(bins.values)[np.searchsorted(bins.edges, numbers, side="right")]
-    return found
 
 
 @dataclass(frozen=True)

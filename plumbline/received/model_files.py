@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from plumbline.received.judge_request import OWN, RECEIVED, SECRET, SENT, JudgeRequest
-from plumbline.received.kinds import kinds_of
+from plumbline.received.kinds import SCORES, kinds_of
 from plumbline.received.known_records import with_known
 from services.common.run_files import RunFolderError
 from vfl.arrays import FloatArray, IntArray
@@ -147,8 +147,7 @@ def check_scores(model: SentModel, request: JudgeRequest, tables: Mapping[str, T
     received = tables[RECEIVED]
     ids = common_order(set.intersection(*(set(table.ids) for table in tables.values())))
     rows, scores = rows_of(received.ids, ids), model.scores(_cells(model, tables, ids)).values()
-    scales = ("probability", "log-odds", "points")
-    names = [one.name for one in kinds_of(received, request.tables.kinds, ()) if one.kind in scales]
+    names = [one.name for one in kinds_of(received, request.tables.kinds, ()) if one.kind in SCORES]
     if not names:
         raise TableError("--model: no column that was received is a score, so none can be the model's. Leave it out.")
     handed = {name: received.frame[name].to_numpy(np.float64)[rows] for name in names}

@@ -10,7 +10,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from attacks import PassiveMoments, PredictionView, Reconstruction
-from attacks.received_columns import Tried, label_directions, leaf_neighbours, linear_weights, posteriors
+from attacks.received_columns import (
+    Tried,
+    label_directions,
+    leaf_neighbours,
+    linear_weights,
+    loss_threshold,
+    posteriors,
+)
 from attacks.registry import FROM_RECORDS, LEARNED
 from plumbline.judge.columns import Category
 from plumbline.judge.evidence import imputations
@@ -18,6 +25,7 @@ from plumbline.judge.predictions import DENSEST
 from plumbline.judge.truth import Truth
 from plumbline.received.judge_request import SECRET
 from plumbline.received.received_tables import ReceivedRecords
+from plumbline.received.skewed_columns import OF_LOGS, learned_on_logs
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, Estimates, PredictionAttackOutcome
 from vfl.arrays import FloatArray, IntArray
@@ -105,8 +113,10 @@ def mounted(
 
 def _regressions(truth: Truth, view: PredictionView) -> Iterator[Tried]:
     """Learn by the very models that judge without what was received: what another would add is no part of it."""
-    found = imputations(view.with_received_as_own(), truth.groups, counts=())
-    for name, one in zip((FROM_RECORDS, LEARNED), found, strict=False):
+    whole = view.with_received_as_own()
+    found = imputations(whole, truth.groups, counts=())
+    found += learned_on_logs(truth, whole, found)
+    for name, one in zip((FROM_RECORDS, LEARNED, LEARNED + OF_LOGS), found, strict=False):
         yield Tried(f"{name}(received)", one.level, Reconstruction(one.estimate, densest=one.densest))
 
 
@@ -119,12 +129,26 @@ def _others(
     yield from posteriors(view, truth.groups, weights, moments, is_told=records.is_model_told)
     known, judged = order[records.known], order[records.judged]
     yield from leaf_neighbours(view, records.leaves[known], records.leaves[judged])
+    yield from _thresholds(truth, records, order)
     label = next((one.category for one in truth.sources if one.name == records.label), None)
     if label is None or not records.gradients.shape[1]:
         return
     theirs = label.symbols(secret[records.known])
     for one in label_directions(view, theirs, label.count, records.gradients[known], records.gradients[judged]):
         yield Tried(one.attack, one.level, _named(label, one.probabilities, view.d))
+
+
+def _thresholds(truth: Truth, records: ReceivedRecords, order: IntArray) -> Iterator[Tried]:
+    """Tell who was trained on by how sure scores are of the receiver's labels; other columns are guessed 1/2."""
+    labels = records.own.labels
+    if labels is None or not (records.trained and records.labelled and records.scores.shape[1]):
+        return
+    (column,) = next(one.features for one in truth.sources if one.name == records.trained)
+    known = records.secret.features[records.known, column]
+    estimate = np.full(truth.cells.shape, 0.5)
+    share = float(known.mean()) if len(known) else 0.5
+    estimate[:, column] = loss_threshold(records.scores[order[records.judged]], labels[records.judged], share)
+    yield Tried("threshold(received)", "records" if len(known) else "nothing", Reconstruction(estimate))
 
 
 def _named(label: Category, believed: FloatArray, columns: int) -> Reconstruction:

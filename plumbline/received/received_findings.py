@@ -22,6 +22,7 @@ from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import ReceivedColumn
 from plumbline.received.mounting import RECEIVED_BATCH, SHUFFLED_BATCH
 from plumbline.received.received_persons import received_persons
+from plumbline.received.skewed_columns import guesses
 from plumbline.telling.document import Light
 from plumbline.telling.numbers import percent
 from services.common.run_folder import RunFolder
@@ -48,6 +49,7 @@ class JudgeFacts:
         left_out: received columns that tell nothing, each with the reason.
         notes: sentences on the tables.
         label: which secret column is the sender's label; empty for none.
+        trained: which secret column says who was trained on; empty for none.
     """
 
     title: str
@@ -58,10 +60,7 @@ class JudgeFacts:
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     label: str = ""
-
-    def content(self) -> dict[str, Any]:
-        """Write it as JSON has it."""
-        return asdict(self)
+    trained: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,7 +126,7 @@ def read_received_findings(folder: RunFolder, facts: JudgeFacts) -> ReceivedFind
     """
     estimates, outcomes = folder.estimates(RECEIVED_BATCH), folder.prediction_outcomes()
     truth = Truth(folder, [SECRET], estimates)
-    imputed = truth.imputations()
+    imputed = guesses(truth)
 
     def judged(batch: int) -> PredictionFindings:
         arrays = folder.estimates(batch).by_attack
@@ -140,11 +139,11 @@ def read_received_findings(folder: RunFolder, facts: JudgeFacts) -> ReceivedFind
     if found.distinct >= LEAST_RECORDS and shuffled:
         done = [one for one in outcomes if one.is_done]
         either = (RECEIVED_BATCH, SHUFFLED_BATCH)
-        seen = [
+        seen, other = (
             predictors([one for one in done if one.batch == batch], folder.estimates(batch).by_attack)[0]
             for batch in either
-        ]
-        persons = received_persons(truth, found.sources, imputed, *seen)
+        )
+        persons = received_persons(truth, found.sources, imputed, seen, other, facts.trained)
     return ReceivedFindings(facts, found, shuffled, answer, folder, persons=persons)
 
 

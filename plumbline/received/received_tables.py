@@ -12,7 +12,7 @@ from plumbline.judge.federation_part import LEAST_KNOWN
 from plumbline.judge.lights import LEAST_RECORDS
 from plumbline.received.assumptions import doubts
 from plumbline.received.judge_request import OWN, RECEIVED, SECRET, JudgeRequest
-from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of, of_kind
+from plumbline.received.kinds import ReceivedColumn, encoded, kinds_of, of_kind, scores_of
 from plumbline.received.known_records import PREFIX, is_known
 from plumbline.received.model_files import with_model
 from services.common.identity import Role
@@ -29,6 +29,8 @@ MOST_JUDGED = 20_000
 _HAS_MODEL = ("The receiver is taken to have the model: the scores of a linear one are equations to it.",)
 # Of distinct values, from which on a received column can be told to be the secret's own.
 _LEAST_VALUES = 3
+# Of more values than this share of the records they aren't names that could be changed.
+_MOST_NAMES = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,8 @@ class ReceivedRecords:
         label: which secret column is the sender's label; empty for none.
         leaves: (records, c), the received categories, NaN for none.
         gradients: (records, g), the received gradients, 0 for none.
+        scores: (records, s), the received scores as they are read.
+        trained: secret column that says who was trained on; empty for none.
         is_model_told: whether the receiver was given the model of what it received.
         notes: sentences on the tables that their owner should know.
     """
@@ -62,6 +66,8 @@ class ReceivedRecords:
     label: str
     leaves: FloatArray
     gradients: FloatArray
+    scores: FloatArray
+    trained: str = ""
     is_model_told: bool = False
     notes: tuple[str, ...] = field(default=())
 
@@ -82,7 +88,7 @@ def read_received(request: JudgeRequest) -> tuple[ExaminedTables, ReceivedRecord
     Raises:
         TableError: a line for everything that is wrong with any of them; no line has a cell in it.
     """
-    examined = examine_tables(request.tables)
+    examined = examine_tables(request.tables, request.tables.limits)
     return examined, _joined(request, examined)
 
 
@@ -99,6 +105,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         labels = encode_labels(own_labels[rows[OWN]])[0]
     own, secret = (_features(tables[part], rows[part]) for part in (OWN, SECRET))
     own = PartyFeatures(**{**vars(own), "labels": labels})
+    _check_trained(secret, request.tables.trained)
     known, judged = _drawn(request, ids, np.hstack([own.features, secret.features]))
     names = {plan.name for part in (OWN, SECRET) for plan in tables[part].plans}
     received = tables[RECEIVED]
@@ -118,6 +125,8 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         request.tables.secret_label,
         of_kind(received, columns, "category", rows[RECEIVED]),
         np.nan_to_num(of_kind(received, columns, "gradient", rows[RECEIVED]), posinf=0.0, neginf=0.0),
+        scores_of(received, columns, rows[RECEIVED]),
+        request.tables.trained,
         is_model_told=is_told,
         notes=(
             *told,
@@ -143,6 +152,14 @@ def _features(table: TypedTable, rows: IntArray) -> PartyFeatures:
         roles=np.array([roles.get(one.source, "") for one in columns], dtype=np.str_),
         dropped=np.array([plan.name for plan in table.plans if plan.encoding == "drop"], dtype=np.str_),
     )
+
+
+def _check_trained(secret: PartyFeatures, trained: str) -> None:
+    mine = secret.features[:, np.asarray(secret.sources) == trained] if trained else np.zeros((1, 0))
+    if trained and (mine.shape[1] != 1 or len(np.unique(mine)) != 2):
+        raise TableError(
+            f"--trained: {quoted(trained)} has to say yes or no of each record, or 1 and 0, and some records each way."
+        )
 
 
 def _drawn(request: JudgeRequest, ids: Sequence[str], cells: FloatArray) -> tuple[IntArray, IntArray]:
@@ -204,8 +221,15 @@ def _ranks(table: TypedTable, name: str, rows: IntArray) -> IntArray:
 
 
 def _is_one(received: IntArray, other: IntArray, least: int = _LEAST_VALUES) -> bool:
-    """Tell whether two columns have the same values in the same records, whatever these are called."""
-    if received.max(initial=0) != other.max(initial=0):
+    """Tell whether two columns have the same values in the same records, whatever these are called.
+
+    Where hardly two records are alike, any two columns do: these must have the same order too, or the reverse.
+    """
+    last = int(received.max(initial=0))
+    if last != other.max(initial=0):
         return False
-    pairs = len(np.unique(received * (other.max(initial=0) + 2) + other))
+    if last + 1 > _MOST_NAMES * len(received):
+        is_reverse = np.array_equal(np.where(received < 0, -1, last - received), other)
+        return np.array_equal(received, other) or is_reverse
+    pairs = len(np.unique(received * (last + 2) + other))
     return pairs == len(np.unique(received)) == len(np.unique(other)) >= least

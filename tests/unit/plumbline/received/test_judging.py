@@ -159,11 +159,15 @@ def test_no_duplicate_of_a_known_record_is_judged(tmp_path: Path) -> None:
 
 def test_a_received_column_that_is_the_secret_or_the_label_is_called_so(tmp_path: Path) -> None:
     tables = made()
+    tables["secret"]["income"] += np.arange(ROWS) / 1e6
     income = tables["secret"].set_index("client")["income"].reindex(tables["received"]["client"]).to_numpy()
     late = tables["own"].set_index("client")["late"].reindex(tables["received"]["client"]).to_numpy()
-    tables["received"] = tables["received"].assign(points=2 * income + 7, flag=np.where(late == "yes", "A", "B"))
+    tables["received"] = tables["received"].assign(points=7 - 2 * income, flag=np.where(late == "yes", "A", "B"))
+    tables["received"]["own numbers"] = np.random.default_rng(1).random(ROWS)
     facts, _ = prepared(tmp_path, tables, known=KNOWN, label="late")
     assert [one for one in facts.notes if "'points' is the secret column income itself" in one]
+    # No two records are alike in this column nor in income: that alone makes them not one.
+    assert not [one for one in facts.notes if "'own numbers'" in one]
     assert [one for one in facts.notes if "'flag' is the label 'late' itself" in one]
 
 
@@ -211,7 +215,7 @@ def empty(tables: Tables) -> Tables:
         (essays, (), "No column is left to learn from"),
         (empty, (), "No column is left to learn from"),
         (told_why, ("--kind", "shap_income=explanation"), "'shap_income' is text, and --kind calls it explanation"),
-        (percent, ("--kind", "probability"), "rows of it lie outside 0 to 1: are they log-odds, points, or percent?"),
+        (percent, ("--kind", "probability"), "rows: is it log-odds, points, or percent?"),
         (dict, ("--known", "300"), "are left to judge, beside --known 300 and their duplicates: 50 are needed"),
         (dict, ("--kind", "score=leaf"), "--kind is one of"),
         (dict, ("--drop", "received:nothing"), "No table has a column"),
@@ -223,6 +227,15 @@ def test_what_cant_be_judged_is_a_sentence_without_a_cell(tmp_path: Path, change
     assert words in output
     assert CELL not in output
     assert not (tmp_path / "runs").exists()
+
+
+def test_larger_tables_are_read_where_a_variable_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLUMBLINE_TABLE_COLUMNS", "3")
+    status, output = command(tmp_path, made())
+    assert status == MENDABLE
+    assert "secret (secret.csv): The table has 4 columns, and 3 are read" in output
+    monkeypatch.setenv("PLUMBLINE_TABLE_COLUMNS", "4")
+    assert command(tmp_path, made(), "--dry-run")[0] == 0
 
 
 def test_gaps_and_what_tells_nothing_are_said_and_judged_without(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.received.kinds import MOST_INDICATORS, Kind, ReceivedColumn, encoded, grouped, kinds_of
+from plumbline.received.kinds import MOST_INDICATORS, MOST_READ, Kind, ReceivedColumn, encoded, grouped, kinds_of
 from vfl.data import TableError, TypedTable
 from vfl.data.typed_tables import read_table
 
@@ -67,7 +67,7 @@ def test_who_judges_may_tell_the_kind_of_one_of_some_and_of_all(tmp_path: Path) 
     [
         ("x=leaves", NORMAL, "--kind is one of probability, log-odds, points"),
         ("y=points", NORMAL, "What was received has no column 'y', which --kind names."),
-        ("x=probability", NORMAL, "lie outside 0 to 1: are they log-odds, points, or percent?"),
+        ("x=probability", NORMAL, "rows: is it log-odds, points, or percent?"),
         ("x=category", NORMAL, "has 200 values in 200 rows, so that hardly two are alike"),
         ("x=points", np.where(NORMAL > 0, "much", "little"), "'x' is text, and --kind calls it points"),
     ],
@@ -117,3 +117,21 @@ def test_many_leaves_are_read_as_their_leading_components(tmp_path: Path) -> Non
     assert found.shape == (ROWS, 12 + MOST_INDICATORS)
     assert found.min() == 0
     assert found.max() == 1
+
+
+def test_of_thousands_of_columns_the_leading_directions_are_read(tmp_path: Path) -> None:
+    latent, width = GENERATOR.normal(size=(ROWS, 3)), 2_100
+    received = table(
+        tmp_path, **{f"emb_{at}": one for at, one in enumerate((latent @ GENERATOR.normal(size=(3, width))).T)}
+    )
+    found = encoded(received, kinds_of(received, [], ()), np.arange(ROWS), np.arange(ROWS))
+    assert found.shape == (ROWS, MOST_READ)
+    seen = np.hstack([np.ones((ROWS, 1)), found[:, :3]])
+    np.testing.assert_allclose(seen @ np.linalg.lstsq(seen, latent)[0], latent, atol=1e-6)
+
+
+@pytest.mark.slow("directions of a thousand indicators")
+def test_of_thousands_of_leaf_numbers_some_are_named(tmp_path: Path) -> None:
+    received = table(tmp_path, **{f"leaf_{tree}": GENERATOR.integers(0, 20, ROWS) for tree in range(2_100)})
+    found = encoded(received, kinds_of(received, [], ()), np.arange(ROWS), np.arange(ROWS))
+    assert found.shape == (ROWS, MOST_READ)
