@@ -147,7 +147,7 @@ class StateFolder:
             return read_state(self.path, name)
         try:
             return self._row(name).read() if (self.path / name).exists() else None
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise broken(f"{name} of this party's state", error) from error
 
     def write(self, name: str, content: bytes) -> None:
@@ -186,13 +186,10 @@ class StateFolder:
 
     def database(self, name: str) -> str:
         """Make the path of an SQLite database of this name, private from its first byte on. Raises StateError."""
-        path = self.path / name
         try:
-            # SQLite gives the files beside a database the mode of the database.
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, _PRIVATE_FILE))
+            return str(_private(self.path / name))
         except OSError as error:
-            raise StateError(f"Cannot use {path} ({error.strerror}): see who owns it.") from error
-        return str(path)
+            raise StateError(f"Cannot use {self.path / name} ({error.strerror}): see who owns it.") from error
 
     def close(self) -> None:
         """Let another process have the folder."""
@@ -204,7 +201,7 @@ class StateFolder:
 
     def _row(self, name: str) -> KeptRow:
         if name not in self._rows:
-            self._rows[name] = KeptRow(Path(self.database(name)))
+            self._rows[name] = KeptRow(_private(self.path / name))
         return self._rows[name]
 
     @contextmanager
@@ -292,6 +289,12 @@ def _refuse_foreign(folder: Path) -> None:
         raise StateError(
             f"{folder} holds other files and no state of a party: choose an empty folder with PLUMBLINE_STATE_DIR."
         )
+
+
+def _private(database: Path) -> Path:
+    """Make a file that is private from its first byte on: SQLite gives those beside it the same mode."""
+    os.close(os.open(database, os.O_CREAT | os.O_RDWR, _PRIVATE_FILE))
+    return database
 
 
 def _locked(folder: Path) -> int:

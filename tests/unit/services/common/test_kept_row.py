@@ -76,6 +76,15 @@ def test_where_there_is_no_room_nothing_has_changed_and_it_goes_on_when_there_is
         assert state.read(NAME) == b"after"
 
 
+def test_one_that_cannot_be_made_is_not_kept(tmp_path: Path) -> None:
+    with closing(StateFolder(tmp_path, OWNER)) as state:
+        (tmp_path / NAME).mkdir()
+        with pytest.raises(StateNotKept, match="passive can't write its state"):
+            state.write(NAME, b"content")
+        with pytest.raises(StateError, match=r"often\.sqlite3 of this party's state is broken"):
+            state.read(NAME)
+
+
 def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:
     with closing(StateFolder(tmp_path, OWNER)) as state:
         (tmp_path / NAME).write_bytes(b"no database" * 1000)
