@@ -21,7 +21,6 @@ from plumbline.judge.answer import (
     part_words,
     ranked,
     short,
-    verdict_sentences,
 )
 from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.findings import Findings
@@ -348,8 +347,6 @@ def print_prediction_findings(console: Console, findings: PredictionFindings) ->
     if done:
         _print_columns(console, findings)
         _print_categories(console, findings)
-        for sentence in verdict_sentences(findings):
-            console.print(shown_text(sentence, "bold"), highlight=False)
     for finding in findings.attacks:
         for note in finding.notes:
             console.print(shown_text(f"{finding.attack}: {note}"), highlight=False)

@@ -281,12 +281,6 @@ def distinct_levels(findings: PredictionFindings) -> list[Level]:
     return [level for level in LEVELS if level in needed]
 
 
-def exposed(findings: PredictionFindings, level: Level = HEADLINE) -> list[ColumnVerdict]:
-    """Columns of which the federation gave a tenth or more away, beyond chance, the most exposed first."""
-    found = [column for column in findings.columns if at(column.squared, level).is_exposed]
-    return sorted(found, key=lambda column: -_mean(at(column.squared, level).part))
-
-
 def ranked(findings: PredictionFindings) -> list[ColumnVerdict]:
     """Rank all columns, the most exposed first; where that is the same, by the levels that know more."""
 
@@ -330,53 +324,3 @@ def category_name(category: CategoryVerdict) -> str:
     if len(category.columns) == 1:
         return category.columns[0]
     return f"{category.columns[0]} ... {category.columns[-1]}"
-
-
-def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
-    """Say which columns the federation gave away, and how much of what was unknown; empty without an attack.
-
-    Args:
-        findings: of an audit.
-        most: how many columns to name.
-    """
-    if not any(verdict.attack for column in findings.columns for verdict in column.squared):
-        return []
-    # Where a level has no attack of its own, what it is given is what the level before was.
-    given = {_given_only_at(level, findings): level for level in reversed(KNOWING_MORE)}
-    known_more = [f"At level {level}, though, {words}" for words, level in reversed(given.items()) if words]
-    if not any(at(column.squared).attack for column in findings.columns):
-        return [f"No attack could be mounted that knows no more beforehand than level {HEADLINE}.", *known_more]
-    found = exposed(findings)
-    sentences = [_sentence(column, findings) for column in found[:most]]
-    if more := len(found[most:]):
-        exposed_too = "1 more column is" if more == 1 else f"{more} more columns are"
-        sentences.append(f"{exposed_too} exposed; the report has every column.")
-    if rest := len(findings.columns) - len(found):
-        others = f"the other {rest} columns" if rest > 1 else "the other column"
-        beyond = f"of {others}" if found else "of any column"
-        sentences.append(f"No attack was shown to tell a tenth of what was unknown {beyond} at level {HEADLINE}.")
-    return [*sentences, *known_more]
-
-
-def _given_only_at(level: Level, findings: PredictionFindings) -> str:
-    """Say what a level that knows more is given of columns that aren't exposed at the headline's; empty for nothing."""
-    found = [column for column in exposed(findings, level) if not at(column.squared).is_exposed]
-    if not found:
-        return ""
-    verdict, others = at(found[0].squared, level), len(found) - 1
-    share = "" if verdict.part is None else share_words(verdict.part)
-    more = f", and something of {others} more column{'s' if others > 1 else ''}" if others else ""
-    return (
-        f"the federation gives away {share} of what was unknown of "
-        f"{column_name(found[0], findings)}, by {verdict.attack}{more}."
-    )
-
-
-def _sentence(column: ColumnVerdict, findings: PredictionFindings) -> str:
-    verdict = at(column.squared)
-    if verdict.part is None:
-        raise ValueError(f"{column.column} has no part at level {verdict.level}: only exposed columns have a sentence.")
-    return (
-        f"{column_name(column, findings)}: the federation gives away {share_words(verdict.part)} of what was unknown "
-        f"at level {verdict.level}, by {verdict.attack}."
-    )

@@ -65,7 +65,7 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
     audited = audited_run(run.path.resolve())
     sets = [named_changes(audited, names) for names in question.sets]
     attacks = _attacks_that_matter(findings)
-    # What the replay is off by stands beside all others, and how much leaks of it says how many sets there will be.
+    # What the replay is off by stands beside all others.
     progress.stage("replaying the audit's own columns")
     (whole,) = _measured(audited, attacks, question, SetsAhead(RunProgress()), 0, [()])
     progress.stage("simulating", "sets of columns")
@@ -76,10 +76,16 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
     found = WhatIf(of_run, whole, asked=tuple(asked), attacks=attacks)
     if not asked:
         coarsenings = _coarser(audited, whole)
-        ahead.expect(len(removals(whole)) + len(coarsenings) + most_sets(len(whole.exposed) - 1))
+        able = removals(whole)
+        ahead.expect(len(able) + len(coarsenings))
         without = each_left_out(whole, measure)
         coarser = tuple(measure(coarsenings))
+        ahead = SetsAhead(progress)
+        if whole.exposed and able:
+            progress.stage("leaving out one after another", "sets of columns at most")
+            ahead.expect(most_sets(len(able)))
         is_large = len(audited.tables.split.test) > _GLANCED_AT
+        measure = partial(_measured, audited, attacks, question, ahead, 0)
         glance = partial(_measured, audited, attacks, question, ahead, _GLANCED_AT if is_large else 0)
         found = replace(
             found,

@@ -15,9 +15,9 @@ def each_left_out(whole: ColumnSet, measure: Measure) -> tuple[ColumnSet, ...]:
     return tuple(measure([(one,) for one in removals(whole).values()]))
 
 
-def most_sets(leaking: int) -> int:
-    """Bound how many sets a search measures that has so many leaking columns before it, each of which may go."""
-    return sum(1 + min(MOST_TRIED, left) for left in range(1, leaking + 1))
+def most_sets(columns: int) -> int:
+    """Bound how many sets a search measures that has so many columns before it: any may come to leak, and go."""
+    return sum(1 + min(MOST_TRIED, left) for left in range(1, columns + 1))
 
 
 def frontier(
@@ -47,7 +47,7 @@ def frontier(
         found += [best] if best in without else measure([best.changes])
         left = removals(found[-1])
         leaking = [left[one.party, one.column] for one in found[-1].exposed if (one.party, one.column) in left]
-        expect(most_sets(len(leaking)))
+        expect(most_sets(len(left)) if leaking else 0)
         tried = tuple(glance([tuple(sorted((*found[-1].changes, one))) for one in leaking[:MOST_TRIED]]))
     return tuple(found)
 

@@ -143,7 +143,8 @@ def simulated(run: AuditedRun, changes: tuple[Change, ...], attacks: Sequence[st
     if records:
         attacked = run.plan.recipe.parties[Role.ACTIVE].attacked_records
         settings = {**settings, "attacked_records": min(records, attacked or records)}
-    request = run.plan.request.changed(attacks=names, settings=settings)
+    # Labels are for attacks on training, of which a set has none.
+    request = run.plan.request.changed(attacks=names, known_labels=0, settings=settings)
     recipe = replace(request.recipe(run.plan.recipe.tables), levels=asked.levels).checked()
     with tempfile.TemporaryDirectory(prefix="plumbline-what-if-") as scratch:
         place = AuditFolder(Path(scratch))

@@ -10,7 +10,6 @@ from plumbline.judge.answer import (
     more_words,
     part_words,
     ranked,
-    verdict_sentences,
 )
 from plumbline.judge.evidence import CategoryVerdict, ColumnVerdict
 from plumbline.judge.federation_part import LevelVerdict
@@ -20,60 +19,11 @@ from plumbline.judge.training import TrainingFinding
 from tests.harness.findings import attack, column, findings, levels
 
 
-def test_a_sentence_names_column_share_interval_level_and_attack() -> None:
-    found = findings(attack("half_star", column("nr.employed", 0.057), column("pdays", 0.13)))
-    assert verdict_sentences(found) == [
-        "nr.employed: the federation gives away 43 % (38 to 48) of what was unknown at level marginals, by half_star.",
-        "No attack was shown to tell a tenth of what was unknown of the other column at level marginals.",
-    ]
-
-
-def test_where_nothing_leaked_it_says_so_and_where_nothing_ran_it_says_nothing() -> None:
-    assert verdict_sentences(findings(attack("half_star", column("a", 0.2)))) == [
-        "No attack was shown to tell a tenth of what was unknown of any column at level marginals."
-    ]
-    assert verdict_sentences(PredictionFindings()) == []
-    zero = replace(attack("zero", column("a", 0.0)), sees_scores=False)
-    assert verdict_sentences(findings(zero)) == []
-
-
-def test_what_only_who_knows_more_is_given_is_told_as_well() -> None:
-    """Complete records defeat defences of disclosed parameters: silence at the headline's level would mislead."""
-    spared, leaking = levels("half_star", 0.2), levels("posterior", 0.04)
-    names = ("a", "b", "c")
-    verdicts = tuple(ColumnVerdict("p", name, (*spared[:3], leaking[3]), spared) for name in names)
-    beyond = "No attack was shown to tell a tenth of what was unknown of any column at level marginals."
-    though = (
-        "At level records, though, the federation gives away 60 % (55 to 65) of what was unknown of a, by posterior"
-    )
-    assert verdict_sentences(PredictionFindings(columns=verdicts)) == [
-        beyond,
-        f"{though}, and something of 2 more columns.",
-    ]
-    same = ColumnVerdict("p", "a", (*spared[:2], replace(leaking[3], level="covariance"), leaking[3]), spared)
-    told = verdict_sentences(PredictionFindings(columns=(same,)))
-    assert [sentence for sentence in told if "though" in sentence] == [f"{though}.".replace("records", "covariance")]
-    unmounted = tuple(LevelVerdict(one.level, "its mean", 0.1) for one in spared[:3])
-    alone = ColumnVerdict("p", "a", (*unmounted, leaking[3]), spared)
-    assert verdict_sentences(PredictionFindings(columns=(alone,))) == [
-        "No attack could be mounted that knows no more beforehand than level marginals.",
-        f"{though}.",
-    ]
-
-
 def test_columns_that_only_who_knows_more_is_given_come_before_those_that_nobody_is() -> None:
     spared, leaking = levels("half_star", 0.2), levels("posterior", 0.04)
     safe = ColumnVerdict("p", "safe", spared, spared)
     known = ColumnVerdict("p", "known", (*spared[:3], leaking[3]), spared)
     assert [one.column for one in ranked(PredictionFindings(columns=(safe, known)))] == ["known", "safe"]
-
-
-def test_only_the_most_exposed_are_named_one_by_one() -> None:
-    found = findings(attack("ls", *(column(str(number), 0.01 * number) for number in range(1, 8))))
-    sentences = verdict_sentences(found, most=2)
-    assert [sentence.split(":")[0] for sentence in sentences[:2]] == ["1", "2"]
-    assert sentences[2] == "5 more columns are exposed; the report has every column."
-    assert verdict_sentences(found, most=6)[6] == "1 more column is exposed; the report has every column."
 
 
 def test_a_column_has_its_owners_name_where_there_are_several() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
@@ -87,6 +88,14 @@ def test_sets_stand_side_by_side_and_are_part_of_the_report(run: AuditFolder) ->
     assert read_what_if(run) == found
     assert json.loads(run.results.read_text())["what_if"]["asked"][0]["changes"][0]["column"] == "debt"
     assert "without town; debt as bins2" in run.report.read_text()
+
+
+def test_labels_that_an_adversary_of_training_knows_are_nothing_to_sets_of_columns(run: AuditFolder) -> None:
+    audited = audited_run(run.path)
+    adversary = replace(audited.plan.request.adversary, attacks=("half_star", "own_part"), known_labels=3)
+    request = replace(audited.plan.request, adversary=adversary)
+    known = replace(audited, plan=replace(audited.plan, request=request))
+    assert simulated(known, (), ("half_star",)) == simulated(audited, (), ("half_star",))
 
 
 def test_the_search_leaves_out_what_leaks(run: AuditFolder) -> None:
