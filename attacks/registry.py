@@ -51,6 +51,7 @@ _BUILT_IN = {
     "binary_columns": "attacks.binary_columns:BinaryColumns",
     "chosen_share": "attacks.chosen_share:ChosenShare",
     "replacement_backdoor": "attacks.replacement_backdoor:ReplacementBackdoor",
+    "named_bins": "attacks.named_bins:NameBins",
     "leaf_labels": "attacks.leaf_labels:LeafLabels",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",

@@ -15,6 +15,8 @@ import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
+# Equations of more records take minutes.
+MOST_ROWS = 1_500
 # Rows of a node of which all subsets are tried.
 _MOST_TRIED = 12
 # How much of a row's direction equations may leave open, and how far from 0 or 1 its value may be.

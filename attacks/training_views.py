@@ -6,12 +6,13 @@ columns in Z as there are rows, v follows (Theorem 3.1). ``first_order`` shares 
 have no shares: there v is f itself, from a gradient oracle under the name ``ORACLE`` (``cipher=plain`` only).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from attacks.told_bins import NodeSums
 from attacks.views import PassiveMoments, ViewError
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import registry as learners
@@ -140,6 +141,8 @@ class TrainingView:
         known_records: what the label party knows of the others' columns anyway.
         moments: statistics of the others' columns that it knows beforehand, in the order of ``peer_features``.
         leaves: (n, trees) the number of the leaf that each row has reached, of boosted trees; 0 for rows in no tree.
+        bin_sums: by peer and number of its column in the session, sums over its bins with their tree, of boosted trees;
+            the label party's only.
         knows_own_weights: whether it was told its weights; otherwise what stands in for its part is a uniform share's.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
@@ -190,6 +193,7 @@ class TrainingView:
     known_records: KnownRecords | None = None
     moments: PassiveMoments | None = None
     leaves: IntArray | None = None
+    bin_sums: Mapping[tuple[str, int], Sequence[tuple[int, NodeSums]]] = field(default_factory=dict)
     knows_own_weights: bool = True
 
     def __post_init__(self) -> None:

@@ -288,6 +288,7 @@ class TrainingAdversary:
             known_labels=None if is_active or ids is None else self._known_labels(ids),
             known_records=self._known_records(ids) if is_active and ids is not None else None,
             moments=self._moments if is_active else None,
+            bin_sums=self._transcript.bin_sums,
             leaves=np.column_stack(list(self._transcript.leaves.values())) if self._transcript.leaves else None,
             knows_own_weights=agreement.serving.tells_owners,
         )
@@ -323,7 +324,7 @@ class TrainingAdversary:
             for step, share in self._transcript.shares.items()
         ]
         # Of trees, where no party computes anything that it sends as it is.
-        steps += [OwnStep(step, batches[step], np.zeros((len(batches[step]), 1))) for step in self._transcript.leaves]
+        steps += [OwnStep(step, batches[step], np.zeros((len(batches[step]), 1))) for step in self._transcript.trees]
         equations = [
             _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
             for (step, peer), (matrix, sums) in self._transcript.answers.items()

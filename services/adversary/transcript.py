@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from attacks.told_bins import NodeSums
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 
@@ -18,6 +19,7 @@ class Transcript:
         residuals: by step and peer, what it has sent in the clear, (s, columns).
         kept: by step, its share of its own sums, (d, columns), where weights are shared.
         leaves: by step, which leaf of a tree each row has reached, (n,).
+        bin_sums: by peer and number of its column in the session, sums over its bins with their step.
     """
 
     features: int = 0
@@ -27,6 +29,13 @@ class Transcript:
     residuals: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
     kept: dict[int, Shares] = field(default_factory=dict)
     leaves: dict[int, IntArray] = field(default_factory=dict)
+    bin_sums: dict[tuple[str, int], list[tuple[int, NodeSums]]] = field(default_factory=dict)
+
+    @property
+    def trees(self) -> list[int]:
+        """Steps that grew trees."""
+        told = {step for sums in self.bin_sums.values() for step, _ in sums}
+        return sorted(told | self.leaves.keys())
 
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step."""
@@ -39,6 +48,10 @@ class Transcript:
     def followed(self, step: int, leaves: IntArray) -> None:
         """Keep which leaf of a tree each row has reached."""
         self.leaves[step] = leaves
+
+    def told_sums(self, step: int, peer: str, column: int, sums: NodeSums) -> None:
+        """Keep a node's sums over the bins of a peer's column."""
+        self.bin_sums.setdefault((peer, column), []).append((step, sums))
 
     def sums(self, step: int, peer: str, matrix: FloatArray, sums: FloatArray) -> None:
         """Keep sums that an answer told; raises ValueError where there isn't one of each column."""

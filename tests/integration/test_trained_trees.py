@@ -42,10 +42,12 @@ def test_trees_are_trained_and_asked_between_processes(tmp_path: Path) -> None:
 def test_an_audit_measures_labels_and_says_what_it_does_not_measure(tmp_path_factory: pytest.TempPathFactory) -> None:
     options = ["--data", "breast_cancer", "--learner", "boosted_trees", "--set", 'learner_options={"n_estimators": 6}']
     run = audited_once(shared_folder(tmp_path_factory), options)
-    (labels,) = read_training_findings(RunFolder(run / "parties"))
+    bins, labels = read_training_findings(RunFolder(run / "parties"))
+    assert (bins.attack, bins.party, bins.kind) == ("named_bins", "active", "bins")
+    assert 0 < bins.details["cells_named"] < 1
     assert (labels.attack, labels.party, labels.kind) == ("leaf_labels", "passive", "labels")
     assert labels.success > 0.85
     verdict = json.loads((run / "verdict.json").read_text())
     assert verdict["light"] == "red"
-    # Nothing reads sums of bins, and so nothing is said of columns: neither green nor red.
+    # Bins are counted and not judged, so that nothing is said of columns: neither green nor red.
     assert verdict["sentence"] == "What columns give away was not measured; labels leak much."
