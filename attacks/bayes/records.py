@@ -15,9 +15,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from attacks.base import AttackSpec, require
-from attacks.bayes.categories import Category, classify, published_categories, seen_categories
+from attacks.bayes.categories import CategoryPrior, classify, published_categories, seen_categories
 from attacks.bayes.prior import UNIFORM_VARIANCE, Belief, GaussianPrior, check_moments
-from attacks.bayes.rehearsal import LeftOut
+from attacks.bayes.rehearsal import HeldOutRecords
 from attacks.views import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
 from vfl.arrays import FloatArray, IntArray
 
@@ -40,7 +40,7 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
     return learned(view, records)[0]
 
 
-def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, tuple[LeftOut, ...]]:
+def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, tuple[HeldOutRecords, ...]]:
     """Believe as ``from_records`` does; and what some of the records would have been believed from the others."""
     auxiliary = checked_records(view, records)
     if view.moments is not None:
@@ -70,8 +70,8 @@ def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, t
 
 
 def _left_out(
-    passive: FloatArray, residuals: FloatArray, foretold: Sequence[Category], moments: PassiveMoments | None
-) -> Iterator[LeftOut]:
+    passive: FloatArray, residuals: FloatArray, foretold: Sequence[CategoryPrior], moments: PassiveMoments | None
+) -> Iterator[HeldOutRecords]:
     """Leave out the first of (t, d) records, a fold at a time; nothing where there are too few."""
     t = len(passive)
     folds = np.arange(t) % _FOLDS
@@ -82,7 +82,7 @@ def _left_out(
             np.clip(passive[rows] - residuals[rows], 0.0, 1.0), _covariance(residuals[folds != fold], moments)
         )
         categories = tuple(category.restricted_to(rows) for category in foretold)
-        yield LeftOut(rows, Belief(gaussian, categories), passive[rows])
+        yield HeldOutRecords(rows, Belief(gaussian, categories), passive[rows])
 
 
 # So few complete records say nothing of how much others may be trusted; beyond so many there is little to add.

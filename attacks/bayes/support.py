@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from attacks.bayes.categories import Category
+from attacks.bayes.categories import CategoryPrior
 from attacks.bayes.exact import factorise
 from attacks.bayes.prior import Belief, Posterior
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -106,12 +106,12 @@ def condition_on_supports(
     return SupportPosterior(Posterior(*filled), evidence, complete)
 
 
-def combinations(categories: Sequence[Category]) -> float:
+def combinations(categories: Sequence[CategoryPrior]) -> float:
     """Count the combinations of the categories' values."""
     return float(np.prod([len(category.values) for category in categories], dtype=np.float64))
 
 
-def _blocks(categories: Sequence[Category], n: int, equations: int, complete: bool) -> Iterator[IntArray]:
+def _blocks(categories: Sequence[CategoryPrior], n: int, equations: int, complete: bool) -> Iterator[IntArray]:
     """List the indices of records that are searched at once."""
     largest = max(len(category.values) for category in categories)
     width = combinations(categories) if complete else BEAM * largest
@@ -171,7 +171,7 @@ def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: fl
 
 
 def _search(
-    categories: Sequence[Category], split: _Split, rows: IntArray, complete: bool
+    categories: Sequence[CategoryPrior], split: _Split, rows: IntArray, complete: bool
 ) -> tuple[IntArray, FloatArray]:
     """Search combinations of the records in rows: indices of values (r, w, categories), and log-weights (r, w)."""
     order = sorted(range(len(categories)), key=lambda one: -_variance_of(categories[one], split.steps[one]))
@@ -195,14 +195,14 @@ def _search(
     return choices, logs - 0.5 * (remainder**2).sum(axis=2)
 
 
-def _variance_of(category: Category, steps: FloatArray) -> float:
+def _variance_of(category: CategoryPrior, steps: FloatArray) -> float:
     """Tell how much of the whitened sides' variance a category makes."""
     frequencies = np.atleast_2d(category.frequencies).mean(axis=0)
     return float(frequencies @ ((steps - frequencies @ steps) ** 2).sum(axis=1))
 
 
 def _outlook(
-    undecided: Sequence[tuple[Category, FloatArray]], remainder: FloatArray, rows: IntArray, n: int
+    undecided: Sequence[tuple[CategoryPrior, FloatArray]], remainder: FloatArray, rows: IntArray, n: int
 ) -> FloatArray:
     """Compute the log-density, less a constant, of the rest of the sides (r, w, q), undecided categories Gaussian."""
     variance = np.eye(remainder.shape[2])
@@ -219,7 +219,7 @@ def _outlook(
 
 
 def _mixture(
-    categories: Sequence[Category], split: _Split, rows: IntArray, choices: IntArray, weights: FloatArray
+    categories: Sequence[CategoryPrior], split: _Split, rows: IntArray, choices: IntArray, weights: FloatArray
 ) -> Posterior:
     """Find the posterior of the records in rows: combinations (r, w, categories) with weights (r, w)."""
     d = len(split.others) + sum(len(category.columns) for category in categories)
