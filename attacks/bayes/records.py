@@ -181,24 +181,24 @@ class _Ridge:
     """Ridge regressions of one sight, for any penalty, in the basis of its covariance.
 
     Attributes:
-        seen: (t, f), known records, centred, in that basis.
-        asked: (n, f), the others, alike.
+        design: (t, f), known records, centred, in that basis.
+        attacked: (n, f), the others, alike.
         eigenvalues: (f,).
         targets: (t, c), centred.
         products: (f, c), the mean over records of what is seen times the target.
     """
 
-    seen: FloatArray
-    asked: FloatArray
+    design: FloatArray
+    attacked: FloatArray
     eigenvalues: FloatArray
     targets: FloatArray
     products: FloatArray
 
     def residuals(self, penalty: float) -> FloatArray:
         """Leave-one-out errors, (t, c): r / (1 - leverage)."""
-        t, shrunk = len(self.seen), 1.0 / (self.eigenvalues + penalty * self.eigenvalues.mean())
-        leverage = (self.seen**2 @ shrunk + 1.0) / t
-        fitted = self.seen @ (shrunk[:, None] * self.products)
+        t, shrunk = len(self.design), 1.0 / (self.eigenvalues + penalty * self.eigenvalues.mean())
+        leverage = (self.design**2 @ shrunk + 1.0) / t
+        fitted = self.design @ (shrunk[:, None] * self.products)
         errors: FloatArray = (self.targets - fitted) / np.maximum(1.0 - leverage, 1e-9)[:, None]
         return errors
 
@@ -206,7 +206,7 @@ class _Ridge:
         """Predictions less the targets' mean, (n, c), summed over penalties with weights (penalties, c)."""
         penalties = np.array(_PENALTIES)[:, None] * self.eigenvalues.mean()
         shrunk = (1.0 / (self.eigenvalues + penalties)).T @ weights
-        predictions: FloatArray = self.asked @ (shrunk * self.products)
+        predictions: FloatArray = self.attacked @ (shrunk * self.products)
         return predictions
 
 
