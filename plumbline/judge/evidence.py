@@ -364,9 +364,9 @@ def verdicts_of(judged_sources: Sequence[JudgedSource]) -> tuple[SourceVerdict, 
         for name in _LIGHTS
         if name in measures
     ]
-    corrected_ones = iter(beside_each_other(tested))
+    corrections = iter(beside_each_other(tested))
     return tuple(
-        SourceVerdict.of(source, {**measures, **{name: next(corrected_ones) for name in _LIGHTS if name in measures}})
+        SourceVerdict.of(source, {**measures, **{name: next(corrections) for name in _LIGHTS if name in measures}})
         for source, measures in judged_sources
     )
 
