@@ -217,8 +217,8 @@ class AttackSpec:
         return _METHODS[self.phase, self.conduct]
 
 
-def _refuse(field: str, words: tuple[str, ...], value: object) -> None:
-    choices = ", ".join(repr(word) for word in words)
+def _refuse(field: str, allowed: tuple[str, ...], value: object) -> None:
+    choices = ", ".join(repr(word) for word in allowed)
     raise ValueError(f"An attack's spec has {field} from {choices}, not {value!r}.")
 
 

@@ -36,7 +36,7 @@ class Zero:
 
 
 @dataclass(frozen=True)
-class Half:
+class HalfGuess:
     """Guesses 1/2 for every feature, the box's Chebyshev centre.
 
     No other blind guess has a smaller largest error (Rassouli eq. 20).

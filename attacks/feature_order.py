@@ -30,7 +30,7 @@ _REFINEMENTS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class StepProducts:
     """Products of a peer's feature and weight at one step.
 
     Attributes:
@@ -67,7 +67,7 @@ class _Edges:
     strong: BoolArray
 
 
-def edges_of(observations: list[Observation]) -> _Edges:
+def edges_of(observations: list[StepProducts]) -> _Edges:
     """List the products that follow from the observations, one entry each."""
     batches, rows, values, noise = [], [], [], []
     for index, observation in enumerate(observations):
@@ -256,7 +256,9 @@ class FeatureOrder:
             return _unknown(view, count, reason or solutions[0].reason)
         return order_feature(view, observations, count, scale_tolerance=self.scale_tolerance)
 
-    def _of_label_party(self, view: TrainingView, solutions: tuple[StepSolution, ...]) -> tuple[list[Observation], str]:
+    def _of_label_party(
+        self, view: TrainingView, solutions: tuple[StepSolution, ...]
+    ) -> tuple[list[StepProducts], str]:
         if not view.linear:
             return [], f"{view.approximation} gives f only, and a passive party can't tell g^A from it without labels."
         recovered = LabelRecovery(tolerance=self.tolerance).attack(view)
@@ -268,7 +270,7 @@ class FeatureOrder:
             if step in products and step in bias:
                 noise = _noise(view, solution.shares[str(view.label_party)].error)
                 observations.append(
-                    Observation(step, solution.own.rows, products[step] - bias[step], noise, solution.residual)
+                    StepProducts(step, solution.own.rows, products[step] - bias[step], noise, solution.residual)
                 )
         if observations:
             return observations, ""
@@ -284,14 +286,14 @@ def _noise(view: TrainingView, error: float) -> float:
     return error + view.share_step / 2
 
 
-def _observed_shares(view: TrainingView, solutions: tuple[StepSolution, ...], peer: str) -> list[Observation]:
+def _observed_shares(view: TrainingView, solutions: tuple[StepSolution, ...], peer: str) -> list[StepProducts]:
     observations = []
     for solution in solutions:
         solved = solution.shares[peer]
         if solved.values is not None:
             noise = _noise(view, solved.error)
             observations.append(
-                Observation(solution.own.step, solution.own.rows, solved.values, noise, solution.residual)
+                StepProducts(solution.own.step, solution.own.rows, solved.values, noise, solution.residual)
             )
     return observations
 
@@ -315,7 +317,7 @@ def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict
     return biases
 
 
-def _from_residuals(view: TrainingView, solutions: tuple[StepSolution, ...]) -> tuple[list[Observation], str]:
+def _from_residuals(view: TrainingView, solutions: tuple[StepSolution, ...]) -> tuple[list[StepProducts], str]:
     """Find the only peer's products from f, the labels and the adversary's own products (Hu E.1, F.1)."""
     if view.labels is None:
         return [], f"{view.approximation}: a passive party can't tell another's product from f without its label."
@@ -338,7 +340,7 @@ def _from_residuals(view: TrainingView, solutions: tuple[StepSolution, ...]) -> 
             inner = (np.abs(f) > 1e-6) & (np.abs(f) < 2 * SATURATION - 1e-6)
             products = np.where(inner, f + 0.5 * signs, np.nan)
         noise = 10 * solution.error
-        observations.append(Observation(solution.own.step, solution.own.rows, products - solution.own.share, noise, f))
+        observations.append(StepProducts(solution.own.step, solution.own.rows, products - solution.own.share, noise, f))
     reason = "" if observations else solutions[0].reason
     return observations, reason
 
@@ -347,7 +349,7 @@ def _from_residuals(view: TrainingView, solutions: tuple[StepSolution, ...]) -> 
 
 
 def order_feature(
-    view: TrainingView, observations: list[Observation], peer_features: int, *, scale_tolerance: float
+    view: TrainingView, observations: list[StepProducts], peer_features: int, *, scale_tolerance: float
 ) -> OrderedFeature:
     """Join the observations into sortable sets, and give each its scale where theta's moves tell it."""
     rows = np.unique(np.concatenate([observation.rows for observation in observations]))
@@ -377,7 +379,7 @@ def order_feature(
     return OrderedFeature(peer_features, sets, ratios, values, sortable, exact, reason)
 
 
-def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArray) -> tuple[float, float]:
+def _scale(view: TrainingView, observations: list[StepProducts], ratios: FloatArray) -> tuple[float, float]:
     """a^2 and the relative standard error of a, by least squares on q_t = q_0 + a^2 sum_tau G_tau; NaN and infinity
     where no two batches of the set are joined by known moves.
 

@@ -74,7 +74,7 @@ class HiddenSpace:
             ViewError: for a passive party's view, and where none of the known records was trained on.
         """
         require(self, view)
-        trained = _Seen(view, self.epochs)
+        trained = _TrainedRecords(view, self.epochs)
         records, columns = view.known_records, sum(view.peer_features.values())
         if records is None or view.labels is None:
             raise AssertionError  # require has refused such views; this tells the type checker
@@ -108,7 +108,7 @@ class HiddenSpace:
         )
 
 
-class _Seen:
+class _TrainedRecords:
     """What was forwarded of each record in its first uses.
 
     Attributes:

@@ -12,7 +12,7 @@ import numpy as np
 
 from attacks.base import AttackSpec, require
 from attacks.label_search import (
-    FoundLabels,
+    LabelAnswer,
     LabelSearch,
     SearchBudget,
     common_offset,
@@ -161,7 +161,7 @@ class LabelRecovery:
         return [
             step
             if step.method != "none" or (labels[step.rows] == UNRESOLVED).any()
-            else _searched(view, solution, FoundLabels(labels[step.rows], True, "lattice"))
+            else _searched(view, solution, LabelAnswer(labels[step.rows], True, "lattice"))
             for step, solution in zip(steps, solutions, strict=True)
         ]
 
@@ -240,7 +240,7 @@ def _decide(values: FloatArray) -> tuple[IntArray, FloatArray]:
     return values.argmin(axis=1).astype(np.int64), ordered[:, 1] - ordered[:, 0]
 
 
-def _searched(view: TrainingView, solution: StepSolution, answer: FoundLabels) -> StepLabels:
+def _searched(view: TrainingView, solution: StepSolution, answer: LabelAnswer) -> StepLabels:
     """Take a step's labels as a search found them: as far from others as the two label terms are from their middle."""
     if answer.labels is None:
         return _nothing(solution, answer.reason)

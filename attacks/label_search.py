@@ -40,7 +40,7 @@ class SearchBudget:
 
 
 @dataclass(frozen=True, eq=False)
-class FoundLabels:
+class LabelAnswer:
     """What a search found.
 
     Attributes:
@@ -120,7 +120,7 @@ class LabelSearch:
         """Steps whose sums are labels alone, and tell too little by themselves."""
         return frozenset(self._open)
 
-    def at_step(self, equations: Equations, offset: FloatArray) -> FoundLabels:
+    def at_step(self, equations: Equations, offset: FloatArray) -> LabelAnswer:
         """Find the labels of a step whose residuals are label terms plus a known offset (columns,)."""
         answer = search_labels(equations, offset, self._classes, self._budget, self._known[equations.rows])
         if answer.labels is not None and answer.certain:
@@ -171,7 +171,7 @@ def joined_labels(parts: list[LabelSums], rows: int, budget: SearchBudget) -> In
 
 def search_labels(
     equations: Equations, offset: FloatArray, classes: int, budget: SearchBudget, earlier: IntArray | None = None
-) -> FoundLabels:
+) -> LabelAnswer:
     """Find the labels of a step whose residuals are label terms plus a known offset.
 
     Args:
@@ -185,22 +185,22 @@ def search_labels(
     labels = np.full(rows, UNRESOLVED) if earlier is None else earlier.copy()
     still = labels == UNRESOLVED
     if not still.any():
-        return FoundLabels(labels, True, "joined")
+        return LabelAnswer(labels, True, "joined")
     rank = int(np.linalg.matrix_rank(equations.matrix[still]))
     free = int(still.sum()) - rank
     integers = label_sums(equations, offset, classes)
-    answer: FoundLabels | None = None
+    answer: LabelAnswer | None = None
     if free <= budget.free_signs:
         answer = _by_signs(equations.matrix[still], _sign_targets(equations, offset, classes, labels))
     if answer is None and integers is not None:
         answer = labels_of_sums(integers.without(labels), budget)
     if answer is None:
-        answer = FoundLabels(None, reason=_why_no_lattice(equations, free))
+        answer = LabelAnswer(None, reason=_why_no_lattice(equations, free))
     if answer.labels is None:
         size = f"{rows} records in a step, {count} sums about them, {rank} of which tell something new"
-        return FoundLabels(None, reason=f"Not possible: {size}: {answer.reason}.")
+        return LabelAnswer(None, reason=f"Not possible: {size}: {answer.reason}.")
     labels[still] = answer.labels
-    return FoundLabels(labels, answer.certain, answer.method)
+    return LabelAnswer(labels, answer.certain, answer.method)
 
 
 def _why_no_lattice(equations: Equations, free: int) -> str:
@@ -209,22 +209,22 @@ def _why_no_lattice(equations: Equations, free: int) -> str:
     return f"{free} labels stay open, and the sums hold more than labels: noise was added, or weights have moved"
 
 
-def labels_of_sums(sums: LabelSums, budget: SearchBudget, *, method: Method = "lattice") -> FoundLabels:
+def labels_of_sums(sums: LabelSums, budget: SearchBudget, *, method: Method = "lattice") -> LabelAnswer:
     """Find labels from sums over classes by lattice reduction, column by column, or by solving where that is enough."""
     if not has_flint():
-        return FoundLabels(None, reason=str(FlintMissing()))
+        return LabelAnswer(None, reason=str(FlintMissing()))
     search = RowSums(sums.matrix, most_rows=budget.lattice_rows, tours=budget.lattice_tours)
     hits, certain = [], True
     for column in range(sums.sums.shape[1]):
         answer = search.find(sums.sums[:, column])
         if answer.rows is None:
-            return FoundLabels(None, reason=answer.reason)
+            return LabelAnswer(None, reason=answer.reason)
         hits.append(answer.rows)
         certain = certain and answer.certain
     labels = _labels_of(np.array(hits).T)
     if labels is None:
-        return FoundLabels(None, reason="the classes' rows contradict each other")
-    return FoundLabels(labels, certain, method)
+        return LabelAnswer(None, reason="the classes' rows contradict each other")
+    return LabelAnswer(labels, certain, method)
 
 
 def _enough(parts: list[LabelSums], equations: float) -> list[LabelSums]:
@@ -284,7 +284,7 @@ def _common_factor(sums: list[int], totals: list[int], modulus: int) -> int | No
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _by_signs(matrix: FloatArray, targets: FloatArray) -> FoundLabels | None:
+def _by_signs(matrix: FloatArray, targets: FloatArray) -> LabelAnswer | None:
     """Theorem 4.1, column by column: targets (D, columns). None where the equations hardly tell sign vectors apart."""
     hits = []
     for column in range(targets.shape[1]):
@@ -294,12 +294,12 @@ def _by_signs(matrix: FloatArray, targets: FloatArray) -> FoundLabels | None:
             return None
         if len(solutions) != 1:
             what = "no choice of labels fits" if len(solutions) == 0 else "several choices of labels fit"
-            return FoundLabels(None, reason=what)
+            return LabelAnswer(None, reason=what)
         hits.append(solutions[0] < 0)
     labels = _labels_of(np.array(hits).T)
     if labels is None:
-        return FoundLabels(None, reason="the columns' signs contradict each other")
-    return FoundLabels(labels, True, "theorem_4.1")
+        return LabelAnswer(None, reason="the columns' signs contradict each other")
+    return LabelAnswer(labels, True, "theorem_4.1")
 
 
 def _sign_targets(equations: Equations, offset: FloatArray, classes: int, labels: IntArray) -> FloatArray:

@@ -57,19 +57,19 @@ def label_axis(leaves: NDArray[Any]) -> FloatArray:
     return values if skew(values) >= 0 else -values
 
 
-def labels_by_leaves(leaves: NDArray[Any], features: FloatArray, known: IntArray, labels: IntArray) -> FloatArray:
+def labels_by_leaves(leaves: NDArray[Any], features: FloatArray, rows: IntArray, labels: IntArray) -> FloatArray:
     """Estimate how likely each record is of either class, from leaves, own columns and known labels.
 
     Args:
         leaves: (n, trees), as above.
         features: (n, d), the adversary's own.
-        known: (m,) rows whose labels are known.
+        rows: (m,) rows whose labels are known.
         labels: (m,) their classes, of both kinds.
 
     Returns:
         (n, 2).
     """
-    return completed_by(features, label_axis(leaves)[:, None], known, labels, classes=2)
+    return completed_by(features, label_axis(leaves)[:, None], rows, labels, classes=2)
 
 
 def _indicators(leaves: NDArray[Any]) -> tuple[Any, FloatArray]:

@@ -70,14 +70,14 @@ class Newcomer:
         return _labels(view, [_Differing.of(sessions, view) for sessions in changed], max(map(len, changed)))
 
 
-class _Seen(NamedTuple):
+class _SessionBatch(NamedTuple):
     """A batch in one session: its records, rising; their (s, D) columns; and the sums of its steps, (T, D, columns)."""
 
     records: IntArray
     matrix: FloatArray
     sums: FloatArray
 
-    def has_the_records_of(self, other: "_Seen") -> bool:
+    def has_the_records_of(self, other: "_SessionBatch") -> bool:
         """Tell whether the batch had the same records in another session."""
         return np.array_equal(self.records, other.records)
 
@@ -97,7 +97,7 @@ class _Differing:
     told: FloatArray
 
     @classmethod
-    def of(cls, sessions: Sequence[_Seen], view: TrainingView) -> "_Differing":
+    def of(cls, sessions: Sequence[_SessionBatch], view: TrainingView) -> "_Differing":
         """Solve for the residuals of all records that aren't in every session."""
         every = np.unique(np.concatenate([one.records for one in sessions]))
         is_in = np.array([np.isin(every, one.records) for one in sessions])
@@ -173,15 +173,17 @@ def _is_alike(earlier: TrainingView, view: TrainingView) -> bool:
     return named[0] == named[1] and steps[0] == steps[1] and bool(honest_equations(earlier))
 
 
-def _seen(same: Sequence[Equations], view: TrainingView) -> _Seen:
+def _seen(same: Sequence[Equations], view: TrainingView) -> _SessionBatch:
     first = same[0]
     records = first.rows if view.records is None else view.records[first.rows]
     order = np.argsort(records)
     width = first.matrix.shape[1]
-    return _Seen(records[order], first.matrix[order], np.array([one.sums for one in same if len(one.sums) == width]))
+    return _SessionBatch(
+        records[order], first.matrix[order], np.array([one.sums for one in same if len(one.sums) == width])
+    )
 
 
-def _sessions_of(same: Sequence[Equations], view: TrainingView, alike: Sequence[TrainingView]) -> list[_Seen]:
+def _sessions_of(same: Sequence[Equations], view: TrainingView, alike: Sequence[TrainingView]) -> list[_SessionBatch]:
     """Find a batch of this session in earlier ones: there with more records that stayed than came or went."""
     here = _seen(same, view)
     sessions = [here]

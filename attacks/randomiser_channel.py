@@ -188,7 +188,7 @@ class ChannelMessages:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class AnswerReading:
     """What one round of answers told.
 
     Attributes:
@@ -247,7 +247,7 @@ class KeyHolder:
             ciphertexts[row] = ciphertexts[row] * shift % self._n_squared
         return tuple(int(ciphertext) for ciphertext in ciphertexts)
 
-    def read(self, answers: Sequence[int], rows_to_read: Sequence[int]) -> Reading:
+    def read(self, answers: Sequence[int], rows_to_read: Sequence[int]) -> AnswerReading:
         """Read the features of these rows, from one answer per feature; masks in the plaintext don't matter.
 
         Raises ValueError for more rows than `capacity`, or a row that comes twice.
@@ -263,7 +263,7 @@ class KeyHolder:
                 digits, digit = divmod(digits, self._base)
                 integers[i, feature] = int(digit) - self._offset
             credible[feature] = digits == 0
-        return Reading(integers, credible)
+        return AnswerReading(integers, credible)
 
     def _check_rows(self, rows_to_read: Sequence[int]) -> None:
         if len(rows_to_read) > self.capacity:

@@ -21,7 +21,7 @@ class UnknownAttack(ValueError):
 _BUILT_IN = {
     "zero": "attacks.baselines:Zero",
     "random_guess": "attacks.baselines:RandomGuess",
-    "half": "attacks.baselines:Half",
+    "half": "attacks.baselines:HalfGuess",
     "imputation": "attacks.bayes.records:Imputation",
     "ls": "attacks.equation_solving:LeastSquares",
     "half_star": "attacks.equation_solving:HalfStar",

@@ -106,12 +106,12 @@ class _Space:
     Attributes:
         mean: (d,) of the known records.
         directions: (r, d), to be added to it.
-        known: (m, r) the known records in these directions.
+        coordinates: (m, r) the known records in these directions.
     """
 
     mean: FloatArray
     directions: FloatArray
-    known: FloatArray
+    coordinates: FloatArray
 
     @classmethod
     def of(cls, features: FloatArray) -> "_Space":
@@ -217,7 +217,7 @@ class SingleShareMessages:
             rows = self._terms.batches[step][self.rows(step)]
             is_known = np.isin(rows, self._known.rows)
             matrix = np.column_stack(
-                [space.known[[place[row] for row in rows[is_known].tolist()]], np.ones(is_known.sum())]
+                [space.coordinates[[place[row] for row in rows[is_known].tolist()]], np.ones(is_known.sum())]
             )
             weights, squares, rank, _ = np.linalg.lstsq(matrix, shares[is_known], rcond=_DEPENDENT)
             if rank <= space.rank:

@@ -32,7 +32,7 @@ _OPEN_OF_FEATURES = 12
 
 
 @dataclass(frozen=True)
-class Placement:
+class AnswerLayout:
     """Where the residuals of ciphertexts go in one answer.
 
     Attributes:
@@ -106,7 +106,7 @@ class Placement:
         return values
 
 
-def placement(width: int, residual_bits: int, offsets: Sequence[int], most_open: int) -> Placement:
+def placement(width: int, residual_bits: int, offsets: Sequence[int], most_open: int) -> AnswerLayout:
     """Place as many ciphertexts into an answer as it holds, without overlap.
 
     A single residual per ciphertext is told in part as well, where the bits left over leave few of it open.
@@ -128,7 +128,7 @@ def placement(width: int, residual_bits: int, offsets: Sequence[int], most_open:
         occupied += [free + offset for offset in offsets]
     spare = width - len(shifts) * residual_bits if len(offsets) == 1 else 0
     part = spare if spare >= residual_bits - most_open else 0
-    return Placement(width, residual_bits, tuple(offsets), tuple(shifts), part)
+    return AnswerLayout(width, residual_bits, tuple(offsets), tuple(shifts), part)
 
 
 def _is_free(wanted: Sequence[int], occupied: Sequence[int], bits: int) -> bool:
@@ -153,7 +153,7 @@ class CutPlan:
         fraction_bits: of a residual.
     """
 
-    placements: tuple[Placement, ...]
+    placements: tuple[AnswerLayout, ...]
     rows_per_ciphertext: int
     classes: int
     columns: int
@@ -341,7 +341,7 @@ class CutMessages:
         planes = self.plan.columns // self.plan.classes
         return [residuals.ciphertexts[plane::planes] for plane in range(planes)]
 
-    def _of_answers(self, ciphertexts: IntArray) -> list[tuple[Placement, list[int], int | None]]:
+    def _of_answers(self, ciphertexts: IntArray) -> list[tuple[AnswerLayout, list[int], int | None]]:
         """(placement, ciphertexts told whole, the one told in part) of each answer."""
         full: list[list[int]] = [[] for _ in self.plan.placements]
         parts: list[int | None] = [None] * len(self.plan.placements)

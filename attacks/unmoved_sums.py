@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attacks.label_search import FoundLabels, label_terms
+from attacks.label_search import LabelAnswer, label_terms
 from attacks.lattices import FlintMissing, block_reduced, has_flint, lll_reduced, nearest_points
 from attacks.training_views import Equations, TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -29,7 +29,7 @@ _ABOVE_ROUNDING, _LEAST_ROUNDING, _MOST_OFF = 3.0, 0.01, 8.0
 
 def labels_of_unmoved_sums(
     equations: Sequence[Equations], columns: int, classes: int, share_step: float, most_rows: int
-) -> FoundLabels:
+) -> LabelAnswer:
     """Find the labels of rows that several equations are about, alone among those that fit.
 
     Args:
@@ -40,11 +40,11 @@ def labels_of_unmoved_sums(
         most_rows: that are searched.
     """
     if not has_flint():
-        return FoundLabels(None, reason=str(FlintMissing()))
+        return LabelAnswer(None, reason=str(FlintMissing()))
     matrix = equations[0].matrix
     rows = len(matrix)
     if not columns < matrix.shape[1] or not 1 < rows <= most_rows:
-        return FoundLabels(None, reason=f"{rows} rows are not searched, or no sum is left that weights don't move")
+        return LabelAnswer(None, reason=f"{rows} rows are not searched, or no sum is left that weights don't move")
     sums = np.array([one.sums for one in equations])
     if matrix.shape[1] > rows:
         # Of thousands of columns no more than rows tell anything.
@@ -56,7 +56,7 @@ def labels_of_unmoved_sums(
     rounding = max(share_step, 1e-14) * np.linalg.norm(matrix) * np.sqrt(len(moved))
     rank = int((sizes > _ABOVE_ROUNDING * rounding).sum())
     if not columns == rank < matrix.shape[1]:
-        return FoundLabels(None, reason=f"weights moved in {rank} directions, and can in {columns}")
+        return LabelAnswer(None, reason=f"weights moved in {rank} directions, and can in {columns}")
     # How far the directions that were seen are off turns a part of what they hold into the others.
     floor = max(float(sizes[rank]), _LEAST_ROUNDING * rounding)
     off = floor / sizes[:rank, None] * (directions[:rank] @ middle)
@@ -64,7 +64,7 @@ def labels_of_unmoved_sums(
     unmoved = matrix @ directions[rank:].T
     bits_held = np.log2(np.maximum(unmoved.std(axis=0), 1e-9) * np.sqrt(rows)) + bits
     if bits_held[bits_held > 0].sum() < rows + _CERTAIN_BITS:
-        return FoundLabels(None, reason="what no weight moves holds less than the labels")
+        return LabelAnswer(None, reason="what no weight moves holds less than the labels")
     low, high = label_terms(classes)
     wanted = (high * unmoved.sum(axis=0)[:, None] - directions[rank:] @ middle) / (high - low)
     scaled = np.rint(unmoved * 2.0**bits)
@@ -75,13 +75,13 @@ def labels_of_unmoved_sums(
             break
         basis, _ = block_reduced(basis, block=_BLOCK, width=_BLOCK_WIDTH)
     else:
-        return FoundLabels(None, reason="no choice of labels that fits was found")
+        return LabelAnswer(None, reason="no choice of labels that fits was found")
     indicators = np.array(hits)
     if classes == 2:
-        return FoundLabels(indicators[0].astype(np.int64), True, "lattice")
+        return LabelAnswer(indicators[0].astype(np.int64), True, "lattice")
     if (indicators.sum(axis=0) != 1).any():
-        return FoundLabels(None, reason="the classes' rows contradict each other")
-    return FoundLabels(indicators.argmax(axis=0), True, "lattice")
+        return LabelAnswer(None, reason="the classes' rows contradict each other")
+    return LabelAnswer(indicators.argmax(axis=0), True, "lattice")
 
 
 def _nearest(basis: IntArray, unmoved: FloatArray, wanted: FloatArray, bits: int) -> BoolArray | None:

@@ -19,11 +19,11 @@ def main() -> None:
         try:
             status = app(prog_name="plumbline", standalone_mode=False)
         except Exception as error:
-            if (words := usage_error(error)) is None:
+            if (message := usage_error(error)) is None:
                 raise
             # Without words it was help, which has been shown.
-            if words:
-                _say(words)
+            if message:
+                _say(message)
             status = _MENDABLE
         sys.exit(status if isinstance(status, int) else 0)
     except KeyboardInterrupt:
@@ -51,8 +51,8 @@ def _details(error: Exception) -> str:
     return f"The details are in {path}: look there, or send it to who maintains Plumbline."
 
 
-def _say(words: str) -> None:
-    sys.stderr.write(f"plumbline: {words}\n")
+def _say(message: str) -> None:
+    sys.stderr.write(f"plumbline: {message}\n")
 
 
 if __name__ == "__main__":

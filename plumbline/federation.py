@@ -151,9 +151,9 @@ class Federation:
         from plumbline.recipe import Recipe, own_tables, party_names
 
         _check_terms(terms, TrainingPlan())
-        given = {**(settings or {}), **{name: terms[name] for name in terms if name in Settings.model_fields}}
+        values = {**(settings or {}), **{name: terms[name] for name in terms if name in Settings.model_fields}}
         if options := {name: terms[name] for name in terms if name not in Settings.model_fields}:
-            given["learner_options"] = {**given.get("learner_options", {}), **options}
+            values["learner_options"] = {**values.get("learner_options", {}), **options}
         if isinstance(passive, str) or hasattr(passive, "columns"):
             raise ValueError("passive is a list of tables, one for each passive party: write passive=[table].")
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
@@ -166,10 +166,10 @@ class Federation:
                 attacks=tuple(attacks),
                 defences=tuple(defences),
                 disclose=bool(attacks),
-                is_repeatable="seed" in given,
-                settings=given,
+                is_repeatable="seed" in values,
+                settings=values,
             )
-            run_dir = Path(given.get("run_dir") or root / "parties")
+            run_dir = Path(values.get("run_dir") or root / "parties")
             parties = recipe.checked().settings(run_dir)
             write_frames(tables, files, id)
             check_tables({name: parties[name] for name in party_names(len(tables))})
@@ -237,9 +237,9 @@ class Federation:
         """
         request = active_pb2.TrainRequest()
         if changes:
-            own = self.status(quick=True).own_plan
-            _check_terms(changes, own)
-            plan = own.changed(**changes)
+            own_plan = self.status(quick=True).own_plan
+            _check_terms(changes, own_plan)
+            plan = own_plan.changed(**changes)
             plan.check()
             request.plan.CopyFrom(plan.to_message())
         outcome: TrainingOutcome | None = None
@@ -271,12 +271,12 @@ class Federation:
                 raise FederationFailed(_HANGS) from error
             if error.code() is grpc.StatusCode.UNIMPLEMENTED or is_another_party(error.details() or ""):
                 raise FederationFailed(_OTHER_PARTY.format(self._address or "its address")) from error
-            told = error_of(str(Role.ACTIVE), error)
+            refusal = error_of(str(Role.ACTIVE), error)
             # The operator asked the active party, and nobody else.
-            words = told.words if isinstance(told, PeerRefused) else str(told) + self._asked_where
-            where = self._where_it_failed() if _IN_A_LOG in words else ""
+            message = refusal.words if isinstance(refusal, PeerRefused) else str(refusal) + self._asked_where
+            where = self._where_it_failed() if _IN_A_LOG in message else ""
             kind = NobodyListens if is_nobody(error.details() or "") else FederationFailed
-            raise kind(words + where) from error
+            raise kind(message + where) from error
 
     @property
     def _asked_where(self) -> str:
@@ -286,8 +286,8 @@ class Federation:
         """Find which service's log it is: the one that was called passes on what others told it."""
         if self._processes is None:
             return " It is the active party's, or that of a party which the active party had called."
-        found = self._processes.logs_of_errors()
-        return "".join(f" It happened at {name}: see {log}." for name, log in found.items())
+        logs = self._processes.logs_of_errors()
+        return "".join(f" It happened at {name}: see {log}." for name, log in logs.items())
 
     def findings(self) -> NotebookFindings:
         """Compare what the mounted attacks found with the truth; as a sequence, one finding per attack.
@@ -358,21 +358,21 @@ class Federation:
 
         if isinstance(ids, str):
             raise ValueError("predict takes several ids, such as a list: predict_one takes one.")
-        given = list(ids)
-        texts = [id_text(one, row) for row, one in enumerate(given, start=1)]
+        records = list(ids)
+        texts = [id_text(one, row) for row, one in enumerate(records, start=1)]
         classes = self._class_names()
         parts = [texts[start : start + PREDICTION_ROWS] for start in range(0, len(texts), PREDICTION_ROWS)]
         requests = (active_pb2.PredictRequest(ids=part, as_block=True) for part in parts)
         values, errors = np.full((len(texts), len(classes)), np.nan), np.full(len(texts), "", dtype=object)
-        answered = 0
+        count = 0
         with self._own_words():
             for part, reply in zip(parts, self._stub.Predict(requests), strict=False):
-                rows = slice(answered, answered + len(part))
+                rows = slice(count, count + len(part))
                 _take(reply.block, values[rows], errors[rows])
-                answered += len(part)
-        if answered < len(texts):
-            raise FederationFailed(f"active has answered for {answered} of {len(texts)} records only: see its log.")
-        scores = pd.DataFrame(values, columns=classes, index=pd.Index(given, name="id"))
+                count += len(part)
+        if count < len(texts):
+            raise FederationFailed(f"active has answered for {count} of {len(texts)} records only: see its log.")
+        scores = pd.DataFrame(values, columns=classes, index=pd.Index(records, name="id"))
         scores["error"] = errors
         return scores
 
@@ -408,14 +408,14 @@ def _check_address(address: str) -> None:
         raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
 
 
-def _check_terms(changes: Mapping[str, Any], own: TrainingPlan) -> None:
+def _check_terms(changes: Mapping[str, Any], plan: TrainingPlan) -> None:
     """Raise ValueError for what is neither a field of a training plan nor an option of its learner or protocol."""
-    learner, protocol = (changes.get(plugin, getattr(own, plugin)) for plugin in ("learner", "protocol"))
+    learner, protocol = (changes.get(plugin, getattr(plan, plugin)) for plugin in ("learner", "protocol"))
     of_protocol = (*option_names(protocol), *OF_SHARING, "protocol_options")
-    known = {**TrainingPlan(learner=learner).terms, "learner_options": {}, **dict.fromkeys(of_protocol)}
-    if unknown := [name for name in changes if name not in known]:
-        meant = did_you_mean(unknown[0], known)
-        raise ValueError(f"A training has no {unknown[0]!r}.{meant} Its terms: {', '.join(known)}.")
+    names = {**TrainingPlan(learner=learner).terms, "learner_options": {}, **dict.fromkeys(of_protocol)}
+    if unknown := [name for name in changes if name not in names]:
+        meant = did_you_mean(unknown[0], names)
+        raise ValueError(f"A training has no {unknown[0]!r}.{meant} Its terms: {', '.join(names)}.")
 
 
 def _operator_transport(certificates: Path | None) -> Transport:

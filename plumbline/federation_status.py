@@ -168,10 +168,16 @@ def trouble_lines(status: FederationStatus) -> list[str]:
     """Say what failed, what stands against a prediction, and what is unprotected, fit for a terminal."""
     failure = f"The last job: {status.failure}" if status.failure else ""
     # A model from before answers all the same.
-    answered = status.stage == "failed" and not status.obstacle
+    has_former_model = status.stage == "failed" and not status.obstacle
     # Of a first job everybody expects that no model answers yet.
     is_first = status.job is not None and status.test is None
-    model = "Predictions are answered by the model from before." if answered else "" if is_first else status.obstacle
+    model = (
+        "Predictions are answered by the model from before."
+        if has_former_model
+        else ""
+        if is_first
+        else status.obstacle
+    )
     return [shown(line) for line in (failure, model, *status.warnings) if line]
 
 
@@ -213,8 +219,8 @@ def _party_line(party: PartyStatus, otherwise: str) -> str:
     narrow = narrow_words(party.binary_features, party.byte_features)
     brings = f"brings {counted(party.feature_count or 0, 'feature')}" + (f" ({narrow})" if narrow else "")
     answers = {None: "", True: "answers", False: "does not answer"}[party.answers]
-    told = (answers, "" if party.feature_count is None else brings)
-    return f"{shown(party.name)} {' and '.join(filter(None, told)) or otherwise}."
+    facts = (answers, "" if party.feature_count is None else brings)
+    return f"{shown(party.name)} {' and '.join(filter(None, facts)) or otherwise}."
 
 
 class StatusNews:

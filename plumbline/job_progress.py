@@ -65,9 +65,9 @@ class TimeLeft:
         if done >= planned:
             return 0.0
         if self._expected:
-            left = max(sum(self._expected.values()) - self._work_done, 0.0)
+            remaining = max(sum(self._expected.values()) - self._work_done, 0.0)
             pace = elapsed / self._work_done if self._work_done else 1.0
-            return left * pace
+            return remaining * pace
         return elapsed / done * (planned - done) if done else None
 
 
@@ -90,9 +90,9 @@ class ProgressLines(RunProgress):
 
     def at(self, done: int, planned: int, what: str = "") -> None:
         """Say how far the stage is, unless a line was printed a moment ago."""
-        left = self._left.seconds(done, planned, what)
+        remaining = self._left.seconds(done, planned, what)
         if self._clock() - self._last >= _QUIET_SECONDS and done < planned:
-            facts = [far_words(done, planned, self._unit, what), left_words(left), self._note]
+            facts = [far_words(done, planned, self._unit, what), left_words(remaining), self._note]
             self._print(f"{self._name}: {', '.join(filter(None, facts))}")
 
     def note(self, words: str) -> None:
@@ -124,9 +124,9 @@ class ProgressBar(RunProgress):
 
     def at(self, done: int, planned: int, what: str = "") -> None:
         """Move the bar."""
-        left = left_words(self._left.seconds(done, planned, what))
+        remaining = left_words(self._left.seconds(done, planned, what))
         far = far_words(done, planned, self._unit, what)
-        self._progress.update(self._task, completed=done, total=planned, far=far, left=left)
+        self._progress.update(self._task, completed=done, total=planned, far=far, left=remaining)
 
     def note(self, words: str) -> None:
         """Show words behind the bar."""
@@ -171,8 +171,8 @@ class JobWatcher:
             name = escaped(event.stage, _MOST_SHOWN)
             self._progress.stage(name, _UNITS.get(name, ""))
         elif kind == "progress":
-            told = event.progress
-            self._progress.at(told.steps_done, told.steps_planned, escaped(told.at_work, _MOST_SHOWN))
+            progress = event.progress
+            self._progress.at(progress.steps_done, progress.steps_planned, escaped(progress.at_work, _MOST_SHOWN))
         elif kind == "epoch" and not math.isnan(event.epoch.validation_loss):
             self._progress.note(f"validation loss {event.epoch.validation_loss:.4f}")
 

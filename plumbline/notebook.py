@@ -89,15 +89,15 @@ class ShownFindings:
         except ImportError as error:
             raise ModuleNotFoundError('Matplotlib is not installed: pip install "plumbline[notebook]".') from error
 
-        shown = self.to_frame().head(_MOST_SHOWN)[::-1]
+        rows = self.to_frame().head(_MOST_SHOWN)[::-1]
         if axes is None:
-            _, axes = plt.subplots(figsize=(7, 1 + 0.32 * max(1, len(shown))), layout="constrained")
-        parts = shown["part"].fillna(0.0).to_numpy()
-        ends = np.abs(shown[["low", "high"]].fillna(0.0).to_numpy().T - parts)
+            _, axes = plt.subplots(figsize=(7, 1 + 0.32 * max(1, len(rows))), layout="constrained")
+        parts = rows["part"].fillna(0.0).to_numpy()
+        ends = np.abs(rows[["low", "high"]].fillna(0.0).to_numpy().T - parts)
         # A dollar sign would begin a formula.
-        names = [escaped(f"{one.party}: {one.column}", _MOST_LETTERS).replace("$", r"\$") for one in shown.itertuples()]
-        axes.barh(range(len(shown)), parts, xerr=ends, color=[COLOURS[light] for light in shown["light"]], capsize=3)
-        axes.set_yticks(range(len(shown)), names)
+        names = [escaped(f"{one.party}: {one.column}", _MOST_LETTERS).replace("$", r"\$") for one in rows.itertuples()]
+        axes.barh(range(len(rows)), parts, xerr=ends, color=[COLOURS[light] for light in rows["light"]], capsize=3)
+        axes.set_yticks(range(len(rows)), names)
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(lambda value, _: percent(value))
         axes.set_xlabel("given away of what could not be guessed anyway")
@@ -107,9 +107,9 @@ class ShownFindings:
         """Write the verdict and the most exposed columns, in ten lines at most."""
         answer, columns = self.answer, [f"{one.light}: {one.sentence}" for one in self.answer.columns]
         lines = [self.document.sentence, *self.document.grounds[:2], *answer.labels[:2]]
-        left = _MOST_LINES - len(lines) - 1
-        more = [f"And {len(columns) - left:,} more columns: to_frame() has them."] if len(columns) > left else []
-        return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:left], *more))
+        room = _MOST_LINES - len(lines) - 1
+        more = [f"And {len(columns) - room:,} more columns: to_frame() has them."] if len(columns) > room else []
+        return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:room], *more))
 
     # What a prompt shows, and what a notebook keeps beside the fragment.
     __repr__ = __str__
@@ -211,28 +211,44 @@ _Rows = Iterator[tuple[Any, ...]]
 
 
 def _columns(findings: ShownFindings) -> _Rows:
-    for one in findings.answer.columns:
-        verdict = at(one.levels, one.headline)
-        yield *_named(one), *_interval(verdict.part), verdict.attack, one.sentence
+    for column in findings.answer.columns:
+        verdict = at(column.levels, column.headline)
+        yield *_named(column), *_interval(verdict.part), verdict.attack, column.sentence
 
 
 def _levels(findings: ShownFindings) -> _Rows:
     """Make one row per column and level; shares are NaN where no attack of the level ran."""
-    for one in findings.answer.columns:
-        for verdict, known in zip(one.levels, one.known, strict=True):
-            told = float("nan") if known.error is None else 1 - known.error
-            shares = (1 - known.e0, told, *_interval(verdict.part))
-            yield *_named(one), verdict.level, one.known_as, *shares, verdict.attack, verdict.baseline
+    for column in findings.answer.columns:
+        for verdict, hits in zip(column.levels, column.known, strict=True):
+            hit_share = float("nan") if hits.error is None else 1 - hits.error
+            shares = (1 - hits.e0, hit_share, *_interval(verdict.part))
+            yield *_named(column), verdict.level, column.known_as, *shares, verdict.attack, verdict.baseline
 
 
 def _attacks(findings: ShownFindings) -> _Rows:
-    for one in findings.predictions.attacks:
-        yield one.attack, one.level, one.status, *_interval(one.mse), one.records, one.seconds, one.reason
+    for attack in findings.predictions.attacks:
+        yield (
+            attack.attack,
+            attack.level,
+            attack.status,
+            *_interval(attack.mse),
+            attack.records,
+            attack.seconds,
+            attack.reason,
+        )
 
 
 def _training(findings: ShownFindings) -> _Rows:
-    for one in findings.training:
-        yield one.attack, one.party, one.kind, one.success, one.resolved, one.seconds, one.reason
+    for finding in findings.training:
+        yield (
+            finding.attack,
+            finding.party,
+            finding.kind,
+            finding.success,
+            finding.resolved,
+            finding.seconds,
+            finding.reason,
+        )
 
 
 def _named(answer: ColumnAnswer) -> tuple[str, ...]:

@@ -90,9 +90,9 @@ def check_tables(settings: Mapping[str, Settings]) -> None:
         TableError: a line for everything that is wrong with any of them, with its party.
     """
     problems = Problems()
-    for party, own in settings.items():
+    for party, party_settings in settings.items():
         try:
-            own_table(own)
+            own_table(party_settings)
         except TableError as error:
             problems.found.extend(f"{party}: {one}" for one in error.problems)
     problems.tell()
@@ -122,10 +122,10 @@ def _arrow_table(frame: object, owner: str, id_column: str) -> pa.Table:
     return pa.table({name: _arrow_column(column, name, owner) for name, column in columns})
 
 
-def _name_of(name: object, at: int) -> str:
+def _name_of(name: object, index: int) -> str:
     """Write a column's name as text; one without is called as in a file without."""
     is_nameless = is_missing(name) or not str(name).strip()
-    return f"Unnamed: {at}" if is_nameless else str(name)
+    return f"Unnamed: {index}" if is_nameless else str(name)
 
 
 def _check_names(names: Sequence[str], owner: str) -> None:

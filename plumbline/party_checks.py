@@ -66,8 +66,8 @@ def check_party(settings: Settings, role: Role) -> Iterator[Finding]:
         yield Finding("peer", name, "note", "PLUMBLINE_PEERS names nobody, so nobody was called.")
         return
     with ThreadPoolExecutor(len(peers)) as threads:
-        asked = threads.map(lambda peer: examine(transport, peers[peer], peer), peers)
-        for peer, facts in zip(peers, asked, strict=True):
+        answers = threads.map(lambda peer: examine(transport, peers[peer], peer), peers)
+        for peer, facts in zip(peers, answers, strict=True):
             yield from _peer(peer, peers[peer], facts)
 
 
@@ -76,13 +76,13 @@ def _certificates(transport: Transport) -> Finding:
     if transport.certificates is None:
         return Finding("certificates", name, "note", "INSECURE: no TLS and no checked identities. For tests only.")
     try:
-        found = read_credentials(transport.certificates, transport.identity)
+        credentials = read_credentials(transport.certificates, transport.identity)
     except CertificateError as error:
         return Finding("certificates", name, "wrong", str(error))
-    until = f"{transport.certificates.certificate} is valid until {found.expires:%Y-%m-%d %H:%M} UTC"
-    if found.expires_soon:
-        words = f"{until}: run `plumbline certs --renew` where the authority is, and copy the new pair here."
-        return Finding("certificates", name, "note", words)
+    until = f"{transport.certificates.certificate} is valid until {credentials.expires:%Y-%m-%d %H:%M} UTC"
+    if credentials.expires_soon:
+        advice = f"{until}: run `plumbline certs --renew` where the authority is, and copy the new pair here."
+        return Finding("certificates", name, "note", advice)
     return Finding("certificates", name, "ok", f"{until}, and its key is private.")
 
 
@@ -131,8 +131,8 @@ def _own_address(settings: Settings, transport: Transport) -> Finding:
 def _peer(peer: str, address: str, facts: PeerFacts) -> Iterator[Finding]:
     proxy = proxy_of(address)
     if facts.trouble:
-        told = "" if proxy is None or proxy.variable in facts.trouble else f" {proxy.words(peer)}"
-        yield Finding("peer", peer, "wrong", f"{shown(facts.trouble)} It was called at {address}.{told}")
+        proxy_words = "" if proxy is None or proxy.variable in facts.trouble else f" {proxy.words(peer)}"
+        yield Finding("peer", peer, "wrong", f"{shown(facts.trouble)} It was called at {address}.{proxy_words}")
         return
     by = "" if proxy is None else f", by the proxy {proxy.address} that {proxy.variable} names"
     yield Finding("peer", peer, "ok", f"{peer} answers at {address}{by}.")
@@ -150,15 +150,15 @@ def _peer(peer: str, address: str, facts: PeerFacts) -> Iterator[Finding]:
 
 def _clock(peer: str, facts: PeerFacts) -> Finding:
     if facts.seconds_ahead is None:
-        words = f"{peer} doesn't tell the time, so clocks weren't compared: compare `date -u` at both by hand."
-        return Finding("clock", peer, "note", words)
+        sentence = f"{peer} doesn't tell the time, so clocks weren't compared: compare `date -u` at both by hand."
+        return Finding("clock", peer, "note", sentence)
     apart = abs(facts.seconds_ahead)
     side = "ahead of" if facts.seconds_ahead > 0 else "behind"
     if apart - facts.seconds_unsure > _MOST_SECONDS_APART:
-        words = (
+        sentence = (
             f"{peer}'s clock is {apart:,.0f} s {side} this machine's: set both by a time server (NTP), or certificates "
             "that are valid at one are not at the other."
         )
-        return Finding("clock", peer, "wrong", words)
-    words = f"{peer}'s clock and this machine's agree within {apart + facts.seconds_unsure:.1f} s."
-    return Finding("clock", peer, "ok", words)
+        return Finding("clock", peer, "wrong", sentence)
+    sentence = f"{peer}'s clock and this machine's agree within {apart + facts.seconds_unsure:.1f} s."
+    return Finding("clock", peer, "ok", sentence)

@@ -140,6 +140,6 @@ def _free_addresses(count: int) -> Sequence[str]:
     """Distinct loopback addresses that are free now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.bind(("127.0.0.1", 0))
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
         return [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]

@@ -77,26 +77,26 @@ class Recipe:
     def checked(self) -> "CheckedRecipe":
         """Make the settings of every process and load the defences; raises ValueError for what can't work."""
         shell = environment_values() if self.heeds_shell else {}
-        asked = {**{name: value for name, value in shell.items() if name not in _OF_ONE_PARTY}, **self.settings}
-        common = settings_of({**asked, "attacks": self.attacks, "defences": self.defences})
+        requested = {**{name: value for name, value in shell.items() if name not in _OF_ONE_PARTY}, **self.settings}
+        common = settings_of({**requested, "attacks": self.attacks, "defences": self.defences})
         loaded = self._loaded_defences(common)
-        mounted = self._mounted(common, loaded)
+        attacks = self._mounted(common, loaded)
         names = [*self.tables, str(Role.COORDINATOR)]
         seeds = np.random.SeedSequence(common.seed).generate_state(len(names)).tolist()
-        chosen = {name: getattr(common, name) for name in common.model_fields_set - _OWN}
-        chosen["peers"] = dict.fromkeys(names, _ANY_ADDRESS)
+        shared = {name: getattr(common, name) for name in common.model_fields_set - _OWN}
+        shared["peers"] = dict.fromkeys(names, _ANY_ADDRESS)
         # An auditor may see the truth; parties of a federation that isn't attacked write no features.
-        chosen["record_features"] = common.record_features or bool(self.attacks)
-        made = {}
+        shared["record_features"] = common.record_features or bool(self.attacks)
+        settings = {}
         for name, seed in zip(names, seeds, strict=True):
-            own = {**self._attacks_of(name, mounted), **_defences_of(name, loaded, common)}
+            party_values = {**self._attacks_of(name, attacks), **_defences_of(name, loaded, common)}
             if self.is_repeatable:
-                own["private_seed"] = seed
+                party_values["private_seed"] = seed
             if role_of(name) is Role.PASSIVE:
-                own["disclose"] = self.disclose
-            made[name] = checked(name, {**_ONE_OWNER, **chosen, **own, **self.tables.get(name, {})})
-        coordinator = made.pop(Role.COORDINATOR)
-        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, self.tables, loaded, asked)
+                party_values["disclose"] = self.disclose
+            settings[name] = checked(name, {**_ONE_OWNER, **shared, **party_values, **self.tables.get(name, {})})
+        coordinator = settings.pop(Role.COORDINATOR)
+        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **settings}, self.tables, loaded, requested)
 
     def _loaded_defences(self, common: Settings) -> tuple[Defence, ...]:
         loaded = load_all(self.defences, common.defence_options)
@@ -109,19 +109,19 @@ class Recipe:
 
     def _mounted(self, common: Settings, loaded: Sequence[Defence]) -> dict[str, AttackOptions]:
         """List the attacks to mount, in their order, with their options."""
-        mounted = {name: common.attack_options.get(name, {}) for name in common.attacks}
+        options_by_attack = {name: common.attack_options.get(name, {}) for name in common.attacks}
         if not self.levels:
-            return mounted
-        on_predictions = any(attack_plugins.spec_of(name).phase == "prediction" for name in mounted)
+            return options_by_attack
+        on_predictions = any(attack_plugins.spec_of(name).phase == "prediction" for name in options_by_attack)
         if on_predictions and any(_MET & set(defence.spec.stages) for defence in loaded):
-            mounted.setdefault(ADAPTIVE, {})
-        for name, options in mounted.items():
+            options_by_attack.setdefault(ADAPTIVE, {})
+        for name, options in options_by_attack.items():
             spec = attack_plugins.spec_of(name)
             # What joins sessions is mounted at each level when they are over, and in one session as it is named.
-            chosen = [dict(spec.at_level[level]) for level in self.levels if level in spec.at_level]
-            if options == {} and chosen and not spec.joins_sessions:
-                mounted[name] = chosen
-        return mounted
+            variants = [dict(spec.at_level[level]) for level in self.levels if level in spec.at_level]
+            if options == {} and variants and not spec.joins_sessions:
+                options_by_attack[name] = variants
+        return options_by_attack
 
     def _adversaries_of(self, attack: str) -> tuple[str, ...]:
         """List the roles that mount an attack."""
@@ -130,10 +130,13 @@ class Recipe:
             return (side,)
         return (Role.ACTIVE, Role.PASSIVE) if self.adversary == BOTH else (self.adversary,)
 
-    def _attacks_of(self, name: str, mounted: Mapping[str, AttackOptions]) -> dict[str, Any]:
+    def _attacks_of(self, name: str, options_by_attack: Mapping[str, AttackOptions]) -> dict[str, Any]:
         """List the attacks that this party mounts, and their options."""
-        own = [attack for attack in mounted if role_of(name) in self._adversaries_of(attack)]
-        return {"attacks": tuple(own), "attack_options": {one: mounted[one] for one in own if mounted[one]}}
+        names = [attack for attack in options_by_attack if role_of(name) in self._adversaries_of(attack)]
+        return {
+            "attacks": tuple(names),
+            "attack_options": {one: options_by_attack[one] for one in names if options_by_attack[one]},
+        }
 
 
 @dataclass(frozen=True)
@@ -194,9 +197,9 @@ def checked(name: str, values: Mapping[str, Any]) -> Settings:
     settings = settings_of({**values, "name": name if role is Role.PASSIVE else ""})
     check_role(settings, role)
     load_attacks(settings.attacks, settings.attack_options, role)
-    chosen = load_defences(settings, role)
+    defences = load_defences(settings, role)
     if role is not Role.COORDINATOR:
-        check_defences(chosen, settings)
+        check_defences(defences, settings)
     if role is Role.ACTIVE and not settings.model:
         learner = settings.plan().family
         try:

@@ -23,11 +23,14 @@ def inert(cell: object) -> object:
 
 def write_csv(table: pd.DataFrame, target: Path | TextIO) -> None:
     """Write a table's columns as CSV, every cell and name of it inert."""
-    made = pd.DataFrame({number: _inert_column(table.iloc[:, number]) for number in range(table.shape[1])})
-    made.columns = table.columns.map(inert)
-    texts = [*made.columns, *(cell for _, one in made.select_dtypes(exclude="number").items() for cell in one)]
+    inert_table = pd.DataFrame({number: _inert_column(table.iloc[:, number]) for number in range(table.shape[1])})
+    inert_table.columns = table.columns.map(inert)
+    texts = [
+        *inert_table.columns,
+        *(cell for _, one in inert_table.select_dtypes(exclude="number").items() for cell in one),
+    ]
     is_split = any(_SEPARATOR.search(str(text)) for text in texts)
-    made.to_csv(target, index=False, quoting=csv.QUOTE_NONNUMERIC if is_split else csv.QUOTE_MINIMAL)
+    inert_table.to_csv(target, index=False, quoting=csv.QUOTE_NONNUMERIC if is_split else csv.QUOTE_MINIMAL)
 
 
 def _inert_column(column: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -8,11 +8,11 @@ from services.common.words import escaped
 MOST_SHOWN = 2_000
 
 
-def shown(words: str) -> str:
+def shown(text: str) -> str:
     """Make another party's words fit for a terminal: one line that moves no cursor, changes no colour and no title."""
-    return escaped(words, MOST_SHOWN)
+    return escaped(text, MOST_SHOWN)
 
 
-def shown_text(words: str, style: str = "") -> Text:
+def shown_text(text: str, style: str = "") -> Text:
     """Make them a text of rich, which reads no markup in them."""
-    return Text(shown(words), style)
+    return Text(shown(text), style)

@@ -40,9 +40,9 @@ def origin(point: EntryPoint) -> str:
     return one_line(f"{package or 'a package without a name'} ({point.value})")
 
 
-def one_line(words: str) -> str:
+def one_line(text: str) -> str:
     """Make a stranger's words one printable line of bounded length."""
-    cut = words if len(words) <= _MOST_LETTERS else words[: _MOST_LETTERS - 1] + "…"
+    cut = text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 1] + "…"
     return " ".join("".join(letter if letter.isprintable() else " " for letter in cut).split())
 
 
@@ -59,9 +59,9 @@ def error_line(error: BaseException) -> str:
 def _read(group: str, _places: tuple[tuple[str, int], ...]) -> InstalledPlugins:
     points: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=group):
-        others = points.get(point.name, ())
-        if point.value not in [one.value for one in others]:
-            points[point.name] = (*others, point)
+        namesakes = points.get(point.name, ())
+        if point.value not in [one.value for one in namesakes]:
+            points[point.name] = (*namesakes, point)
     misnamed = [points.pop(name)[0] for name in list(points) if not _NAME.fullmatch(name)]
     return InstalledPlugins(points, tuple(misnamed))
 

@@ -38,21 +38,21 @@ def from_to(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
     return lambda value: least <= value <= most, f"from {least} to {most}"
 
 
-def expected_of(one: Field[Any], value: Any) -> str:
+def expected_of(option: Field[Any], value: Any) -> str:
     """Say which values of a described field can work, in words. Empty when this one can."""
-    facts = one.metadata
+    facts = option.metadata
     return "" if facts["holds"] is None or facts["holds"](value) else str(facts["expected"])
 
 
-def options_of(chosen: Any) -> tuple[PluginOption, ...]:
+def options_of(plugin: Any) -> tuple[PluginOption, ...]:
     """List the options of a plugin's class, in the order of its fields; none for a class that is no dataclass."""
-    if not is_dataclass(chosen):
+    if not is_dataclass(plugin):
         return ()
     try:
-        hints = get_type_hints(chosen)
+        hints = get_type_hints(plugin)
     except Exception:
         hints = {}  # another package's annotations may name what exists for its type checker only
-    meanings = dict(_attributes(inspect.getdoc(chosen) or ""))
+    meanings = dict(_attributes(inspect.getdoc(plugin) or ""))
     return tuple(
         PluginOption(
             one.name,
@@ -61,20 +61,20 @@ def options_of(chosen: Any) -> tuple[PluginOption, ...]:
             default is MISSING,
             meanings.get(one.name, ""),
         )
-        for one in fields(chosen)
+        for one in fields(plugin)
         if one.init
     )
 
 
-def first_line(chosen: Any) -> str:
+def first_line(plugin: Any) -> str:
     """Read the first line of a class's own docstring; empty without one. A dataclass's made-up one doesn't count."""
-    text = inspect.cleandoc(vars(chosen).get("__doc__") or "")
-    made_up = text.startswith(f"{getattr(chosen, '__name__', '')}(")
+    text = inspect.cleandoc(vars(plugin).get("__doc__") or "")
+    made_up = text.startswith(f"{getattr(plugin, '__name__', '')}(")
     return "" if made_up else text.partition("\n")[0]
 
 
-def _default(one: Field[Any]) -> Any:
-    return one.default if one.default_factory is MISSING else one.default_factory()
+def _default(option: Field[Any]) -> Any:
+    return option.default if option.default_factory is MISSING else option.default_factory()
 
 
 def _attributes(docstring: str) -> Iterator[tuple[str, str]]:

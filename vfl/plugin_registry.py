@@ -78,13 +78,13 @@ class PluginRegistry:
 
     def left_out(self) -> tuple[str, ...]:
         """Say, in sentences, what other packages bring that no name leads to."""
-        found = self._installed()
-        hidden = {name: points for name, points in found.points.items() if name in self.built_in}
+        installed = self._installed()
+        hidden = {name: points for name, points in installed.points.items() if name in self.built_in}
         return (
             *(f"{name} of {_origins(points)}: Plumbline has one of this name." for name, points in hidden.items()),
             *(
                 f"{one_line(point.name)!r} of {origin(point)}: a name has 100 letters, digits and . _ + - at most."
-                for point in found.misnamed
+                for point in installed.misnamed
             ),
         )
 
@@ -124,10 +124,10 @@ class PluginRegistry:
             raise self._unknown(name)
 
     def _unknown(self, name: str) -> ValueError:
-        known = [one for one in self.names() if one not in self.unlisted]
-        more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-        listed = f"{', '.join(known[:_MOST_NAMES])}{more}"
-        return self.unknown(f"Unknown {self.kind} {name!r}. Known: {listed}.{did_you_mean(name, known)}")
+        names = [one for one in self.names() if one not in self.unlisted]
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        listed = f"{', '.join(names[:_MOST_NAMES])}{more}"
+        return self.unknown(f"Unknown {self.kind} {name!r}. Known: {listed}.{did_you_mean(name, names)}")
 
     def load(self, name: str, /, **options: Any) -> Any:
         """Make a plugin from its name and options.
@@ -137,19 +137,19 @@ class PluginRegistry:
                 is not what its field's annotation says, or that the plugin itself refuses.
             UnusablePlugin: where another package's can't be imported, or fails to be made.
         """
-        chosen = self.class_of(name)
-        misfit = _misfit(name, chosen, options)
+        plugin = self.class_of(name)
+        misfit = _misfit(name, plugin, options)
         try:
             with redirect_stdout(sys.stderr):
-                loaded = chosen(**options)
+                loaded = plugin(**options)
         except ValueError:
             raise  # the plugin knows its ranges, so its own sentence says more than the annotation does
         except (Exception, SystemExit) as error:
             if misfit:
                 raise ValueError(misfit) from error
             if isinstance(error, TypeError):
-                known = [one.name for one in fields(chosen) if one.init] if is_dataclass(chosen) else []
-                raise ValueError(_refusal(name, known, options, error)) from error
+                names = [one.name for one in fields(plugin) if one.init] if is_dataclass(plugin) else []
+                raise ValueError(_refusal(name, names, options, error)) from error
             if name in self.built_in:
                 raise
             raise self._unusable(name, error) from error
@@ -169,26 +169,26 @@ def _problem(points: tuple[EntryPoint, ...]) -> str:
     return "both bring one of this name" if len(points) > 1 else problem_of(points[0])
 
 
-def _refusal(name: str, known: list[str], options: Mapping[str, Any], error: TypeError) -> str:
+def _refusal(name: str, names: list[str], options: Mapping[str, Any], error: TypeError) -> str:
     """Say which options a plugin doesn't know, or what it said itself."""
-    listed = f"Its options: {', '.join(known) or 'none'}."
-    if unknown := [option for option in options if option not in known]:
-        return f"{name} can't take {', '.join(unknown)}. {listed}{did_you_mean(unknown[0], known)}"
+    listed = f"Its options: {', '.join(names) or 'none'}."
+    if unknown := [option for option in options if option not in names]:
+        return f"{name} can't take {', '.join(unknown)}. {listed}{did_you_mean(unknown[0], names)}"
     return f"{name} can't take {', '.join(options)}: {error}. {listed}"
 
 
-def _misfit(name: str, chosen: Any, options: Mapping[str, Any]) -> str:
+def _misfit(name: str, plugin: Any, options: Mapping[str, Any]) -> str:
     """Say which option is the first that isn't what its field's annotation says; empty when all are."""
-    if not options or not is_dataclass(chosen):
+    if not options or not is_dataclass(plugin):
         return ""
     try:
-        hints = get_type_hints(chosen)
+        hints = get_type_hints(plugin)
     except Exception:
         return ""  # another package's annotations may name what exists for its type checker only
-    for field in fields(chosen):
+    for field in fields(plugin):
         if field.name in options and not fits(options[field.name], hint := hints[field.name]):
-            given = reprlib.repr(options[field.name])  # cuts what would fill a screen
-            return f"{name}: expected {field.name} to be {in_words(hint)}, got {given}."
+            value = reprlib.repr(options[field.name])  # cuts what would fill a screen
+            return f"{name}: expected {field.name} to be {in_words(hint)}, got {value}."
     return ""
 
 
@@ -207,11 +207,11 @@ def fits(value: Any, hint: Any) -> bool:
     except PydanticSerializationError:
         text = b""  # from Python code, e.g. a function
     try:
-        read = expected.validate_json(text) if text else expected.validate_python(value)
+        parsed = expected.validate_json(text) if text else expected.validate_python(value)
     except ValidationError:
         return False
     # Literal compares by ==, which takes true and 1.0 for 1.
-    return not (type(read) is int and text and type(from_json(text)) is not int)
+    return not (type(parsed) is int and text and type(from_json(text)) is not int)
 
 
 def _from_numpy(value: Any) -> Any:

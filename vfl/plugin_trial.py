@@ -50,16 +50,16 @@ def try_out(points: Iterable[EntryPoint]) -> None:
     waiting = [] if TRIED in os.environ else [point for point in points if _is_untried(point)]
     end = time.monotonic() + _SECONDS_OF_ALL
     while waiting:
-        left = end - time.monotonic()
-        if left <= 0:
-            found = [f"was not tried, for those before it took {_SECONDS_OF_ALL:.0f} s"] * len(waiting)
+        remaining = end - time.monotonic()
+        if remaining <= 0:
+            problems = [f"was not tried, for those before it took {_SECONDS_OF_ALL:.0f} s"] * len(waiting)
         else:
-            found, ending = _tried_in_child(waiting, left)
+            problems, ending = _tried_in_child(waiting, remaining)
             # Who is thought to have ended a child that tried others before is tried once more, as the first.
-            if not found:
-                found.append(ending)
-        _problems.update(zip(map(_key, waiting), found, strict=False))
-        waiting = waiting[len(found) :]
+            if not problems:
+                problems.append(ending)
+        _problems.update(zip(map(_key, waiting), problems, strict=False))
+        waiting = waiting[len(problems) :]
 
 
 def _key(point: EntryPoint) -> tuple[EntryPoint, tuple[str, ...]]:
@@ -72,7 +72,7 @@ def _is_untried(point: EntryPoint) -> bool:
 
 def _tried_in_child(points: Sequence[EntryPoint], seconds: float) -> tuple[list[str], str]:
     """Say what is wrong with each plugin, up to the one that ended the child, and how that one did it."""
-    asked = {
+    task = {
         "path": [place for place in sys.path if isinstance(place, str)],
         "arguments": sys.argv,
         "seconds": _SECONDS,
@@ -80,7 +80,7 @@ def _tried_in_child(points: Sequence[EntryPoint], seconds: float) -> tuple[list[
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)}
     with TemporaryFile() as request, TemporaryFile() as answer:
-        request.write(json.dumps(asked).encode())
+        request.write(json.dumps(task).encode())
         request.seek(0)
         try:
             child = subprocess.Popen(  # noqa: S603 - this interpreter and our own module, no shell
@@ -106,47 +106,47 @@ def _tried_in_child(points: Sequence[EntryPoint], seconds: float) -> tuple[list[
 
 
 def _read(answer: str, status: int | None) -> tuple[list[str], str]:
-    lines, found = answer.splitlines(), list[str]()
+    lines, problems = answer.splitlines(), list[str]()
     for line in lines:
         # A plugin that forks has a second process answer beside the first.
         with suppress(ValueError, TypeError):
-            number, words = json.loads(line)
-            found += [str(words)] if number == len(found) else []
-    if found[:1] != [_READY]:
+            number, problem = json.loads(line)
+            problems += [str(problem)] if number == len(problems) else []
+    if problems[:1] != [_READY]:
         return [], f"can't be tried, for Python doesn't start here (status {status})"
     late = f"takes longer than {_SECONDS:.0f} s to import"
     if any(line.startswith("Timeout (") for line in lines):
-        return [*found[1:], late], ""
+        return [*problems[1:], late], ""
     if status is None:
-        return found[1:], late
+        return problems[1:], late
     if status < 0:
-        return found[1:], f"crashes when it is imported (signal {-status}: {signal.strsignal(-status)})"
-    return found[1:], f"ends the process that imports it (status {status})"
+        return problems[1:], f"crashes when it is imported (signal {-status}: {signal.strsignal(-status)})"
+    return problems[1:], f"ends the process that imports it (status {status})"
 
 
 # --- in the child --------------------------------------------------------------------------------------------------
 
 
-def try_here(asked: dict[str, Any]) -> None:
+def try_here(task: dict[str, Any]) -> None:
     """Import each plugin and make it once, write what is wrong with it, and end this process."""
     answer = os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)
-    sys.argv[:] = asked["arguments"]
+    sys.argv[:] = task["arguments"]
     _limit_memory()
     _write(answer, 0, _READY)
-    for number, (name, value, group) in enumerate(asked["points"], start=1):
+    for number, (name, value, group) in enumerate(task["points"], start=1):
         # Its thread needs no interpreter: it ends a loop in C as well.
-        faulthandler.dump_traceback_later(asked["seconds"], exit=True, file=answer)
+        faulthandler.dump_traceback_later(task["seconds"], exit=True, file=answer)
         problem = _problem(EntryPoint(name, value, group))
         faulthandler.cancel_dump_traceback_later()
         _write(answer, number, problem)
     os._exit(0)
 
 
-def _write(answer: int, number: int, words: str) -> None:
-    os.write(answer, json.dumps([number, words]).encode() + b"\n")
+def _write(answer: int, number: int, problem: str) -> None:
+    os.write(answer, json.dumps([number, problem]).encode() + b"\n")
 
 
 def _limit_memory() -> None:
@@ -161,14 +161,14 @@ def _limit_memory() -> None:
 
 def _problem(point: EntryPoint) -> str:
     try:
-        chosen = point.load()
-        getattr(chosen, "spec", None)
+        plugin = point.load()
+        getattr(plugin, "spec", None)
     except SystemExit:
         return "asks to end the program when it is imported (sys.exit)"
     except BaseException as error:
         return f"fails when it is imported: {error_line(error)}"
     try:
-        chosen()
+        plugin()
     except Exception:
         return ""  # it may need options: loading it with its own says what is wrong
     except BaseException as error:

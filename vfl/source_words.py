@@ -22,17 +22,17 @@ def without_password(source: str) -> str:
     if os.path.isfile(source):  # noqa: PTH113 - pathlib raises for names that no file can have
         return source
     url = _URL.fullmatch(source)
-    before, at, place = (url[2] if url else source).rpartition("@")
+    before, at_sign, place = (url[2] if url else source).rpartition("@")
     place, query, _ = place.partition("?")
     place = _SECRET.sub(LEFT_OUT, place)
     if url is None:
-        if query and not at:
+        if query and not at_sign:
             place = re.split(r"[:/\\]", place)[0] + LEFT_OUT
-        return (f"{LEFT_OUT}@" if at else "") + _COLON.sub(f":{LEFT_OUT}", place)
+        return (f"{LEFT_OUT}@" if at_sign else "") + _COLON.sub(f":{LEFT_OUT}", place)
     if not url[1].startswith("sqlite"):  # whose place is a path
         place = _COLON_WITHOUT_PORT.sub(f":{LEFT_OUT}", place)
     user = re.match(r"[\w.+-]*", before)
-    return f"{url[1]}://" + (f"{user[0] if user else ''}:{LEFT_OUT}@" if at else "") + place
+    return f"{url[1]}://" + (f"{user[0] if user else ''}:{LEFT_OUT}@" if at_sign else "") + place
 
 
 def recorded(source: str) -> str:

@@ -91,7 +91,7 @@ _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Category:
+class CategoryPrior:
     """Columns that together take one of k rows of values.
 
     Attributes:
@@ -114,7 +114,7 @@ class Category:
         """Predict the frequencies of each of n records, (n, k)."""
         return np.broadcast_to(self.frequencies, (n, len(self.values)))
 
-    def restricted_to(self, records: IntArray) -> "Category":
+    def restricted_to(self, records: IntArray) -> "CategoryPrior":
         """Take the category of some of the records."""
         return self if self.frequencies.ndim == 1 else replace(self, frequencies=self.frequencies[records])
 
@@ -125,21 +125,21 @@ class Category:
         return indicators
 
 
-def published_categories(moments: PassiveMoments | None) -> tuple[Category, ...]:
+def published_categories(moments: PassiveMoments | None) -> tuple[CategoryPrior, ...]:
     """Collect the categories that published statistics tell: one-hot groups, then columns with a support."""
     if moments is None:
         return ()
     groups = [np.array(columns) for columns in moments.groups if len(columns) > 1]
-    categories = [Category(group, np.eye(len(group)), _positive(moments.mean[group])) for group in groups]
+    categories = [CategoryPrior(group, np.eye(len(group)), _positive(moments.mean[group])) for group in groups]
     grouped = {int(column) for category in categories for column in category.columns}
     supports = zip(moments.supports, moments.frequencies, strict=False)
     for column, (support, frequencies) in enumerate(supports):
         if column not in grouped and support is not None and frequencies is not None and len(support) > 1:
-            categories.append(Category(np.array([column]), support[:, None], _positive(frequencies)))
+            categories.append(CategoryPrior(np.array([column]), support[:, None], _positive(frequencies)))
     return tuple(categories)
 
 
-def seen_categories(rows: FloatArray, published: Sequence[Category] = ()) -> tuple[Category, ...]:
+def seen_categories(rows: FloatArray, published: Sequence[CategoryPrior] = ()) -> tuple[CategoryPrior, ...]:
     """Collect the categories that records (t, d) show, beside those that are known without them.
 
     Frequencies are the records', every value counted half a time more.
@@ -149,16 +149,18 @@ def seen_categories(rows: FloatArray, published: Sequence[Category] = ()) -> tup
     for column in range(rows.shape[1]):
         support = np.unique(rows[:, column])
         if column not in columns and 1 < len(support) <= min(_MOST_VALUES, len(rows) // _RECORDS_PER_VALUE):
-            categories.append(Category(np.array([column]), support[:, None], np.full(len(support), 1.0 / len(support))))
+            categories.append(
+                CategoryPrior(np.array([column]), support[:, None], np.full(len(support), 1.0 / len(support)))
+            )
     return tuple(replace(one, frequencies=_counted(one.indicators(rows))) for one in categories)
 
 
 def classify(
-    category: Category,
+    category: CategoryPrior,
     rows: FloatArray,
     inputs: tuple[FloatArray, FloatArray],
     regressed: tuple[FloatArray, FloatArray],
-) -> tuple[Category, FloatArray]:
+) -> tuple[CategoryPrior, FloatArray]:
     """Predict a category from the columns that records and asked records have in common.
 
     A logistic regression and the ridge regressions' indicators are mixed so that left-out records are likeliest.

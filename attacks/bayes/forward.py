@@ -10,7 +10,7 @@ from vfl.channels.base import normalised
 
 
 @dataclass(frozen=True, eq=False)
-class Forward:
+class ForwardStages:
     """Stages without a secret, one after the other, from logits to log scores.
 
     Attributes:
@@ -44,7 +44,7 @@ class Forward:
 
     def jacobian(self, logits: FloatArray) -> FloatArray:
         """Differentiate log scores by logits, (m, k, k), at (m, k) logits, by central differences; rounding aside."""
-        smooth = Forward(tuple(stage for stage in self.stages if stage.is_smooth), self.gram)
+        smooth = ForwardStages(tuple(stage for stage in self.stages if stage.is_smooth), self.gram)
         step = 1e-5
         columns = [
             (smooth.log_scores(logits + step * unit) - smooth.log_scores(logits - step * unit)) / (2 * step)

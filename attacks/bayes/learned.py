@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from attacks.base import AttackSpec, Reconstruction, require
-from attacks.bayes.categories import Category, published_categories, seen_categories
+from attacks.bayes.categories import CategoryPrior, published_categories, seen_categories
 from attacks.bayes.records import check_records, checked_records, one_hot_labels, predict
 from attacks.linear_system import check_option
 from attacks.views import AuxiliaryRows, PredictionView
@@ -174,7 +174,9 @@ def _learner(package: str, name: str, options: Mapping[str, Any], seed: int) -> 
     return learn
 
 
-def _likeliest(category: Category, rows: FloatArray, inputs: FloatArray, queries: FloatArray, seed: int) -> FloatArray:
+def _likeliest(
+    category: CategoryPrior, rows: FloatArray, inputs: FloatArray, queries: FloatArray, seed: int
+) -> FloatArray:
     """Find the likeliest of a category's values for each of the asked (n, p) records: (n, columns of it)."""
     trees = import_module("sklearn.ensemble").ExtraTreesClassifier
     present, classes = np.unique(category.indicators(rows).argmax(axis=1), return_inverse=True)

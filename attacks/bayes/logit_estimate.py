@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.bayes.forward import Forward
+from attacks.bayes.forward import ForwardStages
 from attacks.bayes.observation import ExactLogits
 from vfl.arrays import FloatArray
 from vfl.channels import Likelihood
@@ -34,7 +34,7 @@ class LogitEstimate:
         return covariance
 
 
-def estimated_logits(forward: Forward, likelihood: Likelihood | ExactLogits) -> LogitEstimate | None:
+def estimated_logits(forward: ForwardStages, likelihood: Likelihood | ExactLogits) -> LogitEstimate | None:
     """Guess logits; None where only a decision, or what a purifier left, is known."""
     if isinstance(likelihood, ExactLogits):
         return LogitEstimate(likelihood.logits, np.full(likelihood.logits.shape, EXACT_VARIANCE))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attacks.bayes.forward import Forward
+from attacks.bayes.forward import ForwardStages
 from attacks.views import PredictionView, ViewError
 from vfl.arrays import FloatArray
 from vfl.channels import ChannelError, Delivered, Likelihood, RepeatableChannel, ScoreChannel, Undeclared
@@ -48,7 +48,7 @@ class Observation:
     known: FloatArray
     model: FloatArray | DenseNetwork
     likelihood: Likelihood | ExactLogits
-    forward: Forward = field(default_factory=Forward)
+    forward: ForwardStages = field(default_factory=ForwardStages)
     error: FloatArray | None = None
 
     @property
@@ -92,7 +92,7 @@ def observe(view: PredictionView, error: FloatArray | None = None) -> Observatio
 
 def likelihood_of(
     scores: FloatArray, channel: tuple[ScoreChannel, ...], gram: FloatArray | None
-) -> tuple[Forward, Likelihood | ExactLogits]:
+) -> tuple[ForwardStages, Likelihood | ExactLogits]:
     """Split a channel into what can be repeated and the likelihood of the delivered (n, k) scores given the rest.
 
     Raises:
@@ -106,7 +106,7 @@ def likelihood_of(
 
 def _read(
     scores: FloatArray, channel: tuple[ScoreChannel, ...], gram: FloatArray | None
-) -> tuple[Forward, Likelihood | ExactLogits]:
+) -> tuple[ForwardStages, Likelihood | ExactLogits]:
     logits = logits_of(scores)
     for stage in channel:
         if isinstance(stage, Undeclared):
@@ -129,7 +129,7 @@ def _read(
         if plain is None:
             return _repeated(channel[: place + 1], gram, smooth=True), NearEquality(delivered.log_scores)
         logits = plain
-    return Forward(), _exact(logits, scores)
+    return ForwardStages(), _exact(logits, scores)
 
 
 def _shares(view: PredictionView) -> tuple[FloatArray, FloatArray | DenseNetwork]:
@@ -157,7 +157,7 @@ def _exact(logits: FloatArray, scores: FloatArray) -> ExactLogits | DifferenceIn
     return DifferenceIntervals(reference, np.where(nothing, -np.inf, low), np.where(nothing, smallest, high))
 
 
-def _repeated(stages: tuple[ScoreChannel, ...], gram: FloatArray | None, *, smooth: bool = False) -> Forward:
+def _repeated(stages: tuple[ScoreChannel, ...], gram: FloatArray | None, *, smooth: bool = False) -> ForwardStages:
     """Stages to repeat forwards. Raises ViewError for one with a secret, and where all must be smooth."""
     repeatable = []
     for stage in stages:
@@ -166,4 +166,4 @@ def _repeated(stages: tuple[ScoreChannel, ...], gram: FloatArray | None, *, smoo
         if smooth and not stage.is_smooth:
             raise ViewError("Scores are rounded before they are purified: what comes out can't be traced back.")
         repeatable.append(stage)
-    return Forward(tuple(repeatable), gram)
+    return ForwardStages(tuple(repeatable), gram)

@@ -12,7 +12,7 @@ from attacks.bayes.observation import nothing_observed, observe
 from attacks.bayes.parameters import ModelParameters, find_parameters
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior, from_covariance, from_marginals, from_nothing
 from attacks.bayes.records import check_records, from_records, learned
-from attacks.bayes.rehearsal import LeftOut, trust
+from attacks.bayes.rehearsal import HeldOutRecords, trust
 from attacks.bayes.sampled_supports import sample_on_supports
 from attacks.bayes.sampling import SampledPosterior, box_agrees, sampled_posterior
 from attacks.bayes.stacking import stacked
@@ -24,7 +24,7 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Equations:
+class ScoreEquations:
     """Equations of the records that share their left-hand side.
 
     Attributes:
@@ -38,7 +38,7 @@ class Equations:
     sides: FloatArray
 
 
-def exact_equations(scores: FloatArray, own_logits: FloatArray, class_rows: FloatArray) -> Iterator[Equations]:
+def exact_equations(scores: FloatArray, own_logits: FloatArray, class_rows: FloatArray) -> Iterator[ScoreEquations]:
     """Form the equations of (n, k) scores, a block for each set of classes whose scores are positive.
 
     A score of 0 has no logarithm: its class tells an inequality of hundreds, and no equation.
@@ -53,7 +53,7 @@ def exact_equations(scores: FloatArray, own_logits: FloatArray, class_rows: Floa
         records = np.flatnonzero(which.ravel() == index)
         classes = np.flatnonzero(positive)
         logits = np.log(scores[np.ix_(records, classes)]) - own_logits[np.ix_(records, classes)]
-        yield Equations(records, np.diff(class_rows[classes], axis=0), np.diff(logits, axis=1))
+        yield ScoreEquations(records, np.diff(class_rows[classes], axis=0), np.diff(logits, axis=1))
 
 
 _LEVELS: Mapping[str, Level] = {
@@ -212,7 +212,7 @@ class BayesianAdversary:
                 scores, class_rows = np.asarray(view.scores), np.asarray(observation.model)
                 return _in_closed_form(belief, list(exact_equations(scores, observation.known, class_rows)))
             if observation.is_linear:
-                return _in_closed_form(belief, [Equations(np.arange(view.n), *observation.linear_equations())])
+                return _in_closed_form(belief, [ScoreEquations(np.arange(view.n), *observation.linear_equations())])
         if belief.categories and isinstance(observation.model, np.ndarray):
             posterior, contradicted, complete = sample_on_supports(
                 belief, observation, seed=self.seed, draws=self.draws
@@ -227,7 +227,7 @@ class BayesianAdversary:
         posterior: Posterior,
         belief: Belief,
         parameters: Sequence[ModelParameters],
-        left_out: Sequence[LeftOut],
+        left_out: Sequence[HeldOutRecords],
     ) -> Posterior:
         """Move the posterior back to the prior as far as that would have been better with records that are known."""
         sessions = [one for one in parameters if one.view is not None]
@@ -270,7 +270,7 @@ def _knew_of_records(view: PredictionView, records: int | None) -> str:
     return f"{len(auxiliary.features_active[:records])} complete records{labels}"
 
 
-def _in_closed_form(belief: Belief, equations: Sequence[Equations]) -> tuple[Posterior, tuple[str, ...]]:
+def _in_closed_form(belief: Belief, equations: Sequence[ScoreEquations]) -> tuple[Posterior, tuple[str, ...]]:
     shape = belief.gaussian.mean.shape
     contradicting, complete = 0, True
     filled = Posterior(*(np.empty(shape) for _ in range(4)))

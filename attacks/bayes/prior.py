@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.bayes.categories import Category, published_categories
+from attacks.bayes.categories import CategoryPrior, published_categories
 from attacks.views import PassiveMoments, PredictionView, ViewError
 from vfl.arrays import FloatArray
 
@@ -41,7 +41,7 @@ class Belief:
     """
 
     gaussian: GaussianPrior
-    categories: tuple[Category, ...] = ()
+    categories: tuple[CategoryPrior, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from attacks.base import AttackSpec, require
-from attacks.bayes.categories import Category, classify, published_categories, seen_categories
+from attacks.bayes.categories import CategoryPrior, classify, published_categories, seen_categories
 from attacks.bayes.prior import UNIFORM_VARIANCE, Belief, GaussianPrior, check_moments
-from attacks.bayes.rehearsal import LeftOut
+from attacks.bayes.rehearsal import HeldOutRecords
 from attacks.views import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
 from vfl.arrays import FloatArray, IntArray
 
@@ -40,7 +40,7 @@ def from_records(view: PredictionView, records: int | None = None) -> Belief:
     return learned(view, records)[0]
 
 
-def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, tuple[LeftOut, ...]]:
+def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, tuple[HeldOutRecords, ...]]:
     """Believe as ``from_records`` does; and what some of the records would have been believed from the others."""
     auxiliary = checked_records(view, records)
     if view.moments is not None:
@@ -70,8 +70,8 @@ def learned(view: PredictionView, records: int | None = None) -> tuple[Belief, t
 
 
 def _left_out(
-    passive: FloatArray, residuals: FloatArray, foretold: Sequence[Category], moments: PassiveMoments | None
-) -> Iterator[LeftOut]:
+    passive: FloatArray, residuals: FloatArray, foretold: Sequence[CategoryPrior], moments: PassiveMoments | None
+) -> Iterator[HeldOutRecords]:
     """Leave out the first of (t, d) records, a fold at a time; nothing where there are too few."""
     t = len(passive)
     folds = np.arange(t) % _FOLDS
@@ -82,7 +82,7 @@ def _left_out(
             np.clip(passive[rows] - residuals[rows], 0.0, 1.0), _covariance(residuals[folds != fold], moments)
         )
         categories = tuple(category.restricted_to(rows) for category in foretold)
-        yield LeftOut(rows, Belief(gaussian, categories), passive[rows])
+        yield HeldOutRecords(rows, Belief(gaussian, categories), passive[rows])
 
 
 # So few complete records say nothing of how much others may be trusted; beyond so many there is little to add.
@@ -181,24 +181,24 @@ class _Ridge:
     """Ridge regressions of one sight, for any penalty, in the basis of its covariance.
 
     Attributes:
-        seen: (t, f), known records, centred, in that basis.
-        asked: (n, f), the others, alike.
+        design: (t, f), known records, centred, in that basis.
+        attacked: (n, f), the others, alike.
         eigenvalues: (f,).
         targets: (t, c), centred.
         products: (f, c), the mean over records of what is seen times the target.
     """
 
-    seen: FloatArray
-    asked: FloatArray
+    design: FloatArray
+    attacked: FloatArray
     eigenvalues: FloatArray
     targets: FloatArray
     products: FloatArray
 
     def residuals(self, penalty: float) -> FloatArray:
         """Leave-one-out errors, (t, c): r / (1 - leverage)."""
-        t, shrunk = len(self.seen), 1.0 / (self.eigenvalues + penalty * self.eigenvalues.mean())
-        leverage = (self.seen**2 @ shrunk + 1.0) / t
-        fitted = self.seen @ (shrunk[:, None] * self.products)
+        t, shrunk = len(self.design), 1.0 / (self.eigenvalues + penalty * self.eigenvalues.mean())
+        leverage = (self.design**2 @ shrunk + 1.0) / t
+        fitted = self.design @ (shrunk[:, None] * self.products)
         errors: FloatArray = (self.targets - fitted) / np.maximum(1.0 - leverage, 1e-9)[:, None]
         return errors
 
@@ -206,7 +206,7 @@ class _Ridge:
         """Predictions less the targets' mean, (n, c), summed over penalties with weights (penalties, c)."""
         penalties = np.array(_PENALTIES)[:, None] * self.eigenvalues.mean()
         shrunk = (1.0 / (self.eigenvalues + penalties)).T @ weights
-        predictions: FloatArray = self.asked @ (shrunk * self.products)
+        predictions: FloatArray = self.attacked @ (shrunk * self.products)
         return predictions
 
 

@@ -14,7 +14,7 @@ from vfl.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class HeldOutRecords:
     """Some complete records, and what the others tell of them.
 
     Attributes:

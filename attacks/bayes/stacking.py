@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
-from attacks.bayes.forward import Forward
+from attacks.bayes.forward import ForwardStages
 from attacks.bayes.logit_estimate import estimated_logits
 from attacks.bayes.observation import ExactLogits, Observation
 from attacks.views import ViewError
@@ -35,7 +35,7 @@ class SessionGroup:
     """
 
     likelihood: Likelihood
-    forward: Forward
+    forward: ForwardStages
     columns: IntArray
 
     def rows(self, rows: IntArray, records: int) -> IntArray:
@@ -157,13 +157,13 @@ def _side_by_side(sessions: Sequence[Observation]) -> Observation:
         end += k - 1
     model = np.vstack([np.zeros((1, models[0].shape[1])), *models])
     error = None if all(one.error is None for one in sessions) else block_diag(0.0, *errors)
-    return Observation(np.hstack(offsets), model, _stacked(sessions, columns, end), Forward(), error)
+    return Observation(np.hstack(offsets), model, _stacked(sessions, columns, end), ForwardStages(), error)
 
 
 def _stacked(sessions: Sequence[Observation], columns: Sequence[IntArray], count: int) -> StackedSessions:
     n = len(sessions[0].known)
     guess, certainty = np.zeros((n, count)), np.zeros((n, count))
-    alike: dict[Hashable, list[tuple[Likelihood, Forward, IntArray]]] = {}
+    alike: dict[Hashable, list[tuple[Likelihood, ForwardStages, IntArray]]] = {}
     for place, (session, indices) in enumerate(zip(sessions, columns, strict=True)):
         if (estimate := estimated_logits(session.forward, session.likelihood)) is not None:
             guess[:, indices[1:]] = estimate.middle[:, 1:] - estimate.middle[:, :1]

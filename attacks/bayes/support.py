@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from attacks.bayes.categories import Category
+from attacks.bayes.categories import CategoryPrior
 from attacks.bayes.exact import factorise
 from attacks.bayes.prior import Belief, Posterior
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -57,22 +57,22 @@ class _Split:
     """Equations and a belief, taken apart into columns of categories (v) and the others (c); q equations, whitened.
 
     Attributes:
-        others: the columns c.
+        continuous: the columns c.
         base: (n, c), their mean where v were 0 and no equation known.
         slope: T, (c, v).
         covariance: C, of the others given v.
         gain: (c, q), from whitened sides.
-        asked: (n, q), whitened sides less what the others' base explains.
+        whitened: (n, q), whitened sides less what the others' base explains.
         steps: for each category (k, q), what each of its values adds.
         evidence: the log-density's constant.
     """
 
-    others: IntArray
+    continuous: IntArray
     base: FloatArray
     slope: FloatArray
     covariance: FloatArray
     gain: FloatArray
-    asked: FloatArray
+    whitened: FloatArray
     steps: tuple[FloatArray, ...]
     evidence: float
 
@@ -94,7 +94,7 @@ def condition_on_supports(
     filled = tuple(np.array(part) for part in (gaussian.mean, gaussian.low, gaussian.high, gaussian.spread))
     evidence = -_gaussian_evidence(belief, matrix, sides, off)
     complete = combinations(belief.categories) <= MOST_COMBINATIONS
-    for rows in _blocks(belief.categories, len(sides), split.asked.shape[1], complete):
+    for rows in _blocks(belief.categories, len(sides), split.whitened.shape[1], complete):
         choices, logs = _search(belief.categories, split, rows, complete)
         evidence[rows] += split.evidence + logsumexp(logs, axis=1)
         explained = evidence[rows] >= np.log(UNTOLD)
@@ -106,12 +106,12 @@ def condition_on_supports(
     return SupportPosterior(Posterior(*filled), evidence, complete)
 
 
-def combinations(categories: Sequence[Category]) -> float:
+def combinations(categories: Sequence[CategoryPrior]) -> float:
     """Count the combinations of the categories' values."""
     return float(np.prod([len(category.values) for category in categories], dtype=np.float64))
 
 
-def _blocks(categories: Sequence[Category], n: int, equations: int, complete: bool) -> Iterator[IntArray]:
+def _blocks(categories: Sequence[CategoryPrior], n: int, equations: int, complete: bool) -> Iterator[IntArray]:
     """List the indices of records that are searched at once."""
     largest = max(len(category.values) for category in categories)
     width = combinations(categories) if complete else BEAM * largest
@@ -156,12 +156,12 @@ def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: fl
     ends = np.cumsum([len(category.columns) for category in categories])[:-1]
     parts = zip(categories, np.split(effects, ends), strict=True)
     return _Split(
-        others=continuous,
+        continuous=continuous,
         base=base,
         slope=slope,
         covariance=covariance,
         gain=covariance @ whitened.T,
-        asked=sides @ whitening.T - base @ whitened.T,
+        whitened=sides @ whitening.T - base @ whitened.T,
         steps=tuple(category.values @ effect for category, effect in parts),
         evidence=evidence,
     )
@@ -171,15 +171,15 @@ def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: fl
 
 
 def _search(
-    categories: Sequence[Category], split: _Split, rows: IntArray, complete: bool
+    categories: Sequence[CategoryPrior], split: _Split, rows: IntArray, complete: bool
 ) -> tuple[IntArray, FloatArray]:
     """Search combinations of the records in rows: indices of values (r, w, categories), and log-weights (r, w)."""
     order = sorted(range(len(categories)), key=lambda one: -_variance_of(categories[one], split.steps[one]))
     choices = np.zeros((len(rows), 1, len(categories)), dtype=np.int64)
     logs: FloatArray = np.zeros((len(rows), 1))
-    remainder: FloatArray = split.asked[rows][:, None]
+    remainder: FloatArray = split.whitened[rows][:, None]
     for place, index in enumerate(order):
-        frequencies, steps = categories[index].of(len(split.asked))[rows], split.steps[index]
+        frequencies, steps = categories[index].of(len(split.whitened))[rows], split.steps[index]
         width, k = logs.shape[1], len(steps)
         logs = (logs[:, :, None] + np.log(frequencies)[:, None]).reshape(len(rows), width * k)
         remainder = (remainder[:, :, None] - steps).reshape(len(rows), width * k, -1)
@@ -187,7 +187,7 @@ def _search(
         choices[:, :, index] = np.tile(np.arange(k), width)
         if not complete and width * k > BEAM:
             undecided = [(categories[other], split.steps[other]) for other in order[place + 1 :]]
-            likely = logs + _outlook(undecided, remainder, rows, len(split.asked))
+            likely = logs + _outlook(undecided, remainder, rows, len(split.whitened))
             beam = np.argpartition(-likely, BEAM, axis=1)[:, :BEAM]
             choices = np.take_along_axis(choices, beam[:, :, None], axis=1)
             remainder = np.take_along_axis(remainder, beam[:, :, None], axis=1)
@@ -195,14 +195,14 @@ def _search(
     return choices, logs - 0.5 * (remainder**2).sum(axis=2)
 
 
-def _variance_of(category: Category, steps: FloatArray) -> float:
+def _variance_of(category: CategoryPrior, steps: FloatArray) -> float:
     """Tell how much of the whitened sides' variance a category makes."""
     frequencies = np.atleast_2d(category.frequencies).mean(axis=0)
     return float(frequencies @ ((steps - frequencies @ steps) ** 2).sum(axis=1))
 
 
 def _outlook(
-    undecided: Sequence[tuple[Category, FloatArray]], remainder: FloatArray, rows: IntArray, n: int
+    undecided: Sequence[tuple[CategoryPrior, FloatArray]], remainder: FloatArray, rows: IntArray, n: int
 ) -> FloatArray:
     """Compute the log-density, less a constant, of the rest of the sides (r, w, q), undecided categories Gaussian."""
     variance = np.eye(remainder.shape[2])
@@ -219,10 +219,10 @@ def _outlook(
 
 
 def _mixture(
-    categories: Sequence[Category], split: _Split, rows: IntArray, choices: IntArray, weights: FloatArray
+    categories: Sequence[CategoryPrior], split: _Split, rows: IntArray, choices: IntArray, weights: FloatArray
 ) -> Posterior:
     """Find the posterior of the records in rows: combinations (r, w, categories) with weights (r, w)."""
-    d = len(split.others) + sum(len(category.columns) for category in categories)
+    d = len(split.continuous) + sum(len(category.columns) for category in categories)
     mean, low, high, spread = (np.empty((len(rows), d)) for _ in range(4))
     for position, category in enumerate(categories):
         indices = choices[:, :, position]
@@ -235,15 +235,17 @@ def _mixture(
     # Moments are of all combinations, quantiles of the likeliest.
     values = np.concatenate([category.values[choices[:, :, one]] for one, category in enumerate(categories)], axis=2)
     steps = sum(split.steps[one][choices[:, :, one]] for one in range(len(categories)))
-    centres = split.base[rows][:, None] + values @ split.slope.T + (split.asked[rows][:, None] - steps) @ split.gain.T
+    centres = (
+        split.base[rows][:, None] + values @ split.slope.T + (split.whitened[rows][:, None] - steps) @ split.gain.T
+    )
     middle = np.einsum("rw,rwc->rc", weights, centres)
     within = np.maximum(np.diag(split.covariance) - (split.gain**2).sum(axis=1), 0.0)
     between = np.einsum("rw,rwc->rc", weights, (centres - middle[:, None]) ** 2)
-    mean[:, split.others], spread[:, split.others] = middle, np.sqrt(within + between)
+    mean[:, split.continuous], spread[:, split.continuous] = middle, np.sqrt(within + between)
     likely = np.take_along_axis(weights, likeliest, axis=1)
     parts = np.take_along_axis(centres, likeliest[:, :, None], axis=1), likely / likely.sum(axis=1, keepdims=True)
     for ends, level in ((low, 0.05), (high, 0.95)):
-        ends[:, split.others] = _quantile(*parts, np.sqrt(within), level)
+        ends[:, split.continuous] = _quantile(*parts, np.sqrt(within), level)
     return Posterior(mean, low, high, spread)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from joblib import parallel_config, register_parallel_backend
 
-from plumbline.cells.crew import Crew
 from plumbline.cells.jobs import Result, Task, quieted, run_task
 from plumbline.cells.keys import versions_of, versions_of_model
-from plumbline.cells.parcels import Content
+from plumbline.cells.packed_arrays import Content
 from plumbline.cells.store import SweepStopped
+from plumbline.cells.sweep_workers import Workers
 from vfl.source_words import without_password
 
 _BACKEND = "plumbline-dask"
@@ -32,7 +32,7 @@ class WorkerDiffers(SweepStopped):
 
 
 @contextmanager
-def cluster_crew(address: str) -> Iterator[Crew]:
+def cluster_workers(address: str) -> Iterator[Workers]:
     """Connect to a cluster.
 
     Raises:
@@ -72,7 +72,7 @@ def cluster_crew(address: str) -> Iterator[Crew]:
                 f"No Dask scheduler answers at {address}: start one with `dask scheduler`, or check the address."
             ) from error
         with client:
-            yield Crew(partial(_configuration, client, address), run_checked, partial(_check, client, address))
+            yield Workers(partial(_configuration, client, address), run_checked, partial(_check, client, address))
 
 
 def _configuration(client: Any, address: str, contents: list[Content]) -> Any:
@@ -93,13 +93,13 @@ def run_checked(task: Task, table: Content | None, parameters: Content | None) -
     Raises:
         WorkerDiffers: when it has others.
     """
-    own: dict[str, str] = versions_of_model(task.on)
+    versions: dict[str, str] = versions_of_model(task.on)
     for cell in task.cells:
-        own |= versions_of(cell)
+        versions |= versions_of(cell)
     for name, version in task.versions.items():
-        if own.get(name) != version:
+        if versions.get(name) != version:
             raise WorkerDiffers(
-                f"A worker of the cluster has another version of {name} ({own.get(name, 'none')}) than this machine "
-                f"({version}), and would give other numbers: install the same there, and start it again."
+                f"A worker of the cluster has another version of {name} ({versions.get(name, 'none')}) than this "
+                f"machine ({version}), and would give other numbers: install the same there, and start it again."
             )
     return run_task(task, table, parameters)

@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 
 from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, plain
-from plumbline.cells.crew import Crew, local_crew
 from plumbline.cells.job_queue import JobQueue, Pace, kind_of
 from plumbline.cells.jobs import forget
 from plumbline.cells.keys import canonical, data_of, digest_of_data, key_of, shared_of, versions_of
 from plumbline.cells.outcomes import Outcome
 from plumbline.cells.shared import SharedThings
 from plumbline.cells.store import ResultStore, open_store
+from plumbline.cells.sweep_workers import Workers, local_workers
 from plumbline.simulation.rounds import Done, unwatched
 
 
@@ -52,22 +52,24 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
     """
     keys = [key_of(cell, digest_of_data(data_of(cell), options.data_dir)) for cell in cells]
     with _opened(options.store) as store:
-        kept = store.read(keys) if store else {}
-        found = {key: one for key, one in kept.items() if one.status != "failed"}
-        missing = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in found}
-        known = sum(key in found for key in keys)
+        stored = store.read(keys) if store else {}
+        outcomes_by_key = {key: one for key, one in stored.items() if one.status != "failed"}
+        missing = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in outcomes_by_key}
+        known_count = sum(key in outcomes_by_key for key in keys)
         pace = Pace()
         for key, cell in zip(keys, cells, strict=True):
-            if key in kept:
-                pace.knows(kind_of(cell), kept[key].elapsed)
+            if key in stored:
+                pace.knows(kind_of(cell), stored[key].elapsed)
         try:
             for outcomes in _Sweep(missing, options, store, pace).outcomes():
-                found |= outcomes
+                outcomes_by_key |= outcomes
         finally:
             forget()
     options.done(1.0)
-    table = pd.DataFrame([description(cell) | found[key].columns for key, cell in zip(keys, cells, strict=True)])
-    table.attrs["known"] = known
+    table = pd.DataFrame(
+        [description(cell) | outcomes_by_key[key].columns for key, cell in zip(keys, cells, strict=True)]
+    )
+    table.attrs["known"] = known_count
     return table
 
 
@@ -76,15 +78,15 @@ def _opened(folder: Path | None) -> AbstractContextManager[ResultStore | None]:
 
 
 @contextmanager
-def _crew_of(workers: int | None, dask: str | None) -> Iterator[Crew]:
+def _workers_of(count: int | None, dask: str | None) -> Iterator[Workers]:
     """Gathers those who compute: processes of this machine, or a Dask cluster by its scheduler's address."""
     if dask is None:
-        yield local_crew(workers)
+        yield local_workers(count)
         return
-    from plumbline.cells.cluster import cluster_crew  # needs the extra dask
+    from plumbline.cells.cluster import cluster_workers  # needs the extra dask
 
-    with cluster_crew(dask) as crew:
-        yield crew
+    with cluster_workers(dask) as workers:
+        yield workers
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,24 +104,26 @@ class _Sweep:
             return
         shared = SharedThings(self.options.store, self.options.data_dir)
         self.pace.plan(kind_of(cell) for cell in self.missing.values())
-        with _crew_of(self.options.workers, self.options.dask) as crew:
+        with _workers_of(self.options.workers, self.options.dask) as workers:
             failures = dict[str, Outcome]()
             for key, cell in self.missing.items():
                 if failure := shared.load(shared_of(cell)):
                     failures[key] = failure
             trainings = shared.trainings()
             self.pace.plan("training" for _ in trainings)
-            for job, result in crew.results(iter(trainings), shared.tables):
+            for job, result in workers.results(iter(trainings), shared.tables):
                 shared.learn(job, result)
                 self._tell("training", result.outcomes[0])
             failures |= {key: one for key, cell in self.missing.items() if (one := shared.failure(shared_of(cell)))}
             if failures:
                 yield self._kept(failures)
-            yield from self._measured(crew, shared, {k: c for k, c in self.missing.items() if k not in failures})
+            yield from self._measured(workers, shared, {k: c for k, c in self.missing.items() if k not in failures})
 
-    def _measured(self, crew: Crew, shared: SharedThings, cells: Mapping[str, Cell]) -> Iterator[dict[str, Outcome]]:
+    def _measured(
+        self, workers: Workers, shared: SharedThings, cells: Mapping[str, Cell]
+    ) -> Iterator[dict[str, Outcome]]:
         queue = JobQueue(cells, self.pace, shared.job)
-        for job, result in crew.results(iter(queue), [*shared.tables, *shared.parameters]):
+        for job, result in workers.results(iter(queue), [*shared.tables, *shared.parameters]):
             yield self._kept(dict(zip(job.keys, result.outcomes, strict=True)))
 
     def _kept(self, outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
@@ -168,10 +172,10 @@ def _of_model(on: ModelChoice | DataChoice | None) -> Mapping[str, Any]:
     if isinstance(on, DataChoice):
         return {"dataset": on.name}
     options = Choice("", on.options).words[1:-1]
-    drawn = (("rows", on.data.rows),) if on.data.rows is not None else ()
+    rows = (("rows", on.data.rows),) if on.data.rows is not None else ()
     return {
         "dataset": on.data.name,
-        "data_options": Choice("", (*drawn, *on.data.options)).words[1:-1],
+        "data_options": Choice("", (*rows, *on.data.options)).words[1:-1],
         "model": on.kind,
         "trainer": on.trainer,
         "model_options": options,

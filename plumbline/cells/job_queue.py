@@ -13,7 +13,7 @@ from plumbline.cells.jobs import Result, Task
 from plumbline.cells.keys import canonical, data_of, shared_of, versions_of
 from plumbline.cells.measuring import Shared
 from plumbline.cells.outcomes import Outcome
-from plumbline.cells.parcels import Parcel
+from plumbline.cells.packed_arrays import KeyedArray
 
 # Of a cell, while nothing is known.
 _GUESS = 0.1
@@ -84,7 +84,7 @@ _MOST_CELLS = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class CellJob:
     """A task with what travels along.
 
     Attributes:
@@ -97,12 +97,12 @@ class Job:
 
     keys: tuple[str, ...]
     task: Task
-    table: Parcel | None = None
-    parameters: Parcel | None = None
+    table: KeyedArray | None = None
+    parameters: KeyedArray | None = None
     suspect: bool = False
 
     @property
-    def suspects(self) -> "list[Job]":
+    def suspects(self) -> "list[CellJob]":
         """A job for each cell, so that one that kills its worker takes no other with it."""
         if not self.task.cells:
             return [replace(self, suspect=True)]
@@ -119,48 +119,48 @@ class Job:
 class JobQueue:
     """The cells that wait, in the order of what they share. Several threads may take jobs."""
 
-    def __init__(self, cells: Mapping[str, Cell], pace: Pace, job: Callable[[Shared | None], Job]) -> None:
-        """``job`` makes an empty job on what cells share, with its parcels."""
+    def __init__(self, cells: Mapping[str, Cell], pace: Pace, job: Callable[[Shared | None], CellJob]) -> None:
+        """``job`` makes an empty job on what cells share, with its arrays."""
         self._lock = threading.Lock()
         self._pace, self._job = pace, job
         self._waiting = deque(sorted(cells.items(), key=_order(cells)))
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[CellJob]:
         while job := self._next():
             yield job
 
-    def _next(self) -> Job | None:
+    def _next(self) -> CellJob | None:
         with self._lock:
             if not self._waiting:
                 return None
-            taken = self._take()
-        first = self._job(shared_of(taken[0][1]))
-        cells = tuple(cell for _, cell in taken)
+            batch = self._take()
+        first = self._job(shared_of(batch[0][1]))
+        cells = tuple(cell for _, cell in batch)
         versions = dict[str, str]()
         for cell in cells:
             versions |= versions_of(cell)
         task = replace(first.task, cells=cells, versions=versions)
-        return replace(first, keys=tuple(key for key, _ in taken), task=task)
+        return replace(first, keys=tuple(key for key, _ in batch), task=task)
 
     def _take(self) -> list[tuple[str, Cell]]:
         """Cells that share a model, until they are expected to take long enough."""
-        taken, seconds, unknown = [self._waiting.popleft()], 0.0, set()
-        share = _share_of(taken[0][1])
+        batch, seconds, unknown = [self._waiting.popleft()], 0.0, set()
+        share = _share_of(batch[0][1])
         while True:
-            kind = kind_of(taken[-1][1])
+            kind = kind_of(batch[-1][1])
             expected = self._pace.expected(kind)
             # Of work that may take minutes, a job has one piece until it is known better.
             if expected is None:
                 unknown.add(kind)
             seconds += expected or 0.0
-            if seconds >= _SECONDS_OF_A_JOB or len(taken) == _MOST_CELLS or not self._waiting:
-                return taken
+            if seconds >= _SECONDS_OF_A_JOB or len(batch) == _MOST_CELLS or not self._waiting:
+                return batch
             following = self._waiting[0][1]
             kind = kind_of(following)
             late = seconds + (self._pace.expected(kind) or 0.0) > 2 * _SECONDS_OF_A_JOB
             if late or kind in unknown or _share_of(following) != share:
-                return taken
-            taken.append(self._waiting.popleft())
+                return batch
+            batch.append(self._waiting.popleft())
 
 
 def _order(cells: Mapping[str, Cell]) -> "Callable[[tuple[str, Cell]], tuple[int, int]]":

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from plumbline.cells.cells import Cell, ModelChoice
 from plumbline.cells.measuring import NotApplicable, Shared, measure, train_model
 from plumbline.cells.outcomes import Outcome, done
-from plumbline.cells.parcels import Content, KeptTrainer, pack, parameters_of, unpack, unpack_table
+from plumbline.cells.packed_arrays import Content, KeptTrainer, pack, parameters_of, unpack, unpack_table
 
 # Libraries that are loaded while a job runs read these.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -42,7 +42,7 @@ class Task:
     Attributes:
         on: the model or data set that its cells share; None for none.
         cells: what is measured. None of them: the model is trained.
-        table: key of the data set's parcel; empty for none.
+        table: key of the data set's arrays; empty for none.
         model: key of the trained model.
         versions: of what its numbers depend on, by name, for a worker elsewhere to compare.
     """
@@ -85,11 +85,11 @@ def run_task(task: Task, table: Content | None, parameters: Content | None) -> R
     ):
         if not task.cells:
             return _trained(task, table)
-        found: list[Any] = []
-        failure = _tried(lambda: found.append(_shared(task, table, parameters)))
+        shared: list[Any] = []
+        failure = _tried(lambda: shared.append(_shared(task, table, parameters)))
         if failure.status != "done":
             return Result((failure,) * len(task.cells))
-        return Result(tuple(_measured(cell, found[0]) for cell in task.cells))
+        return Result(tuple(_measured(cell, shared[0]) for cell in task.cells))
 
 
 def forget() -> None:
@@ -98,13 +98,13 @@ def forget() -> None:
 
 
 def _trained(task: Task, table: Content | None) -> Result:
-    found: list[Content] = []
+    parameters: list[Content] = []
 
     def train() -> None:
-        found.append(pack(parameters_of(train_model(_model_of(task), _table(task, table)))))
+        parameters.append(pack(parameters_of(train_model(_model_of(task), _table(task, table)))))
 
     outcome = _tried(train)
-    return Result((outcome,), found[0] if found else None)
+    return Result((outcome,), parameters[0] if parameters else None)
 
 
 def _measured(cell: Cell, on: Any) -> Outcome:

@@ -55,13 +55,13 @@ def reached(module: str) -> frozenset[str]:
     A text that names a module counts as an import: some are imported when they are needed.
     """
     followed = {*OURS, module.partition(".")[0]}
-    found, waiting = {module}, [module]
+    modules, waiting = {module}, [module]
     while waiting:
         for name in _imports(waiting.pop()):
-            if name not in found and name.partition(".")[0] in followed and not _aside(name):
-                found.add(name)
+            if name not in modules and name.partition(".")[0] in followed and not _aside(name):
+                modules.add(name)
                 waiting.append(name)
-    return frozenset(found)
+    return frozenset(modules)
 
 
 @cache
@@ -131,14 +131,14 @@ def _file_of(module: str) -> Path | None:
 def _folder_of(package: str) -> Path:
     """Find the folder of a top package, that of a single file included; raises LookupError."""
     try:
-        found = find_spec(package)
+        spec = find_spec(package)
     except (ValueError, ImportError):
-        found = None
-    if found is not None and found.origin is None and found.submodule_search_locations:
-        return Path(next(iter(found.submodule_search_locations)))
-    if found is None or found.origin in (None, "built-in", "frozen"):
+        spec = None
+    if spec is not None and spec.origin is None and spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
+    if spec is None or spec.origin in (None, "built-in", "frozen"):
         raise LookupError(package)
-    path = Path(str(found.origin))
+    path = Path(str(spec.origin))
     return path.parent if path.name == "__init__.py" else path.with_suffix("")
 
 
@@ -209,14 +209,14 @@ def versions_of(cell: Cell) -> dict[str, str]:
     """
     if isinstance(cell, AttackCell):
         attack, torch = _versions_of_plugin("attack", cell.attack.name)
-        found, uses_torch = attack, torch
+        versions, uses_torch = attack, torch
         for defence in cell.defences:
             more, torch = _versions_of_plugin("defence", defence.name)
-            found, uses_torch = found | more, uses_torch or torch
+            versions, uses_torch = versions | more, uses_torch or torch
     else:
-        found, uses_torch = _versions_of_module(cell.function.partition(":")[0]), True
+        versions, uses_torch = _versions_of_module(cell.function.partition(":")[0]), True
     model = versions_of_model(shared_of(cell))
-    return model | found | (_torch() if uses_torch else {})
+    return model | versions | (_torch() if uses_torch else {})
 
 
 def versions_of_model(on: ModelChoice | DataChoice | None) -> dict[str, str]:

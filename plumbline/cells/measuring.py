@@ -116,25 +116,25 @@ def measure(cell: Cell, on: Any) -> dict[str, Any]:
     try:
         situation = _situation(on, _setting(cell, on), cell.defences, cell.seed)
         view, level = _seen_by(attack, situation, undone=cell.undo)
-        found = attacks.reconstruct(attack, view)
-        _check_estimate(cell.attack.name, found.estimate, situation.truth)
-        own = attack.without_scores(view) if isinstance(attack, BaselinedAttack) else None
+        reconstruction = attacks.reconstruct(attack, view)
+        _check_estimate(cell.attack.name, reconstruction.estimate, situation.truth)
+        baseline = attack.without_scores(view) if isinstance(attack, BaselinedAttack) else None
     except (attacks.ViewError, DefenceError) as error:
         raise NotApplicable(str(error)) from error
     return {
-        **_errors(situation.truth, found),
-        **_against_guesses(situation, level, own, mse_per_feature(situation.truth, found.estimate)),
+        **_errors(situation.truth, reconstruction),
+        **_against_guesses(situation, level, baseline, mse_per_feature(situation.truth, reconstruction.estimate)),
         **_worth(situation),
-        "attack_accuracy": situation.judge.accuracy(found.estimate),
+        "attack_accuracy": situation.judge.accuracy(reconstruction.estimate),
     }
 
 
 @lru_cache(maxsize=_SITUATIONS)
-def _situation(model: LabModel, setting: Setting, chosen: tuple[Choice, ...], seed: int) -> Situation:
+def _situation(model: LabModel, setting: Setting, choices: tuple[Choice, ...], seed: int) -> Situation:
     """Make what is seen of a model; of several cells in sequence, once. Raises DefenceError."""
-    options = {choice.name: dict(choice.options) for choice in chosen}
-    mounted = defences.load_all([choice.name for choice in chosen], options)
-    return situation_of(model, setting, mounted, seed=seed)
+    options = {choice.name: dict(choice.options) for choice in choices}
+    loaded = defences.load_all([choice.name for choice in choices], options)
+    return situation_of(model, setting, loaded, seed=seed)
 
 
 def _setting(cell: AttackCell, model: LabModel) -> Setting:
@@ -145,13 +145,13 @@ def _setting(cell: AttackCell, model: LabModel) -> Setting:
             f"{model.name} holds out {held_out} records: {cell.records} to attack and {wanted} that the adversary has "
             "besides are more. Attack fewer, or hold out more."
         )
-    others = np.arange(min(cell.records, held_out), held_out)
-    drawn = tuple(np.random.default_rng(cell.seed).permutation(others)[:wanted].tolist())
+    unattacked = np.arange(min(cell.records, held_out), held_out)
+    rows = tuple(np.random.default_rng(cell.seed).permutation(unattacked)[:wanted].tolist())
     return Setting(
         cell.passive,
         cell.records,
-        complete=drawn if cell.auxiliary else (),
-        delivered=() if cell.auxiliary else drawn,
+        complete=rows if cell.auxiliary else (),
+        delivered=() if cell.auxiliary else rows,
         moments=cell.moments,
         white_box=cell.access == "white_box",
     )
@@ -178,26 +178,26 @@ def _seen_by(
 
 def _check_estimate(name: str, estimate: Any, truth: FloatArray) -> None:
     """Another package's attack may give what numpy would stretch to the truth's shape without a word."""
-    given = np.asarray(estimate)
-    if given.shape != truth.shape:
+    array = np.asarray(estimate)
+    if array.shape != truth.shape:
         raise ValueError(
-            f"{name} gave estimates of shape {given.shape}: expected {truth.shape}, a row per attacked record and a "
+            f"{name} gave estimates of shape {array.shape}: expected {truth.shape}, a row per attacked record and a "
             "column per passive feature."
         )
-    if given.dtype.kind not in "fiub" or not np.isfinite(given).all():
+    if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
         raise ValueError(f"{name} gave estimates that aren't finite numbers: each must be one.")
 
 
 # --- measures -----------------------------------------------------------------------------------------------------
 
 
-def _errors(truth: FloatArray, found: attacks.Reconstruction) -> Mapping[str, Any]:
-    squared = (found.estimate - truth) ** 2
+def _errors(truth: FloatArray, reconstruction: attacks.Reconstruction) -> Mapping[str, Any]:
+    squared = (reconstruction.estimate - truth) ** 2
     of_records = squared.mean(axis=1)
     spread = float(of_records.std(ddof=1)) / np.sqrt(len(truth)) if len(truth) > 1 else float("nan")
     within = float("nan")
-    if found.low is not None and found.high is not None:
-        within = float(covered(truth, found.low, found.high).mean())
+    if reconstruction.low is not None and reconstruction.high is not None:
+        within = float(covered(truth, reconstruction.low, reconstruction.high).mean())
     return {
         "mse": float(squared.mean()),
         "mse_se": float(spread),
@@ -208,9 +208,9 @@ def _errors(truth: FloatArray, found: attacks.Reconstruction) -> Mapping[str, An
 
 
 def _against_guesses(
-    situation: Situation, level: attacks.Level, own: FloatArray | None, mse: float
+    situation: Situation, level: attacks.Level, score_free: FloatArray | None, mse: float
 ) -> Mapping[str, Any]:
-    """Measure what guesses reach without scores at an attack's level, ``own``, (n, d), among them if it says one."""
+    """Measure what guesses reach at an attack's level without scores, its own ``score_free`` (n, d) among them."""
     truth, view = situation.truth, situation.view
     guesses: list[Any] = list(_CONSTANTS)
     if level != "nothing" and view.moments is not None:
@@ -218,9 +218,9 @@ def _against_guesses(
     if level == "records" and situation.setting.complete:
         guesses.append(situation.imputed)
     baseline = float("nan")
-    if own is not None:
-        baseline = mse_per_feature(truth, own)
-        guesses.append(own)
+    if score_free is not None:
+        baseline = mse_per_feature(truth, score_free)
+        guesses.append(score_free)
     least = min(mse_per_feature(truth, np.broadcast_to(guess, truth.shape)) for guess in guesses)
     part = max(0.0, 1 - mse / least) if least > 0 else 0.0
     return {"level": level, "guess": least, "baseline": baseline, "federation_part": part}

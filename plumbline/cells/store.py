@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from plumbline.cells.outcomes import RANKED, Outcome
-from plumbline.cells.parcels import Content, Parcel, unpack
+from plumbline.cells.packed_arrays import Content, KeyedArray, unpack
 from services.common.durable import make_folder, write_durably
 
 _log = logging.getLogger(__name__)
@@ -55,14 +55,14 @@ class ResultStore:
     def read(self, keys: Iterable[str]) -> dict[str, Outcome]:
         """Read the outcomes of those keys that are kept."""
         wanted = pc.field("key").isin(pa.array(sorted(set(keys)), pa.string()))
-        found: dict[str, Outcome] = {}
+        outcomes: dict[str, Outcome] = {}
         for part in self._tables(_READ, wanted):
             for row in part.to_pylist():
                 outcome = Outcome(**{name: row[name] for name in _READ[1:]})
-                before = found.get(row["key"])
+                before = outcomes.get(row["key"])
                 if before is None or RANKED.index(outcome.status) > RANKED.index(before.status):
-                    found[row["key"]] = outcome
-        return found
+                    outcomes[row["key"]] = outcome
+        return outcomes
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add finished cells, all of them or none.
@@ -77,8 +77,8 @@ class ResultStore:
 
     def tidy(self) -> None:
         """Join small parts and remove what killed writers left; for whoever is alone in the folder."""
-        for left in self.folder.rglob(_UNFINISHED):
-            left.unlink(missing_ok=True)
+        for leftover in self.folder.rglob(_UNFINISHED):
+            leftover.unlink(missing_ok=True)
         if len(list(self._parts())) <= _MOST_PARTS:
             return
         before = [part for part in self._parts() if self._readable(part)]
@@ -173,7 +173,7 @@ _log = logging.getLogger(__name__)
 _FOLDER = "models"
 
 
-def read_model(store: Path, key: str) -> Parcel | None:
+def read_model(store: Path, key: str) -> KeyedArray | None:
     """Read what training found; None where it isn't kept, or the file is damaged."""
     path = _path(store, key)
     try:
@@ -184,7 +184,7 @@ def read_model(store: Path, key: str) -> Parcel | None:
     except (OSError, ValueError) as error:
         _log.warning("%s is no readable model and is trained again. (%s)", path, error)
         return None
-    return Parcel(key, content)
+    return KeyedArray(key, content)
 
 
 def write_model(store: Path, key: str, content: Content) -> None:

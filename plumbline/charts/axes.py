@@ -112,12 +112,12 @@ def power_ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Whole logarithms from ``low`` to ``high``, thinned to ``most`` intervals; with 2 and 5 between where few fit."""
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
     step = max(1, math.ceil((last - first) / most))
-    whole = [float(value) for value in range(first, last + 1) if value % step == 0]
-    if len(whole) > 2:
-        return whole
+    powers = [float(value) for value in range(first, last + 1) if value % step == 0]
+    if len(powers) > 2:
+        return powers
     between = [power + math.log10(digit) for power in range(first - 1, last + 1) for digit in (1, 2, 5)]
-    found = [value for value in between if low - 1e-9 <= value <= high + 1e-9]
-    return found if len(found) > 1 else ticks(low, high, most)
+    finer = [value for value in between if low - 1e-9 <= value <= high + 1e-9]
+    return finer if len(finer) > 1 else ticks(low, high, most)
 
 
 NUMBERS = Values(number_words, ticks)
@@ -126,7 +126,7 @@ WHOLE = Values(number_words, partial(ticks, whole=True))
 
 
 @dataclass(frozen=True)
-class Frame:
+class ChartFrame:
     """The field of a chart: its two scales and the marks of its axes.
 
     Attributes:
@@ -162,30 +162,30 @@ class Axis:
 
     def labelled(self) -> list[tuple[float, str]]:
         """List its ticks and their words."""
-        found = self.values.ticks(self.low, self.high, self.most)
-        step = found[1] - found[0] if len(found) > 1 else 0.0
-        return [(value, self.values.words(value, step)) for value in found]
+        positions = self.values.ticks(self.low, self.high, self.most)
+        step = positions[1] - positions[0] if len(positions) > 1 else 0.0
+        return [(value, self.values.words(value, step)) for value in positions]
 
 
-def frame(width: float, height: float, across: Axis, upward: Axis) -> Frame:
+def frame(width: float, height: float, across: Axis, upward: Axis) -> ChartFrame:
     """Lay out a chart's field: grid lines and ticks to the left, ticks below, names at the ends of the axes."""
     below, beside = across.labelled(), upward.labelled()
-    left = 8 + LETTER * max((len(text) for _, text in beside), default=0)
+    margin = 8 + LETTER * max((len(text) for _, text in beside), default=0)
     top = 24.0 if upward.name else 8.0
     bottom = height - (18.0 if below else 4.0) - (16.0 if across.name else 0.0)
-    x, y = Scale(across.low, across.high, left, width - 10), Scale(upward.low, upward.high, bottom, top)
+    x, y = Scale(across.low, across.high, margin, width - 10), Scale(upward.low, upward.high, bottom, top)
     marks: list[Mark] = []
     for value, text in beside:
-        marks.append(Trace(((left, y(value)), (width - 10, y(value))), "grid"))
-        marks.append(Word(left - 5, y(value) + 3.5, text, "end"))
-    marks.append(Trace(((left, bottom), (width - 10, bottom)), "axis"))
+        marks.append(Trace(((margin, y(value)), (width - 10, y(value))), "grid"))
+        marks.append(Word(margin - 5, y(value) + 3.5, text, "end"))
+    marks.append(Trace(((margin, bottom), (width - 10, bottom)), "axis"))
     for value, text in below:
         marks.append(Word(_inside(x(value), text, width), bottom + 16, text, "middle"))
     if across.name:
         marks.append(Word(width - 10, height - 4, across.name, "end", "axis-name"))
     if upward.name:
         marks.append(Word(2, 12, upward.name, "start", "axis-name"))
-    return Frame(x, y, tuple(marks), height)
+    return ChartFrame(x, y, tuple(marks), height)
 
 
 def _inside(place: float, text: str, width: float) -> float:

@@ -29,8 +29,8 @@ def day_ticks(low: float, high: float, most: int) -> list[float]:
         for year in map(int, ticks(first.year, last.year + 1, most, whole=True))
         if date.min.year <= year <= date.max.year
     ]
-    found = _within([date(year, 1, 1) for year in years], low, high)
-    return found if len(found) > 1 else _month_ticks(first, last, most) or ticks(low, high, most, whole=True)
+    positions = _within([date(year, 1, 1) for year in years], low, high)
+    return positions if len(positions) > 1 else _month_ticks(first, last, most) or ticks(low, high, most, whole=True)
 
 
 def _month_ticks(first: date, last: date, most: int) -> list[float]:
@@ -38,9 +38,9 @@ def _month_ticks(first: date, last: date, most: int) -> list[float]:
     months = range(12 * first.year + first.month - 1, 12 * last.year + last.month)
     for step in _MONTHS:
         starts = [date(month // 12, month % 12 + 1, 1) for month in months if month % step == 0]
-        found = _within(starts, (first - _EPOCH).days, (last - _EPOCH).days)
-        if 1 < len(found) <= most + 1:
-            return found
+        positions = _within(starts, (first - _EPOCH).days, (last - _EPOCH).days)
+        if 1 < len(positions) <= most + 1:
+            return positions
     return []
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from plumbline.charts.axes import NUMBERS, WHOLE, Axis, Frame, Values, frame, number_words, padded, ticks
+from plumbline.charts.axes import NUMBERS, WHOLE, Axis, ChartFrame, Values, frame, number_words, padded, ticks
 from plumbline.charts.marks import Anchor, Bar, Chart, Mark, Trace, Word
 from plumbline.telling.numbers import Between, percent
 from vfl.arrays import FloatArray
@@ -78,11 +78,11 @@ def _bins_of(values: FloatArray) -> int:
 
 
 def _shares(values: FloatArray, edges: FloatArray) -> FloatArray:
-    counted: FloatArray = np.histogram(values.clip(edges[0], edges[-1]), edges)[0] / max(1, len(values))
-    return counted
+    shares: FloatArray = np.histogram(values.clip(edges[0], edges[-1]), edges)[0] / max(1, len(values))
+    return shares
 
 
-def _columns(field: Frame, edges: FloatArray, shares: FloatArray, values: Values) -> list[Mark]:
+def _columns(field: ChartFrame, edges: FloatArray, shares: FloatArray, values: Values) -> list[Mark]:
     floor = field.y(0)
     return [
         Bar(
@@ -103,8 +103,8 @@ def _compared_words(truth: FloatArray, estimate: FloatArray | None, unit: str, v
         low, middle, high = (values.words(float(one), 0.0) for one in np.quantile(cells, [0.05, 0.5, 0.95]))
         return f"median {middle}, 90 % of records from {low} to {high}"
 
-    told = f"True values{f' ({unit})' if unit else ''}: {spread(truth)}."
-    return told if estimate is None else f"{told} Estimates: {spread(estimate)}."
+    truth_text = f"True values{f' ({unit})' if unit else ''}: {spread(truth)}."
+    return truth_text if estimate is None else f"{truth_text} Estimates: {spread(estimate)}."
 
 
 def scatter(
@@ -132,14 +132,14 @@ def scatter(
     marks: list[Mark] = [*field.marks, Trace(field.x.points(field.y, [low, high], [low, high]), "exact", "Exact")]
     key = [("dot", "a record"), ("exact", "exact")]
     if guess is not None and low <= guess <= high:
-        told = f"Its mean, {values.words(guess, 0.0)}, is what anyone could guess"
-        marks.append(Trace(field.x.points(field.y, [low, high], [guess, guess]), "guess", told))
+        tooltip = f"Its mean, {values.words(guess, 0.0)}, is what anyone could guess"
+        marks.append(Trace(field.x.points(field.y, [low, high], [guess, guess]), "guess", tooltip))
         key.append(("guess", "its mean"))
     marks.append(Trace(field.x.points(field.y, truth.tolist(), estimate.tolist()), "dot", is_scattered=True))
     varied = len(truth) > 1 and truth.std() > 0 and estimate.std() > 0
     related = f" Their correlation is {np.corrcoef(truth, estimate)[0, 1]:.2f}." if varied else ""
-    shown = f"Estimates of {len(truth)} records against their true values.{related}"
-    return Chart(title, shown, WIDTH, 250, tuple(marks), tuple(key))
+    caption = f"Estimates of {len(truth)} records against their true values.{related}"
+    return Chart(title, caption, WIDTH, 250, tuple(marks), tuple(key))
 
 
 def lines(title: str, series: Sequence[Series], across: Axis, upward: Axis, *, height: float = 190) -> Chart:
@@ -154,23 +154,25 @@ def lines(title: str, series: Sequence[Series], across: Axis, upward: Axis, *, h
     """
     field = frame(WIDTH, height, across, upward)
     marks: list[Mark] = list(field.marks)
-    words = upward.values.words
-    for one in series:
-        points = field.x.points(field.y, one.x, one.y)
-        marks.append(Trace(points, one.style, one.name))
-        if len(points) <= 60 and one.style != "guess":
+    text_of = upward.values.words
+    for line in series:
+        points = field.x.points(field.y, line.x, line.y)
+        marks.append(Trace(points, line.style, line.name))
+        if len(points) <= 60 and line.style != "guess":
             marks += [
                 Trace(
                     (point,),
-                    f"{one.style} point",
-                    f"{one.name}, {across.values.words(x, 0.0)}: {words(y, 0.001)}",
+                    f"{line.style} point",
+                    f"{line.name}, {across.values.words(x, 0.0)}: {text_of(y, 0.001)}",
                     True,
                 )
-                for point, x, y in zip(points, one.x, one.y, strict=True)
+                for point, x, y in zip(points, line.x, line.y, strict=True)
             ]
-    told = [f"{one.name}: from {words(one.y[0], 0.001)} to {words(one.y[-1], 0.001)}." for one in series if one.y]
+    captions = [
+        f"{one.name}: from {text_of(one.y[0], 0.001)} to {text_of(one.y[-1], 0.001)}." for one in series if one.y
+    ]
     key = tuple((one.style, one.name) for one in series)
-    return Chart(title, " ".join(told), WIDTH, height, tuple(marks), key)
+    return Chart(title, " ".join(captions), WIDTH, height, tuple(marks), key)
 
 
 def loss_curve(epochs: Sequence[float], losses: Sequence[float], last: int, kept: float | None = None) -> Chart | None:
@@ -207,13 +209,13 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
     marks += [Trace(field.x.points(field.y, one.x, one.y), one.style, one.name) for one in curves]
     places = [(field.x(false), field.y(true)) for _, false, true in points]
     for (name, false, true), place in zip(points, places, strict=True):
-        words = f"{name}: {percent(true, 1)} true, {percent(false, 1)} false positives"
-        marks.append(Trace((place,), "found point", words, True))
+        tooltip = f"{name}: {percent(true, 1)} true, {percent(false, 1)} false positives"
+        marks.append(Trace((place,), "found point", tooltip, True))
     names = [_beside(x, y + 14, name) for (name, _, _), (x, y) in zip(points, places, strict=True)]
     marks += _apart(names, places, field.y(0))
     key = [*((one.style, one.name) for one in curves), ("guess", "guessing")]
-    told = "; ".join(f"{name}: {percent(true)} true at {percent(false)} false" for name, false, true in points)
-    described = f"Curves: {', '.join(one.name for one in curves) or 'none'}.{f' Points: {told}.' if told else ''}"
+    caption = "; ".join(f"{name}: {percent(true)} true at {percent(false)} false" for name, false, true in points)
+    described = f"Curves: {', '.join(one.name for one in curves) or 'none'}.{f' Points: {caption}.' if caption else ''}"
     return Chart(title, described, WIDTH, 300, tuple(marks), tuple(key))
 
 
@@ -227,7 +229,7 @@ def _beside(x: float, y: float, name: str) -> Word:
 
 def _apart(names: Sequence[Word], points: Sequence[tuple[float, float]], lowest: float) -> list[Word]:
     """Move names down or up by as few lines as it takes for none to stand over another, or a point."""
-    taken = [Word(x - _LETTER / 2, y + _LETTER / 2, "o") for x, y in points]
+    obstacles = [Word(x - _LETTER / 2, y + _LETTER / 2, "o") for x, y in points]
     placed: list[Word] = []
     for name in sorted(names, key=lambda one: one.y):
         lines = sorted(range(-len(names), len(names) + 1), key=lambda count: (abs(count), -count))
@@ -235,7 +237,7 @@ def _apart(names: Sequence[Word], points: Sequence[tuple[float, float]], lowest:
         free = (
             one
             for one in places
-            if _LINE <= one.y <= lowest and not any(_covers(one, other) for other in (*taken, *placed))
+            if _LINE <= one.y <= lowest and not any(_covers(one, other) for other in (*obstacles, *placed))
         )
         placed.append(next(free, name))
     return placed
@@ -243,11 +245,11 @@ def _apart(names: Sequence[Word], points: Sequence[tuple[float, float]], lowest:
 
 def _covers(name: Word, other: Word) -> bool:
     """Tell whether two names would stand over each other."""
-    (left, right), (begin, end) = (
+    (start, stop), (begin, end) = (
         (one.x - long, one.x) if one.anchor == "end" else (one.x, one.x + long)
         for one, long in ((one, _LETTER * len(one.text)) for one in (name, other))
     )
-    return abs(name.y - other.y) < _LINE and left < end and begin < right
+    return abs(name.y - other.y) < _LINE and start < end and begin < stop
 
 
 def share_bar(title: str, share: Between | None, style: str = "leak") -> Chart:
@@ -275,20 +277,20 @@ def counts(title: str, names: Sequence[str], truth: FloatArray, estimate: FloatA
         truth: (v,) shares of records.
         estimate: (v,) likewise; None draws the truth alone.
     """
-    row, left = 34.0, 118.0
+    row, margin = 34.0, 118.0
     top = max(float(truth.max()), 0.0 if estimate is None else float(estimate.max()), 1e-9)
-    room = WIDTH - left - 52
+    room = WIDTH - margin - 52
     marks: list[Mark] = []
     for number, name in enumerate(names):
         y = 6 + row * number
-        marks.append(Word(left - 6, y + 16, cut(name, 17), "end"))
+        marks.append(Word(margin - 6, y + 16, cut(name, 17), "end"))
         pairs = [("truth", float(truth[number]), "true")]
         if estimate is not None:
             pairs.append(("estimate-bar", float(estimate[number]), "estimated"))
         for place, (style, share, what) in enumerate(pairs):
-            words = f"{name}, {what}: {percent(share, 1)}"
-            marks.append(Bar(left, y + 12 * place, max(0.5, room * share / top), 10, style, words))
-            marks.append(Word(left + room * share / top + 5, y + 9 + 12 * place, percent(share), "start"))
+            tooltip = f"{name}, {what}: {percent(share, 1)}"
+            marks.append(Bar(margin, y + 12 * place, max(0.5, room * share / top), 10, style, tooltip))
+            marks.append(Word(margin + room * share / top + 5, y + 9 + 12 * place, percent(share), "start"))
     described = "; ".join(f"{name} {percent(float(share))}" for name, share in zip(names, truth, strict=True))
     key = (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate-bar", "estimated"))
     return Chart(title, f"True shares: {described}.", WIDTH, 8 + row * len(names), tuple(marks), key)
@@ -325,12 +327,12 @@ def stacked(title: str, rows: Sequence[tuple[str, Sequence[Part]]], unit: str) -
         marks.append(Word(WIDTH - 4, y + 11, f"{number_words(total)} {unit}", "end"))
         for part in parts:
             width = (WIDTH - 4) * part.value / longest
-            words = f"{name}, {part.name}: {number_words(part.value)} {unit}"
-            marks.append(Bar(x, y + 16, width, 12, f"{part.style} filled", words))
+            tooltip = f"{name}, {part.name}: {number_words(part.value)} {unit}"
+            marks.append(Bar(x, y + 16, width, 12, f"{part.style} filled", tooltip))
             x += width
-    told = "; ".join(f"{name} {number_words(sum(part.value for part in parts))} {unit}" for name, parts in rows)
+    caption = "; ".join(f"{name} {number_words(sum(part.value for part in parts))} {unit}" for name, parts in rows)
     key = tuple((f"{part.style} filled", part.name) for part in rows[0][1])
-    return Chart(title, f"{told}.", WIDTH, 8 + 36 * len(rows), tuple(marks), key)
+    return Chart(title, f"{caption}.", WIDTH, 8 + 36 * len(rows), tuple(marks), key)
 
 
 @dataclass(frozen=True)
@@ -364,16 +366,16 @@ def amounts(title: str, rows: Sequence[Amount], *, end: float, guess: float, gue
     x = right * min(1.0, guess / end)
     height = 8 + row * len(rows)
     marks: list[Mark] = []
-    for number, one in enumerate(rows):
+    for number, amount in enumerate(rows):
         y = 4 + row * number
-        marks.append(Word(0, y + 10, cut(one.name, 38)))
-        marks.append(Word(right, y + 10, one.words, "end"))
-        length = max(0.5, right * min(1.0, one.value / end))
-        marks.append(Bar(0, y + 14, length, 9, one.style, f"{one.name}: {one.words}"))
+        marks.append(Word(0, y + 10, cut(amount.name, 38)))
+        marks.append(Word(right, y + 10, amount.words, "end"))
+        length = max(0.5, right * min(1.0, amount.value / end))
+        marks.append(Bar(0, y + 14, length, 9, amount.style, f"{amount.name}: {amount.words}"))
         # Beside the bars only: it must not cross their names.
         marks.append(Trace(((x, y + 12), (x, y + 25)), "guess-mark", guess_words))
-    told = "; ".join(f"{one.name} {one.words}" for one in rows)
-    return Chart(title, f"{told}. {guess_words}.", WIDTH, height, tuple(marks), (("guess-mark", guess_words),))
+    caption = "; ".join(f"{one.name} {one.words}" for one in rows)
+    return Chart(title, f"{caption}. {guess_words}.", WIDTH, height, tuple(marks), (("guess-mark", guess_words),))
 
 
 def cut(text: str, most: int) -> str:

@@ -117,8 +117,8 @@ def short(name: str) -> str:
 
 def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     """Write names in one line: all of a few, else the first and how many more there are."""
-    shown = [short(name) for name in names[:most]]
-    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
+    first_names = [short(name) for name in names[:most]]
+    return ", ".join(first_names) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def together(names: Sequence[str]) -> str:
@@ -164,20 +164,20 @@ def hits_words(column: ColumnLevels, level: Level | None = None) -> str:
 
     Of what is named, the error itself says it.
     """
-    known = next((one for one in column.known if one.level == (level or column.headline)), None)
-    if known is None or known.error is None or column.kind in ("category", "code"):
+    verdict = next((one for one in column.known if one.level == (level or column.headline)), None)
+    if verdict is None or verdict.error is None or column.kind in ("category", "code"):
         return ""
-    if known.e0 < 1 - _NEARLY_ALL or known.error >= known.e0:
+    if verdict.e0 < 1 - _NEARLY_ALL or verdict.error >= verdict.e0:
         return ""
-    return f"{column.known_as} in {percent(1 - known.error)} of records, {percent(1 - known.e0)} by guessing"
+    return f"{column.known_as} in {percent(1 - verdict.error)} of records, {percent(1 - verdict.e0)} by guessing"
 
 
 def read_words(column: ColumnLevels, level: Level | None = None) -> str:
     """Say how many records are read nearly exactly, where that is a leak beyond what a guess reads; else empty."""
-    read = at(column.read, level or column.headline) if column.read else None
-    if read is None or not read.is_exposed or read.error is None:
+    verdict = at(column.read, level or column.headline) if column.read else None
+    if verdict is None or not verdict.is_exposed or verdict.error is None:
         return ""
-    return f"{percent(1 - read.error)} of records read nearly exactly, {percent(1 - read.e0)} by guessing"
+    return f"{percent(1 - verdict.error)} of records read nearly exactly, {percent(1 - verdict.e0)} by guessing"
 
 
 def log_words(column: ColumnLevels, level: Level | None = None) -> str:
@@ -205,8 +205,8 @@ def _known(verdict: SourceVerdict, teller: str) -> str:
     if are_too_few(verdict.levels):
         return f"{by_guessing}; {headline.records} records are too few to say more, {LEAST_RECORDS} are needed"
     if verdict.is_exposed():
-        told = f"{guess} by guessing, {attack} with {teller}" if headline.is_exposed else by_guessing
-        return "; ".join(filter(None, (told, log_words(verdict), hits_words(verdict), read_words(verdict))))
+        comparison = f"{guess} by guessing, {attack} with {teller}" if headline.is_exposed else by_guessing
+        return "; ".join(filter(None, (comparison, log_words(verdict), hits_words(verdict), read_words(verdict))))
     if knowing := once_it_knows(verdict):
         return f"{by_guessing}; more is given to who knows {knowing}"
     if not headline.attack:
@@ -214,8 +214,8 @@ def _known(verdict: SourceVerdict, teller: str) -> str:
     if headline.part is None:
         return "published" if verdict.role == "public" else f"{by_guessing}: nothing is left to give away"
     if (most := at(verdict.levels, "records")).knows_few:
-        known = counted(most.known or 0, "known record")
-        return f"{by_guessing}; {known} are too few to say more, {LEAST_KNOWN} are needed"
+        records = counted(most.known or 0, "known record")
+        return f"{by_guessing}; {records} are too few to say more, {LEAST_KNOWN} are needed"
     if any(is_open(one, verdict.headline) for one in verdict.measures):
         return f"{by_guessing}; whether attacks do a tenth better is not shown either way"
     return f"{by_guessing}, and no attack does a tenth better"
@@ -241,16 +241,16 @@ def _label_sentence(finding: TrainingFinding) -> str:
             )
         if frequencies.is_small:
             return f"labels: {finding.attack} told {finding.party} under a tenth of what was unknown.{rarest}"
-        told = f"{finding.attack} told {finding.party} a tenth of what was unknown"
-        return f"labels: whether {told} is not shown either way.{rarest}"
-    own = ""
+        claim = f"{finding.attack} told {finding.party} a tenth of what was unknown"
+        return f"labels: whether {claim} is not shown either way.{rarest}"
+    to_records = ""
     if records.baseline != frequencies.baseline:
-        left = "n/a" if records.part is None else share_words(records.part)
-        own = f" To its {records.baseline} it gives {left} of what that leaves unknown."
+        share = "n/a" if records.part is None else share_words(records.part)
+        to_records = f" To its {records.baseline} it gives {share} of what that leaves unknown."
     control = f" {finding.control.words}" if finding.control is not None and finding.control.words else ""
     return (
         f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
-        f"{frequencies.level}, by {finding.attack}.{rarest}{own}{control}"
+        f"{frequencies.level}, by {finding.attack}.{rarest}{to_records}{control}"
     )
 
 

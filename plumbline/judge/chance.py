@@ -57,12 +57,12 @@ def largest_part(guess: FloatArray, attack: FloatArray) -> FloatArray:
 
 def _quotient_ends(guess: FloatArray, attack: FloatArray) -> FloatArray:
     e0, error = guess.mean(axis=0), attack.mean(axis=0)
-    known = (e0 > 0) & (len(guess) > 1)
-    scale = np.where(known, e0, 1.0)
-    left = error / scale
-    ends = 1 - left + np.multiply.outer(_quantiles(len(guess)), _standard_error(attack - left * guess) / scale)
-    ends[0] = np.where(known, ends[0], 0.0)
-    ends[1] = np.where(known, ends[1], 1.0)
+    has_guess = (e0 > 0) & (len(guess) > 1)
+    scale = np.where(has_guess, e0, 1.0)
+    ratio = error / scale
+    ends = 1 - ratio + np.multiply.outer(_quantiles(len(guess)), _standard_error(attack - ratio * guess) / scale)
+    ends[0] = np.where(has_guess, ends[0], 0.0)
+    ends[1] = np.where(has_guess, ends[1], 1.0)
     # Exactly 0 and 1 where they are as good as that.
     return np.where(ends < ROUNDING, 0.0, np.where(ends > 1 - ROUNDING, 1.0, ends))
 
@@ -119,10 +119,10 @@ def sign_test(removed: FloatArray) -> FloatArray:
     total, tilt = steps.sum(axis=0) - is_count * largest, np.zeros(len(size))
     for _ in range(_NEWTON_STEPS):  # towards the tilt from below: the sum's mean under it is concave
         pull = np.tanh(tilt * steps)
-        left = np.where(beyond, np.maximum(total - (steps * pull).sum(axis=0), 0.0), 0.0)
-        if left.max(initial=0.0) < _SAME:
+        distance_left = np.where(beyond, np.maximum(total - (steps * pull).sum(axis=0), 0.0), 0.0)
+        if distance_left.max(initial=0.0) < _SAME:
             break
-        tilt = np.minimum(tilt + left / np.maximum((steps**2 * (1 - pull**2)).sum(axis=0), _FLAT), _MOST_TILT)
+        tilt = np.minimum(tilt + distance_left / np.maximum((steps**2 * (1 - pull**2)).sum(axis=0), _FLAT), _MOST_TILT)
     tilted = np.abs(tilt * steps)
     exponent = tilt * total - (tilted + np.log1p(np.exp(-2 * tilted)) - np.log(2)).sum(axis=0)
     distance = np.sqrt(2 * np.maximum(exponent, _FLAT))

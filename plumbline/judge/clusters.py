@@ -67,14 +67,14 @@ class Clusters:
         return sums
 
 
-def roundings_of(own: PartyFeatures) -> FloatArray:
+def roundings_of(features: PartyFeatures) -> FloatArray:
     """Tell the step to which a party rounded each of its columns, (d,), a session's fixed point.
 
     0 for columns on a grid of their own, which are as exact as the table, and where older runs don't say it.
     """
-    if own.steps is None or own.widths is None:
-        return np.zeros(own.features.shape[1])
-    return np.where(own.widths == "full", own.steps, 0.0)
+    if features.steps is None or features.widths is None:
+        return np.zeros(features.features.shape[1])
+    return np.where(features.widths == "full", features.steps, 0.0)
 
 
 def _near(exact: FloatArray, steps: FloatArray) -> IntArray:
@@ -90,10 +90,10 @@ def _near(exact: FloatArray, steps: FloatArray) -> IntArray:
     place += np.unique(exact, axis=0, return_inverse=True)[1] * (np.ptp(place) + 2 * reach)
     order = np.argsort(place)
     ahead = np.searchsorted(place[order], place[order] + reach, side="right") - np.arange(len(order)) - 1
-    left = np.repeat(np.arange(len(order)), ahead)
-    right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(ahead) - ahead, ahead)
-    left, right = order[left], order[right]
+    first = np.repeat(np.arange(len(order)), ahead)
+    second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(ahead) - ahead, ahead)
+    first, second = order[first], order[second]
     for column in steps.T:
-        is_near = np.abs(column[left] - column[right]) <= 1
-        left, right = left[is_near], right[is_near]
-    return np.column_stack([left, right])
+        is_near = np.abs(column[first] - column[second]) <= 1
+        first, second = first[is_near], second[is_near]
+    return np.column_stack([first, second])

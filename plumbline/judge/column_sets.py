@@ -41,10 +41,10 @@ class Change:
 
 def by_party(changes: Iterable[Change]) -> dict[str, dict[str, str]]:
     """List what is asked of each column, by party."""
-    found: dict[str, dict[str, str]] = {}
-    for one in changes:
-        found.setdefault(one.party, {})[one.column] = one.kind
-    return found
+    kinds: dict[str, dict[str, str]] = {}
+    for change in changes:
+        kinds.setdefault(change.party, {})[change.column] = change.kind
+    return kinds
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ class ColumnSet:
         """What it is called: ``without age, job; euribor3m as bins4``."""
         several = len({one.party for one in self.columns}) > 1
         kinds: dict[str, list[str]] = {}
-        for one in self.changes:
-            kinds.setdefault(one.kind, []).append(f"{one.party}:{one.column}" if several else one.column)
-        told = [
+        for change in self.changes:
+            kinds.setdefault(change.kind, []).append(f"{change.party}:{change.column}" if several else change.column)
+        phrases = [
             f"without {listed(names, most=8)}" if kind == DROP else f"{listed(names, most=8)} as {kind}"
             for kind, names in sorted(kinds.items(), key=lambda one: one[0] != DROP)
         ]
-        return "; ".join(told) or "all columns"
+        return "; ".join(phrases) or "all columns"
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ class WhatIf:
 
     def off(self, columns: ColumnSet) -> float | None:
         """Measure how far off the replay of the audit was, of the columns of a set; None where none can be compared."""
-        own = {(one.party, one.column) for one in columns.columns}
-        return max((gap for one, gap in _gaps(self.whole, self.run) if (one.party, one.column) in own), default=None)
+        names = {(one.party, one.column) for one in columns.columns}
+        return max((gap for one, gap in _gaps(self.whole, self.run) if (one.party, one.column) in names), default=None)
 
     def is_trusted(self, columns: ColumnSet) -> bool:
         """Tell whether the replay was near enough, of the columns of a set, for what is simulated of it to stand."""
@@ -177,10 +177,10 @@ class WhatIf:
         """The sets in tables under ``HEADINGS``, each table with its title; empty ones left out."""
         before: Sequence[Change] = ()
         steps = []
-        for one in self.frontier:
-            added = replace(one, changes=tuple(change for change in one.changes if change not in before))
-            steps.append((f"and {added.title}" if before else one.title, *self.row(one)[1:]))
-            before = one.changes
+        for columns in self.frontier:
+            added = replace(columns, changes=tuple(change for change in columns.changes if change not in before))
+            steps.append((f"and {added.title}" if before else columns.title, *self.row(columns)[1:]))
+            before = columns.changes
         groups = (
             ("One column after another left out", steps),
             ("Without one column", list(map(self.row, self.without))),
@@ -232,44 +232,53 @@ def decimals(share: float) -> str:
     return f"{share:.3f}".removeprefix("0")
 
 
-def sentences(found: WhatIf) -> list[str]:
+def sentences(what_if: WhatIf) -> list[str]:
     """Say in sentences what follows for who chooses columns."""
-    told = [_replay_words(found)]
-    if not found.whole.exposed:
-        told.append("No column of the audited federation is shown to leak a tenth or more: none has to be left out.")
+    paragraphs = [_replay_words(what_if)]
+    if not what_if.whole.exposed:
+        paragraphs.append(
+            "No column of the audited federation is shown to leak a tenth or more: none has to be left out."
+        )
     else:
-        told += proposals(found)
-    for one in found.confirmed:
-        simulated = found.beside(one)
-        off = differs(simulated, one) if simulated else ""
-        words = f"but the simulation differs: {off}" if off else "as simulated"
-        told.append(f"A federation {one.title} was run: part {part_words(one)}, AUC {decimals(one.auc)}, {words}.")
-    return told
+        paragraphs += proposals(what_if)
+    for columns in what_if.confirmed:
+        simulated = what_if.beside(columns)
+        off = differs(simulated, columns) if simulated else ""
+        comparison = f"but the simulation differs: {off}" if off else "as simulated"
+        paragraphs.append(
+            f"A federation {columns.title} was run: part {part_words(columns)}, AUC {decimals(columns.auc)}, "
+            f"{comparison}."
+        )
+    return paragraphs
 
 
-def proposals(found: WhatIf) -> list[str]:
+def proposals(what_if: WhatIf) -> list[str]:
     """Say which set is proposed, or why none is, and why coarser columns aren't; nothing of sets that were named."""
-    told = []
-    chosen = found.chosen
-    run = next((one for one in found.confirmed if chosen is not None and one.changes == chosen.changes), None)
-    if chosen is not None:
-        best = run or chosen
-        left = "nothing is shown to leak a tenth or more" if not best.exposed else f"{part_words(best)} still leaks"
-        words = f"{change_words(found.run if run else found.whole, best)}: {left}"
-        if run or found.is_trusted(chosen):
-            told.append(f"{words}.")
+    paragraphs = []
+    proposal = what_if.chosen
+    run = next((one for one in what_if.confirmed if proposal is not None and one.changes == proposal.changes), None)
+    if proposal is not None:
+        best = run or proposal
+        remainder = (
+            "nothing is shown to leak a tenth or more" if not best.exposed else f"{part_words(best)} still leaks"
+        )
+        change = f"{change_words(what_if.run if run else what_if.whole, best)}: {remainder}"
+        if run or what_if.is_trusted(proposal):
+            paragraphs.append(f"{change}.")
         else:
-            told.append(f"Not proposed before a federation of it has been run, since the replay was off: {words}.")
-    elif not found.asked:
-        told.append("No column that can be left out or coarser makes it leak less.")
-    return [*told, *_coarser_words(found)]
+            paragraphs.append(
+                f"Not proposed before a federation of it has been run, since the replay was off: {change}."
+            )
+    elif not what_if.asked:
+        paragraphs.append("No column that can be left out or coarser makes it leak less.")
+    return [*paragraphs, *_coarser_words(what_if)]
 
 
-def _replay_words(found: WhatIf) -> str:
+def _replay_words(what_if: WhatIf) -> str:
     """Say how far off the simulation of the audited columns was."""
-    if off := differs(found.whole, found.run):
+    if off := differs(what_if.whole, what_if.run):
         return f"Replayed on the audit's own columns, the simulation is off: {off}."
-    most = found.off(found.whole)
+    most = what_if.off(what_if.whole)
     if most is None:
         return "The simulation could not be held against the audit, of which no part was measured."
     return (
@@ -277,19 +286,19 @@ def _replay_words(found: WhatIf) -> str:
     )
 
 
-def _coarser_words(found: WhatIf) -> list[str]:
+def _coarser_words(what_if: WhatIf) -> list[str]:
     """Say of which columns coarser ones tell more, and why; nothing where they don't."""
     coarser = {
         one: [kind for kind in dict.fromkeys(change.kind for change in one.changes) if kind != DROP]
-        for one in (*found.coarser, *found.asked)
+        for one in (*what_if.coarser, *what_if.asked)
     }
-    worse = {one: raised for one, kinds in coarser.items() if kinds and (raised := found.raised(one))}
+    worse = {one: raised for one, kinds in coarser.items() if kinds and (raised := what_if.raised(one))}
     if not worse:
         return []
     kinds = listed(list(dict.fromkeys(kind for one in worse for kind in coarser[one])))
     example, raised = max(worse.items(), key=lambda one: len(one[1]))
     first = raised[0]
-    before = next(one.part for one in found.whole.columns if (one.party, one.column) == (first.party, first.column))
+    before = next(one.part for one in what_if.whole.columns if (one.party, one.column) == (first.party, first.column))
     return [
         f"Coarser columns aren't proposed as {kinds}: as {listed(coarser[example])} they tell more of "
         f"{counted(len(raised), 'column')}, such as {listed([first.column])} ({percent(before or 0.0)} -> "
@@ -299,9 +308,9 @@ def _coarser_words(found: WhatIf) -> list[str]:
 
 def differs(simulated: ColumnSet, measured: ColumnSet) -> str:
     """Say in which numbers a simulation is further from a federation than it may be; empty where it is near."""
-    own = {(one.party, one.column): one.part for one in simulated.columns}
+    parts = {(one.party, one.column): one.part for one in simulated.columns}
     far = [
-        f"{listed([one.column])} {percent(own[one.party, one.column] or 0.0)} in place of {percent(one.part or 0.0)}"
+        f"{listed([one.column])} {percent(parts[one.party, one.column] or 0.0)} in place of {percent(one.part or 0.0)}"
         for one, gap in _gaps(simulated, measured)
         if gap > WITHIN_PART
     ]
@@ -312,9 +321,9 @@ def differs(simulated: ColumnSet, measured: ColumnSet) -> str:
 
 def _gaps(simulated: ColumnSet, measured: ColumnSet) -> list[tuple[ColumnPart, float]]:
     """List the columns of which both measured a part, as a federation has them, with how far these are apart."""
-    own = {(one.party, one.column): one.part for one in simulated.columns}
+    parts = {(one.party, one.column): one.part for one in simulated.columns}
     return [
         (one, abs(part - one.part))
         for one in measured.columns
-        if one.part is not None and (part := own.get((one.party, one.column))) is not None
+        if one.part is not None and (part := parts.get((one.party, one.column))) is not None
     ]

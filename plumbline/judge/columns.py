@@ -73,13 +73,13 @@ def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Categor
 
     A one-hot group is a run of columns of 0 and 1, exactly one of which is 1 in every record.
     """
-    whole = [Category(group, np.ones((1, len(group)))) for group in _one_hot_groups(features, owners)]
-    return sorted([*whole, *few_valued(features, whole)], key=lambda one: int(one.columns[0]))
+    groups = [Category(group, np.ones((1, len(group)))) for group in _one_hot_groups(features, owners)]
+    return sorted([*groups, *few_valued(features, groups)], key=lambda one: int(one.columns[0]))
 
 
-def few_valued(features: FloatArray, whole: Sequence[Category]) -> list[Category]:
+def few_valued(features: FloatArray, groups: Sequence[Category]) -> list[Category]:
     """Find single columns of (n, d) that take few values, but more than one, and are of no category yet."""
-    grouped = {int(column) for one in whole for column in one.columns}
+    grouped = {int(column) for one in groups for column in one.columns}
     return [
         Category(np.array([column]), np.unique(features[:, column])[:, None])
         for column in range(features.shape[1])
@@ -96,19 +96,19 @@ def _nearest(values: FloatArray, cells: FloatArray) -> IntArray:
 def _one_hot_groups(features: FloatArray, owners: Sequence[str]) -> list[IntArray]:
     """Find runs of columns whose ones take every record once; each column is added once and dropped once."""
     binary = ((features == 0) | (features == 1)).all(axis=0) & (np.ptp(features, axis=0) > 0)
-    groups, start, taken = list[IntArray](), 0, np.zeros(len(features), dtype=bool)
+    groups, start, covered = list[IntArray](), 0, np.zeros(len(features), dtype=bool)
     for column, ones in enumerate(features.T > 0):
         if not binary[column] or owners[column] != owners[start]:
-            start, taken = column + (not binary[column]), np.zeros_like(taken)
+            start, covered = column + (not binary[column]), np.zeros_like(covered)
         if not binary[column]:
             continue
-        while (taken & ones).any():
-            taken &= features[:, start] == 0
+        while (covered & ones).any():
+            covered &= features[:, start] == 0
             start += 1
-        taken |= ones
-        if taken.all():
+        covered |= ones
+        if covered.all():
             groups.append(np.arange(start, column + 1))
-            start, taken = column + 1, np.zeros_like(taken)
+            start, covered = column + 1, np.zeros_like(covered)
     return groups
 
 
@@ -228,24 +228,28 @@ class Source:
         return int(self.features[0])
 
 
-def sources_of(party: str, own: PartyFeatures, features: FloatArray, first: int) -> list[Source]:
+def sources_of(party: str, party_features: PartyFeatures, features: FloatArray, first: int) -> list[Source]:
     """List the columns of one party's table, in the order of its features.
 
     Runs from before tables had types don't tell them: each of their features is a column.
 
     Args:
         party: name of the owner.
-        own: its features as it wrote them.
+        party_features: its features as it wrote them.
         features: (n, d) of all passive parties.
         first: which of these is its first.
     """
-    count = own.features.shape[1]
-    names = np.array(own.names if own.sources is None else own.sources)
-    kinds = np.full(count, "number") if own.kinds is None else own.kinds
-    offsets = np.zeros(count) if own.offsets is None else own.offsets
-    scales = np.full(count, np.nan) if own.scales is None else own.scales
-    roles = np.full(count, "") if own.roles is None else own.roles
-    groups = np.arange(count)[:, None] if own.sources is None else [names == name for name in dict.fromkeys(names)]
+    count = party_features.features.shape[1]
+    names = np.array(party_features.names if party_features.sources is None else party_features.sources)
+    kinds = np.full(count, "number") if party_features.kinds is None else party_features.kinds
+    offsets = np.zeros(count) if party_features.offsets is None else party_features.offsets
+    scales = np.full(count, np.nan) if party_features.scales is None else party_features.scales
+    roles = np.full(count, "") if party_features.roles is None else party_features.roles
+    groups = (
+        np.arange(count)[:, None]
+        if party_features.sources is None
+        else [names == name for name in dict.fromkeys(names)]
+    )
     return [
         replace(
             _source(
@@ -275,18 +279,18 @@ def _source(
     gaps = columns[[at for at, one in enumerate(kinds) if one == "missing"]]
     missing = indicators_of(features, gaps) if len(gaps) else None
     if kind == "code" or len(np.unique(features[:, column])) == 2:  # two values are a category, whatever they are
-        judged: SourceKind = "code" if kind == "code" else "category"
+        source_kind: SourceKind = "code" if kind == "code" else "category"
         offset, scale = unit
         # Codes count from 0; below it is what no record had that the code was made from.
         nameless = kind == "code" and bool(offset + scale * features[:, column].min() < -_WHOLE)
         named = values_of(features, column, has_nameless=nameless)
-        return Source(*name, judged, columns, np.nan, "guessed right", category=named, missing=missing)
-    tolerance, words, near = _tolerance(features[:, column], *unit, is_date=kind == "date")
+        return Source(*name, source_kind, columns, np.nan, "guessed right", category=named, missing=missing)
+    tolerance, closeness, near = _tolerance(features[:, column], *unit, is_date=kind == "date")
     scale = abs(unit[1]) or np.nan
     if kind == "date":
-        return Source(*name, "date", columns, tolerance, words, near, scale, missing=missing)
+        return Source(*name, "date", columns, tolerance, closeness, near, scale, missing=missing)
     logs = LogScale.for_skewed(features[:, column])
-    return Source(*name, "number", columns, tolerance, words, near, scale, missing=missing, logs=logs)
+    return Source(*name, "number", columns, tolerance, closeness, near, scale, missing=missing, logs=logs)
 
 
 def usual_range(cells: FloatArray) -> float:
@@ -296,8 +300,8 @@ def usual_range(cells: FloatArray) -> float:
     low, high = np.quantile(cells, _USUAL)
     if high > low:
         return float((high - low) / (_USUAL[1] - _USUAL[0]))
-    others = cells[np.abs(cells - low) > _WHOLE_NUMBERS * np.ptp(cells)]
-    return usual_range(others) or float(np.ptp(cells))
+    unusual = cells[np.abs(cells - low) > _WHOLE_NUMBERS * np.ptp(cells)]
+    return usual_range(unusual) or float(np.ptp(cells))
 
 
 def _tolerance(cells: FloatArray, offset: float, scale: float, *, is_date: bool) -> tuple[float, str, float]:
@@ -307,8 +311,8 @@ def _tolerance(cells: FloatArray, offset: float, scale: float, *, is_date: bool)
         return TOLERANCE * spread, "within 5 % of its usual range", READ * TOLERANCE * spread
     near = TOLERANCE * spread * scale
     if is_date:
-        words = min(_SPANS, key=lambda one: abs(np.log(_SPANS[one] / near)))
-        return _SPANS[words] / scale, f"within {words}", READ * _SPANS[words] / scale
+        span = min(_SPANS, key=lambda one: abs(np.log(_SPANS[one] / near)))
+        return _SPANS[span] / scale, f"within {span}", READ * _SPANS[span] / scale
     values = offset + scale * cells
     is_whole = np.allclose(values, np.round(values), rtol=0, atol=_WHOLE_NUMBERS)
     if near < 1 and is_whole:

@@ -83,29 +83,29 @@ def imputations(
     """
     if view.auxiliary is None:
         return []
-    held = len(view.auxiliary.features_passive)
-    taken = sorted({count for count in counts if count <= held} | ({held} if held else set()))
+    available = len(view.auxiliary.features_passive)
+    sizes = sorted({count for count in counts if count <= available} | ({available} if available else set()))
     with threadpool_limits(1):  # hundreds of small fits, which several threads only keep each other from
-        return [found for count in taken for found in _from_records(view, view.auxiliary, count, groups)]
+        return [found for count in sizes for found in _from_records(view, view.auxiliary, count, groups)]
 
 
 def _from_records(
-    view: PredictionView, known: AuxiliaryRows, count: int, groups: tuple[IntArray, ...]
+    view: PredictionView, auxiliary: AuxiliaryRows, count: int, groups: tuple[IntArray, ...]
 ) -> Iterator[Predictor]:
-    passive = known.features_passive[:count]
-    labels = None if known.labels is None else known.labels[:count]
+    passive = auxiliary.features_passive[:count]
+    labels = None if auxiliary.labels is None else auxiliary.labels[:count]
     without_scores = PredictionView(
         features_active=view.features_active,
         record_labels=view.record_labels,
         passive_features=passive.shape[1],
         moments=PassiveMoments(passive.mean(axis=0), passive.var(axis=0), groups=groups),
-        auxiliary=AuxiliaryRows(known.features_active[:count], passive, np.empty((count, 0)), labels),
+        auxiliary=AuxiliaryRows(auxiliary.features_active[:count], passive, np.empty((count, 0)), labels),
     )
-    for name, found in (
+    for name, imputation in (
         (FROM_RECORDS, reconstruct(attacks.load_prediction(FROM_RECORDS), without_scores)),
         (LEARNED, attacks.load(LEARNED).guess(without_scores)),
     ):
-        yield Predictor(f"{name} from {count:,} records", "records", found.estimate, found.densest)
+        yield Predictor(f"{name} from {count:,} records", "records", imputation.estimate, imputation.densest)
 
 
 def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[Losses]:
@@ -126,27 +126,32 @@ def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories:
 
     A column's value is named by the densest place, a group's by the largest estimate.
     """
-    told = [(one, one.symbols(truth)) for one in categories]
+    truths = [(one, one.symbols(truth)) for one in categories]
 
     def wrong(guess: Predictor) -> FloatArray:
         hits = guess.estimate if guess.densest is None else guess.densest
-        named = [one.symbols(hits if len(one.columns) == 1 else guess.estimate) for one, _ in told]
-        return _columns([one.is_wrong(name, true) for (one, true), name in zip(told, named, strict=True)])
+        named = [one.symbols(hits if len(one.columns) == 1 else guess.estimate) for one, _ in truths]
+        return _columns([one.is_wrong(name, true) for (one, true), name in zip(truths, named, strict=True)])
 
     return [Losses(one.name, one.level, wrong(one)) for one in predictors]
 
 
-def prior_losses(truth: FloatArray, categories: Sequence[Category], known: FloatArray | None = None) -> list[Losses]:
+def prior_losses(
+    truth: FloatArray, categories: Sequence[Category], reference: FloatArray | None = None
+) -> list[Losses]:
     """Measure naming a value without scores: any value alike, and the most frequent one for who knows frequencies.
 
-    The most frequent is that of ``known`` cells; by default of the judged (n, d) cells themselves.
+    The most frequent is that of ``reference`` cells; by default of the judged (n, d) cells themselves.
     """
     blind, modes = [], []
-    for one in categories:
-        symbols, others = one.symbols(truth), one.symbols(truth if known is None else known)
-        blind.append(np.where(one.can_be_named(symbols), 1 - 1 / max(one.count, 1), 1.0))
-        named = others[one.can_be_named(others)]
-        modes.append(one.is_wrong(int(np.bincount(named).argmax()) if len(named) else -1, symbols))
+    for category in categories:
+        symbols, reference_symbols = (
+            category.symbols(truth),
+            category.symbols(truth if reference is None else reference),
+        )
+        blind.append(np.where(category.can_be_named(symbols), 1 - 1 / max(category.count, 1), 1.0))
+        named = reference_symbols[category.can_be_named(reference_symbols)]
+        modes.append(category.is_wrong(int(np.bincount(named).argmax()) if len(named) else -1, symbols))
     return [
         Losses("any value", "nothing", _columns(blind)),
         Losses("the most frequent value", "marginals", _columns(modes)),
@@ -157,37 +162,37 @@ def _columns(parts: Sequence[FloatArray]) -> FloatArray:
     return np.column_stack(parts) if parts else np.empty((0, 0))
 
 
-def constants(known: FloatArray, records: int | None = None) -> list[Predictor]:
+def constants(cells: FloatArray, records: int | None = None) -> list[Predictor]:
     """Guess one value for all records: what public ranges suggest and, for who knows marginals, each column's mean.
 
     Args:
-        known: (n, d) cells whose mean it is: no other constant has a smaller squared error on them.
+        cells: (n, d) cells whose mean it is: no other constant has a smaller squared error on them.
         records: how many records are guessed; as many as are known by default.
     """
-    shape = (len(known) if records is None else records, known.shape[1])
+    shape = (len(cells) if records is None else records, cells.shape[1])
     public = [Predictor(name, "nothing", np.full(shape, value)) for name, value in _PUBLIC.items()]
-    return [*public, Predictor("its mean", "marginals", np.broadcast_to(known.mean(axis=0), shape))]
+    return [*public, Predictor("its mean", "marginals", np.broadcast_to(cells.mean(axis=0), shape))]
 
 
-def densest_constants(known: FloatArray, tolerance: FloatArray, records: int | None = None) -> list[Predictor]:
+def densest_constants(cells: FloatArray, tolerance: FloatArray, records: int | None = None) -> list[Predictor]:
     """Guess one value for all records, to be within a (d,) tolerance: public ranges, the mean, the densest place.
 
     Args:
-        known: (n, d) cells whose densest place it is: no other constant is within tolerance of as many of them.
+        cells: (n, d) cells whose densest place it is: no other constant is within tolerance of as many of them.
         tolerance: (d,).
         records: how many records are guessed; as many as are known by default.
     """
-    places = [_densest(column, width) for column, width in zip(known.T, tolerance, strict=True)]
-    found = constants(known, records)
-    densest = np.broadcast_to(np.array(places), found[0].estimate.shape)
-    return [*found, Predictor("its densest place", "marginals", densest)]
+    places = [_densest(column, width) for column, width in zip(cells.T, tolerance, strict=True)]
+    predictors = constants(cells, records)
+    densest = np.broadcast_to(np.array(places), predictors[0].estimate.shape)
+    return [*predictors, Predictor("its densest place", "marginals", densest)]
 
 
 def _densest(column: FloatArray, tolerance: float) -> float:
     """Find the middle of the interval of width 2 tolerance that holds most of a column's values."""
     ordered = np.sort(column)
-    held = np.searchsorted(ordered, ordered + 2 * tolerance + _SAME, side="right") - np.arange(len(ordered))
-    return float(ordered[held.argmax()] + tolerance)
+    counts = np.searchsorted(ordered, ordered + 2 * tolerance + _SAME, side="right") - np.arange(len(ordered))
+    return float(ordered[counts.argmax()] + tolerance)
 
 
 @dataclass(frozen=True)
@@ -342,27 +347,27 @@ def judged_source(
         missing: the same of whether it is there.
     """
     if named is not None:
-        found: dict[Measure, Judged] = {"levels": named, "known": named}
+        measures: dict[Measure, Judged] = {"levels": named, "known": named}
     else:
         value = source.value
-        found = {"levels": features.squared[value], "known": features.misses[value], "read": features.read[value]}
+        measures = {"levels": features.squared[value], "known": features.misses[value], "read": features.read[value]}
         if value in features.logs:
-            found["logs"] = features.logs[value]
-    return source, found if missing is None else {**found, "missing": missing}
+            measures["logs"] = features.logs[value]
+    return source, measures if missing is None else {**measures, "missing": missing}
 
 
-def verdicts_of(judged: Sequence[JudgedSource]) -> tuple[SourceVerdict, ...]:
+def verdicts_of(judged_sources: Sequence[JudgedSource]) -> tuple[SourceVerdict, ...]:
     """Correct all that lights of an audit's columns rest on for being so many tests, and say what was found of each."""
     tested = [
         ((source.party, source.name, name), measures[name])
-        for source, measures in judged
+        for source, measures in judged_sources
         for name in _LIGHTS
         if name in measures
     ]
-    found = iter(beside_each_other(tested))
+    corrections = iter(beside_each_other(tested))
     return tuple(
-        SourceVerdict.of(source, {**measures, **{name: next(found) for name in _LIGHTS if name in measures}})
-        for source, measures in judged
+        SourceVerdict.of(source, {**measures, **{name: next(corrections) for name in _LIGHTS if name in measures}})
+        for source, measures in judged_sources
     )
 
 
@@ -441,31 +446,31 @@ class Evidence:
 
     def judged(self) -> JudgedFeatures:
         """Judge every feature by the best attack of each level."""
-        known, read = (
-            choose_and_judge(*self._missing(width), is_tested=is_tested, known=self.known)
+        within, near_misses = (
+            choose_and_judge(*self._missing(width), is_tested=is_tested, record_count=self.known)
             for width, is_tested in ((self.tolerance, False), (self.near, True))
         )
-        squared = choose_and_judge(*self._squared(), of_sessions=self.of_sessions, known=self.known)
-        logs = choose_and_judge(*self._logarithmic(), known=self.known) if self.logs else []
-        return JudgedFeatures(squared, known, read, dict(zip(self.logs, logs, strict=True)))
+        squared = choose_and_judge(*self._squared(), of_sessions=self.of_sessions, record_count=self.known)
+        logs = choose_and_judge(*self._logarithmic(), record_count=self.known) if self.logs else []
+        return JudgedFeatures(squared, within, near_misses, dict(zip(self.logs, logs, strict=True)))
 
     def column_verdicts(
-        self, names: Sequence[str], owners: Sequence[str], judged: JudgedFeatures | None = None
+        self, names: Sequence[str], owners: Sequence[str], features: JudgedFeatures | None = None
     ) -> tuple[ColumnVerdict, ...]:
         """Give the verdict on every feature.
 
         Args:
             names: of the features.
             owners: of the features' parties.
-            judged: what was found of them; by default they are judged.
+            features: what was found of them; by default they are judged.
         """
-        found = self.judged() if judged is None else judged
-        numbered = [(key, one) for some in (found.squared, found.read) for key, one in enumerate(some)]
+        judgements = self.judged() if features is None else features
+        numbered = [(key, one) for some in (judgements.squared, judgements.read) for key, one in enumerate(some)]
         tested = beside_each_other([((at < len(names), key), one) for at, (key, one) in enumerate(numbered)])
         return tuple(
             ColumnVerdict(owner, name, square.levels, known.levels, square.one_session, near.levels)
             for owner, name, square, known, near in zip(
-                owners, names, tested[: len(names)], found.misses, tested[len(names) :], strict=True
+                owners, names, tested[: len(names)], judgements.misses, tested[len(names) :], strict=True
             )
         )
 
@@ -473,7 +478,7 @@ class Evidence:
         """Judge every category likewise, by how often another value than the true one is named."""
         if not categories:
             return []
-        return choose_and_judge(*self._wrong(categories), of_sessions=self.of_sessions, known=self.known)
+        return choose_and_judge(*self._wrong(categories), of_sessions=self.of_sessions, record_count=self.known)
 
     def _squared(self) -> tuple[list[Losses], list[Losses]]:
         """Squared errors of attacks and of guesses without scores."""
@@ -508,8 +513,8 @@ class Evidence:
 
     def _summed(self, attacks: Sequence[Losses], guesses: Sequence[Losses]) -> tuple[list[Losses], list[Losses]]:
         """Add up what each person's records lose."""
-        found = ([replace(one, values=self.persons.summed(one.values)) for one in some] for some in (attacks, guesses))
-        return next(found), next(found)
+        sums = ([replace(one, values=self.persons.summed(one.values)) for one in some] for some in (attacks, guesses))
+        return next(sums), next(sums)
 
 
 # What of a record is another one's: its scores, or with them all that belongs to it. Where only scores are, own columns
@@ -533,36 +538,36 @@ def permuted(view: PredictionView, what: Permuted, generator: np.random.Generato
 def gather_evidence(
     view: PredictionView,
     truth: FloatArray,
-    mounted: Mapping[str, PredictionAttack],
+    attacks_by_label: Mapping[str, PredictionAttack],
     *,
-    seen: PredictionView | None = None,
+    attacked_view: PredictionView | None = None,
 ) -> Evidence:
     """Mount attacks on a view beside what is guessed without scores, as an audit does with the parties' files.
 
     Args:
         view: what the adversary has; guesses are made of it.
         truth: (n, d) passive features of the attacked records.
-        mounted: attacks by their labels; those that see no scores count as guesses.
-        seen: what attacks see in its place.
+        attacks_by_label: attacks by their labels; those that see no scores count as guesses.
+        attacked_view: what attacks see in its place.
 
     Raises:
         ViewError: when a view lacks what an attack needs.
     """
-    attacks = {label: one for label, one in mounted.items() if one.spec.sees_scores}
-    guesses = {label: one for label, one in mounted.items() if not one.spec.sees_scores}
+    attacks = {label: one for label, one in attacks_by_label.items() if one.spec.sees_scores}
+    guesses = {label: one for label, one in attacks_by_label.items() if not one.spec.sees_scores}
     withheld = [
         Predictor(f"{label}, scores withheld", level_of(one), one.without_scores(view))
         for label, one in attacks.items()
         if isinstance(one, BaselinedAttack)
     ]
     score_free = [*_predictors(guesses, view), *withheld, *imputations(view)]
-    return Evidence.of(truth, _predictors(attacks, view if seen is None else seen), score_free)
+    return Evidence.of(truth, _predictors(attacks, view if attacked_view is None else attacked_view), score_free)
 
 
 def placebo(
     view: PredictionView,
     truth: FloatArray,
-    mounted: Mapping[str, PredictionAttack],
+    attacks_by_label: Mapping[str, PredictionAttack],
     *,
     what: Permuted = "records",
     generator: np.random.Generator,
@@ -572,17 +577,20 @@ def placebo(
     Args:
         view: what the adversary has.
         truth: (n, d) passive features of the attacked records.
-        mounted: attacks by their labels.
+        attacks_by_label: attacks by their labels.
         what: what is permuted.
         generator: draws the permutation.
 
     Raises:
         ViewError: when the view lacks scores, or what an attack needs.
     """
-    evidence = gather_evidence(view, truth, mounted, seen=permuted(view, what, generator))
+    evidence = gather_evidence(view, truth, attacks_by_label, attacked_view=permuted(view, what, generator))
     return evidence.compared()
 
 
-def _predictors(mounted: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:
-    found = {label: reconstruct(one, view) for label, one in mounted.items()}
-    return [Predictor(label, level_of(mounted[label]), one.estimate, one.densest) for label, one in found.items()]
+def _predictors(attacks_by_label: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:
+    reconstructions = {label: reconstruct(one, view) for label, one in attacks_by_label.items()}
+    return [
+        Predictor(label, level_of(attacks_by_label[label]), one.estimate, one.densest)
+        for label, one in reconstructions.items()
+    ]

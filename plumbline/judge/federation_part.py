@@ -179,21 +179,21 @@ class Comparison:
         return self._tables[level]
 
     def _table(self, level: Level) -> "LevelTable":
-        mounted = indices_up_to(self._attacks, level)
+        indices = indices_up_to(self._attacks, level)
         eligible = indices_up_to(self._score_free, level)
         means = self._means[len(self._attacks) :][eligible]
         best = np.array(eligible)[means.argmin(axis=0)]
         guess = _columns_of(self._score_free, best[None])
-        attacks = [self._attacks[number].values for number in mounted]
+        attacks = [self._attacks[number].values for number in indices]
         columns = guess.shape[1]
         chances = [p_values(guess, one) for one in attacks]
         return LevelTable(
             level=level,
             records=len(guess),
-            attacks=tuple(self._attacks[number].name for number in mounted),
+            attacks=tuple(self._attacks[number].name for number in indices),
             baselines=tuple(self._score_free[number].name for number in best),
             e0=guess.mean(axis=0),
-            error=self._means[mounted],
+            error=self._means[indices],
             part_ends=np.array(list(map(partial(part_ends, guess), attacks, chances))).reshape(-1, 2, columns),
             removed_ends=np.array([mean_ends(guess - one) for one in attacks]).reshape(-1, 2, columns),
             p_values=np.array(chances).reshape(-1, columns),
@@ -278,20 +278,20 @@ class Judged:
     tests: tuple[AttackTests, ...] = ()
 
 
-def beside_each_other(judged: Sequence[tuple[Hashable, Judged]]) -> list[Judged]:
+def beside_each_other(keyed: Sequence[tuple[Hashable, Judged]]) -> list[Judged]:
     """Correct what was found of several columns for being so many tests, those of the level ``nothing`` by themselves.
 
     No light rests on that level. What is the same attack against the same guess at several levels is one test, and so
     it is where a column is judged several times, by more attacks and by fewer.
 
     Args:
-        judged: with what tells a column and its measure from all others.
+        keyed: with what tells a column and its measure from all others.
     """
     nothing, more = (
         _holm_of(
             {
                 (key, attack, tests.guess): chance
-                for key, one in judged
+                for key, one in keyed
                 for tests in one.tests[levels]
                 for attack, chance in tests.chances.items()
             }
@@ -314,7 +314,7 @@ def beside_each_other(judged: Sequence[tuple[Hashable, Judged]]) -> list[Judged]
             levels=corrected_levels(key, one.levels, one),
             one_session=corrected_levels(key, one.one_session, one) if one.one_session else (),
         )
-        for key, one in judged
+        for key, one in keyed
     ]
 
 
@@ -324,7 +324,7 @@ def choose_and_judge(
     *,
     of_sessions: Collection[str] = (),
     is_tested: bool = True,
-    known: int | None = None,
+    record_count: int | None = None,
 ) -> list[Judged]:
     """Judge each column at every level: how much by the attack and the guess that cost least on other records.
 
@@ -336,7 +336,7 @@ def choose_and_judge(
         guesses: losses of those that didn't, on the same records; one of the level ``nothing`` at least.
         of_sessions: names of the attacks that read several sessions.
         is_tested: whether every attack is tested; else each verdict has the chance of its own attack and guess.
-        known: how many complete records those of the level ``records`` had; None for none.
+        record_count: how many complete records those of the level ``records`` had; None for none.
 
     Raises:
         ValueError: without a guess of the level ``nothing``.
@@ -349,8 +349,8 @@ def choose_and_judge(
 
     def levels(without: Collection[str] = ()) -> list[tuple[LevelVerdict, ...]]:
         *less, most = (_at_level(*choices, level, without) for level in LEVELS)
-        found = zip(*less, [replace(one, known=known) for one in most], strict=True)
-        return [_with_tests(one, some, without) for one, some in zip(found, tests, strict=True)]
+        verdicts = zip(*less, [replace(one, known=record_count) for one in most], strict=True)
+        return [_with_tests(one, some, without) for one, some in zip(verdicts, tests, strict=True)]
 
     at_the_limit = levels()
     alone = levels(of_sessions) if of_sessions else [() for _ in columns]
@@ -361,12 +361,16 @@ def _with_tests(
     levels: Sequence[LevelVerdict], tests: Sequence[AttackTests], without: Collection[str]
 ) -> tuple[LevelVerdict, ...]:
     """Say at each level the least chance of any attack but those of these names."""
-    found = []
-    for one, some in zip(levels, tests or (None,) * len(levels), strict=True):
-        chances = {} if some is None else {name: chance for name, chance in some.chances.items() if name not in without}
+    verdicts = []
+    for verdict, level_tests in zip(levels, tests or (None,) * len(levels), strict=True):
+        chances = (
+            {}
+            if level_tests is None
+            else {name: chance for name, chance in level_tests.chances.items() if name not in without}
+        )
         shown_by = min(chances, key=chances.__getitem__, default="")
-        found.append(replace(one, p_value=chances[shown_by], shown_by=shown_by) if shown_by else one)
-    return tuple(found)
+        verdicts.append(replace(verdict, p_value=chances[shown_by], shown_by=shown_by) if shown_by else verdict)
+    return tuple(verdicts)
 
 
 def _tested(attacks: Sequence[Losses], guesses: Sequence[Losses]) -> Iterator[tuple[AttackTests, ...]]:
@@ -394,17 +398,17 @@ def _tested(attacks: Sequence[Losses], guesses: Sequence[Losses]) -> Iterator[tu
         )
 
 
-def _columns_of(ways: Sequence[Losses], chosen: IntArray, folds: IntArray | int = 0) -> FloatArray:
+def _columns_of(ways: Sequence[Losses], numbers: IntArray, folds: IntArray | int = 0) -> FloatArray:
     """Take each of m columns from the way to guess that is chosen for it in a record's fold, (n, m).
 
     Args:
         ways: losses of the ways to guess.
-        chosen: (folds, m) their numbers.
+        numbers: (folds, m) their numbers.
         folds: (n,) each record's fold, or that of all records.
     """
     losses = np.empty_like(ways[0].values, dtype=np.float64)
-    for number in np.unique(chosen):
-        np.copyto(losses, ways[number].values, where=(chosen == number)[folds])
+    for number in np.unique(numbers):
+        np.copyto(losses, ways[number].values, where=(numbers == number)[folds])
     return losses
 
 
@@ -438,12 +442,12 @@ class _Choices:
         eligible = self.eligible(level, without)
         if not eligible:
             return None
-        whole = self.sums.sum(axis=0)
-        choosing = whole - self.sums if len(self.sums) > 1 else self.sums
+        totals = self.sums.sum(axis=0)
+        choosing = totals - self.sums if len(self.sums) > 1 else self.sums
         judging = np.array(eligible)[choosing[:, eligible].argmin(axis=1)]
         # A verdict bears one name: where choices differ, that of the better one on all records.
         columns = np.arange(judging.shape[1])
-        named = judging[whole[judging, columns].argmin(axis=0), columns]
+        named = judging[totals[judging, columns].argmin(axis=0), columns]
         return [self.ways[one].name for one in named], _columns_of(self.ways, judging, self.folds)
 
     def eligible(self, level: Level, without: Collection[str]) -> list[int]:
@@ -452,16 +456,16 @@ class _Choices:
 
 
 def _at_level(attacks: _Choices, guesses: _Choices, level: Level, without: Collection[str]) -> list[LevelVerdict]:
-    chosen = guesses.at(level, ())
-    if chosen is None:
+    choice = guesses.at(level, ())
+    if choice is None:
         raise ValueError(_NO_GUESS)
-    baselines, guess = chosen
+    baselines, guess = choice
     names, attack = attacks.at(level, without) or ([""] * len(baselines), None)
     compared = [] if attack is None else [Losses("best", "nothing", attack)]
     table = Comparison(compared, [Losses("best", "nothing", guess)]).at("nothing")
     # Any attack that looks better than the guess may tell most: few records don't show which.
-    mounted = [attacks.ways[number].values for number in attacks.eligible(level, without)]
-    largest = np.max([largest_part(guess, one) for one in mounted], axis=0, initial=0.0)
+    losses = [attacks.ways[number].values for number in attacks.eligible(level, without)]
+    largest = np.max([largest_part(guess, one) for one in losses], axis=0, initial=0.0)
     table.part_ends[:, 1] = np.maximum(table.part_ends[:, 1], largest)
     return [
         replace(table.verdict("best" if name else "", column), level=level, attack=name, baseline=baseline)

@@ -80,8 +80,8 @@ def recommendation_words(trials: Sequence[DefenceTrial]) -> str:
     missing = [one.defence for one in trials if not one.was_run]
     if not run:
         return f"None of the {len(trials)} defences could be tried ({listed(missing)}): no light follows. See why."
-    left = f" {len(missing)} of {len(trials)} weren't run ({listed(missing)}): what they leave isn't known."
-    return _of_those_run(run, "that was run and holds" if missing else "that holds") + (left if missing else "")
+    unmeasured = f" {len(missing)} of {len(trials)} weren't run ({listed(missing)}): what they leave isn't known."
+    return _of_those_run(run, "that was run and holds" if missing else "that holds") + (unmeasured if missing else "")
 
 
 def _of_those_run(run: Sequence[DefenceTrial], which: str) -> str:
@@ -170,8 +170,8 @@ class Findings(Sequence[Finding]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Finding]: ...
     def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
-        found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
-        return found[index]
+        findings: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
+        return findings[index]
 
     def in_short(self, variant: str) -> VariantResult:
         """Sum up the run, to stand beside others; ``variant``: what it differs in from them."""
@@ -221,18 +221,18 @@ def read_findings(
         RunFolderError: when a file is missing or broken, or no session began.
     """
     summary = read_summary(folder, name)
-    told = progress or silent
-    predictions = read_prediction_findings(folder, passive_names, progress=told)
-    training = tuple(read_training_findings(folder, progress=told))
+    report = progress or silent
+    predictions = read_prediction_findings(folder, passive_names, progress=report)
+    training = tuple(read_training_findings(folder, progress=report))
     names = {party.name for party in summary.parties}
     if strangers := [escaped(one.party, 200) for one in training if one.party not in names]:
         raise RunFolderError(
             f"{folder.path} has a file training-{strangers[0]}.json, of a party that wasn't in the session: remove it."
         )
     answer = answer_of(summary, predictions, training, titles or {})
-    told("persons", 0, 1)
+    report("persons", 0, 1)
     persons, risks = read_person_findings(folder, summary, predictions, answer.columns)
-    told("plain model", 0, 1)
+    report("plain model", 0, 1)
     return Findings(
         summary,
         predictions,

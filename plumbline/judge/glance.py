@@ -56,20 +56,20 @@ def glance_at(
     sessions = (1, allowed) if allowed > 1 else (1,)
     # Where parameters were kept, a run has no verdict for who keeps them apart.
     unknown = (NOT_MEASURED,) * len(sessions)
-    kept, disclosed = _columns(predictions.sources, sessions), unknown
+    keeping, disclosed = _columns(predictions.sources, sessions), unknown
     if predictions.kept:
-        disclosed = kept
+        disclosed = keeping
         # No attack without parameters puts sessions together.
         first = _counted(predictions.kept, [light_of_column(one) for one in predictions.kept])
-        kept = (first, _more(first))[: len(sessions)]
+        keeping = (first, _more(first))[: len(sessions)]
     labels = tuple(_capped(one, parties[:1]) for one in _labels(training, sessions, labels_are_all))
-    kept, disclosed = (tuple(_capped(one, parties[1:]) for one in some) for some in (kept, disclosed))
+    keeping, disclosed = (tuple(_capped(one, parties[1:]) for one in some) for some in (keeping, disclosed))
     risk = tuple(_persons(persons.risks) if one == behind else NOT_MEASURED for one in sessions)
     if _besides(parties[1:]) != "green":
         # What training may tell is in nobody's risk.
         risk = tuple(Cell("grey", "not shown") if one.light == "green" else one for one in risk)
     rows = (
-        ("columns", (*kept, *disclosed)),
+        ("columns", (*keeping, *disclosed)),
         ("labels", (*labels, *labels)),
         ("persons", (*unknown, *risk) if predictions.kept else (*risk, *unknown)),
     )
@@ -88,13 +88,13 @@ def _columns(columns: Sequence[SourceVerdict], sessions: Sequence[int]) -> tuple
 
 
 def _counted(columns: Sequence[SourceVerdict], lights: Sequence[Light]) -> Cell:
-    told = sum(light in ("red", "amber") for light in lights)
+    leaking = sum(light in ("red", "amber") for light in lights)
     light = worst(lights)
     if light != "grey":
-        return Cell(light, f"{told} of {len(lights)}")
-    judged = any(at(one.levels, one.headline).attack and not are_too_few(one.levels) for one in columns)
+        return Cell(light, f"{leaking} of {len(lights)}")
+    is_judged = any(at(one.levels, one.headline).attack and not are_too_few(one.levels) for one in columns)
     open_ones = sum(one == "grey" for one in lights)
-    return Cell("grey", f"not shown of {open_ones} of {len(lights)}") if judged else NOT_MEASURED
+    return Cell("grey", f"not shown of {open_ones} of {len(lights)}") if is_judged else NOT_MEASURED
 
 
 def _besides(parties: Sequence[PartyAnswer]) -> Light:
@@ -116,15 +116,15 @@ def _more(first: Cell) -> Cell:
 
 
 def _labels(training: Sequence[TrainingFinding], sessions: Sequence[int], are_all: bool) -> tuple[Cell, ...]:
-    judged = [one for one in training if one.levels]
-    if not judged:
+    findings = [one for one in training if one.levels]
+    if not findings:
         return (NOT_MEASURED,) * len(sessions)
-    light = worst([light_of_training(one) for one in judged])
+    light = worst([light_of_training(one) for one in findings])
     # Of those that the light is of.
-    parts = [at(one.levels).part for one in judged if light_of_training(one) == light]
+    parts = [at(one.levels).part for one in findings if light_of_training(one) == light]
     most = max((part.mean for part in parts if part is not None), default=None)
-    words = "not shown" if light == "grey" or most is None else f"{percent(max(0.0, most))} told"
-    first = Cell(light, words)
+    text = "not shown" if light == "grey" or most is None else f"{percent(max(0.0, most))} told"
+    first = Cell(light, text)
     return (first, first if are_all else _more(first))[: len(sessions)]
 
 
@@ -138,13 +138,13 @@ def _persons(risks: Sequence[PersonRisk]) -> Cell:
     if not shares:
         return NOT_MEASURED
     lights = list[Light]()
-    for one in shares:
-        beyond = one.control is not None and one.share.low > one.control.high
+    for share in shares:
+        beyond = share.control is not None and share.share.low > share.control.high
         lights.append(
-            ("red" if one.share.mean >= RED_PART else "amber")
+            ("red" if share.share.mean >= RED_PART else "amber")
             if beyond
             else "green"
-            if one.share.high < _SMALL
+            if share.share.high < _SMALL
             else "grey"
         )
     light = worst(lights)
@@ -164,20 +164,20 @@ def _sentence(columns: Sequence[ColumnAnswer], sessions: int, labels: Cell, besi
     """Say in at most twenty words what leaks."""
     of_labels = "labels were not measured" if labels == NOT_MEASURED else _LABELS[labels.light]
     lights = [one.light for one in columns]
-    told, much = sum(light in ("red", "amber") for light in lights), lights.count("red")
-    if told:
-        leak = "leaks" if told == 1 else "leak"
-        of_them = "" if not much else " much" if much == told else f", {much} of them much"
-        some = f"{told} of {len(columns)} columns" if len(columns) > 1 else "the one column"
-        words = f"{some} {leak}{of_them}"
+    leaking, much = sum(light in ("red", "amber") for light in lights), lights.count("red")
+    if leaking:
+        leak = "leaks" if leaking == 1 else "leak"
+        of_them = "" if not much else " much" if much == leaking else f", {much} of them much"
+        subject = f"{leaking} of {len(columns)} columns" if len(columns) > 1 else "the one column"
+        clause = f"{subject} {leak}{of_them}"
     elif besides in ("red", "amber"):
-        words = f"columns leak {'much' if besides == 'red' else 'something'} in training"
+        clause = f"columns leak {'much' if besides == 'red' else 'something'} in training"
     elif not any(at(one.levels, one.headline).attack for one in columns):
         return f"What columns give away was not measured; {of_labels}."
     elif besides == "green" and all(light == "green" for light in lights):
-        words = f"all {len(columns)} columns leak little" if len(columns) > 1 else "the one column leaks little"
+        clause = f"all {len(columns)} columns leak little" if len(columns) > 1 else "the one column leaks little"
     else:
         none = f"none of {len(columns)} columns is" if len(columns) > 1 else "the one column isn't"
-        words = f"{none} shown to leak"
-    text = f"After {sessions} sessions, {words}" if sessions > 1 else words[0].upper() + words[1:]
+        clause = f"{none} shown to leak"
+    text = f"After {sessions} sessions, {clause}" if sessions > 1 else clause[0].upper() + clause[1:]
     return f"{text}; {of_labels}."

@@ -33,8 +33,8 @@ def knows_records(finding: TrainingFinding) -> bool:
 
 def unmeasured_sums(training: Sequence[TrainingFinding]) -> str:
     """Say why it isn't known what the hidden sums of a training tell; empty where it was measured."""
-    mounted = [one for one in training if one.attack.partition("(")[0] == ON_SUMS]
-    if any(one.is_scored for one in mounted):
+    findings = [one for one in training if one.attack.partition("(")[0] == ON_SUMS]
+    if any(one.is_scored for one in findings):
         return ""
-    why = next((one.reason for one in mounted if one.reason), f"{ON_SUMS} (--attacks) was not mounted")
+    why = next((one.reason for one in findings if one.reason), f"{ON_SUMS} (--attacks) was not mounted")
     return f"What the hidden sums of training tell was not measured: {why.rstrip('.')}."

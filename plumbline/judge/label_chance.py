@@ -69,67 +69,69 @@ class LabelChance:
         return chances
 
 
-def drawn_until_chance(told: Sequence[float], draw: Callable[[], Sequence[float]]) -> LabelChance:
+def drawn_until_chance(statistics: Sequence[float], draw: Callable[[], Sequence[float]]) -> LabelChance:
     """Draw until all is seen to be chance: ``ENOUGH`` draws tell each attack as much; ``DRAWS`` at most.
 
     Examples:
         >>> len(drawn_until_chance([0.5], lambda: [0.6]).drawn), len(drawn_until_chance([0.5], lambda: [0.4]).drawn)
         (10, 199)
     """
-    observed, drawn = np.array(told), list[FloatArray]()
+    observed, draws = np.array(statistics), list[FloatArray]()
     exceeded = np.zeros(len(observed), dtype=np.int64)
-    while len(drawn) < DRAWS and (exceeded < ENOUGH).any():
-        drawn.append(np.array(draw()))
-        exceeded += drawn[-1] >= observed
-    return LabelChance(observed, np.array(drawn))
+    while len(draws) < DRAWS and (exceeded < ENOUGH).any():
+        draws.append(np.array(draw()))
+        exceeded += draws[-1] >= observed
+    return LabelChance(observed, np.array(draws))
 
 
 def told_of(listening: Sequence[ListeningAttack], view: TrainingView, guesses: LabelGuesses) -> list[float]:
     """Find how much each of a party's attacks tells of labels, as their light counts it."""
-    found = [FoundLabels(**one.attack(view).arrays()) for one in listening]
-    return [guesses.told(one.labels, one.probabilities) for one in found]
+    answers = [FoundLabels(**one.attack(view).arrays()) for one in listening]
+    return [guesses.told(one.labels, one.probabilities) for one in answers]
 
 
 def label_chance(
-    folder: RunFolder, party: str, told: Mapping[str, float], *, known: IntArray | None = None
+    folder: RunFolder, party: str, statistics: Mapping[str, float], *, known_rows: IntArray | None = None
 ) -> LabelChance:
     """Redraw what a passive party was sent, and repeat its attacks on labels, in the clear (SIMULATION).
 
     Args:
         folder: of the run, with all parties' features.
         party: whose attacks they are.
-        told: the light's statistic of each of them, by name; options in parentheses are its defaults here.
-        known: records whose labels the party knew beforehand; None for none.
+        statistics: the light's statistic of each of them, by name; options in parentheses are its defaults here.
+        known_rows: records whose labels the party knew beforehand; None for none.
     """
     generator = np.random.default_rng(0)
     try:
         agreement = folder.record(Role.ACTIVE).agreement
         if agreement is None:
             return _none("The run has no terms to train again under.")
-        listening = _listening(told)
+        listening = _listening(statistics)
         labels = folder.labels()
         blocks = [folder.features(one.name).features for one in agreement.parties]
-        at = [one.name for one in agreement.parties].index(party)
+        index = [one.name for one in agreement.parties].index(party)
         trained = rows_of_plan(agreement.plan, len(labels)).train
-        width = max(1, blocks[at].shape[1], agreement.residual_columns)
+        width = max(1, blocks[index].shape[1], agreement.residual_columns)
         most = min(_MOST_RECORDS, _MOST_CELLS // (agreement.plan.epochs * width))
         if min(most, len(trained)) < _FEWEST_RECORDS:
             return _none(f"Fewer than {_FEWEST_RECORDS} records can be trained on again.")
         train = generator.permutation(trained)[:most]
-        others = generator.permutation(np.setdiff1d(np.arange(len(labels)), trained))[: LABELLED_RECORDS[-1]]
-        kept = np.sort(np.concatenate([train, others]))
-        places = np.flatnonzero(np.isin(kept, train))
+        untrained = generator.permutation(np.setdiff1d(np.arange(len(labels)), trained))[: LABELLED_RECORDS[-1]]
+        rows = np.sort(np.concatenate([train, untrained]))
+        places = np.flatnonzero(np.isin(rows, train))
         session = clear_session(
-            agreement, [block[kept] for block in blocks], labels[kept], at, places, np.random.default_rng(0)
+            agreement, [block[rows] for block in blocks], labels[rows], index, places, np.random.default_rng(0)
         )
-        is_known = np.zeros(len(kept), dtype=np.bool_) if known is None else np.isin(kept, known)
+        is_known = np.zeros(len(rows), dtype=np.bool_) if known_rows is None else np.isin(rows, known_rows)
         if is_known.any():
-            session = session.with_known(np.where(is_known, labels[kept], UNRESOLVED))
+            session = session.with_known(np.where(is_known, labels[rows], UNRESOLVED))
         guesses = LabelGuesses(
-            labels[kept], np.setdiff1d(places, np.flatnonzero(is_known)), blocks[at][kept], np.flatnonzero(is_known)
+            labels[rows], np.setdiff1d(places, np.flatnonzero(is_known)), blocks[index][rows], np.flatnonzero(is_known)
         )
         messages = RedrawnMessages(session)
-        return drawn_until_chance(list(told.values()), lambda: told_of(listening, messages.draw(generator), guesses))
+        return drawn_until_chance(
+            list(statistics.values()), lambda: told_of(listening, messages.draw(generator), guesses)
+        )
     except Exception as error:  # a guest's bug, or a learner of its own, costs its redraws only
         return _none(f"What chance tells {party} of labels can't be redrawn: {error}")
 

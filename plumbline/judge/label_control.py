@@ -65,14 +65,14 @@ class LabelControl:
         )
 
 
-def label_control(folder: RunFolder, party: str, attack: str, *, known: int = 0) -> LabelControl:
+def label_control(folder: RunFolder, party: str, attack: str, *, known_count: int = 0) -> LabelControl:
     """Repeat a session with shuffled labels in the clear, and attack it as a passive party did.
 
     Args:
         folder: of the run, with all parties' features.
         party: whose attack it is.
         attack: its name, with options in parentheses; the control has it with its defaults.
-        known: how many labels the party knew beforehand: of the control's as many, which aren't counted.
+        known_count: how many labels the party knew beforehand: of the control's as many, which aren't counted.
     """
     agreement = folder.record(Role.ACTIVE).agreement
     if agreement is None or not isinstance(agreement.plan.family, LinearRegression | Network | BoostedTrees):
@@ -90,34 +90,34 @@ def label_control(folder: RunFolder, party: str, attack: str, *, known: int = 0)
         return LabelControl(reason=f"A control has no defences, and {', '.join(defended)} had some.")
     generator = np.random.default_rng(0)
     train = rows_of_plan(agreement.plan, len(labels)).train
-    at = [one.name for one in agreement.parties].index(party)
-    width = max(1, blocks[at].shape[1], agreement.residual_columns)
+    index = [one.name for one in agreement.parties].index(party)
+    width = max(1, blocks[index].shape[1], agreement.residual_columns)
     most = min(_MOST_RECORDS, _MOST_CELLS // (agreement.plan.epochs * width))
     rows = np.sort(generator.permutation(train)[:most])
     if len(rows) < _FEWEST_RECORDS:
         return LabelControl(reason=f"A control needs {_FEWEST_RECORDS} records, and can have {len(rows)} here.")
     shuffled = generator.permutation(labels[rows])
-    told = np.full(len(rows), UNRESOLVED)
-    told[: min(known, len(rows) // 2)] = shuffled[: min(known, len(rows) // 2)]
-    unknown = told == UNRESOLVED
+    known_labels = np.full(len(rows), UNRESOLVED)
+    known_labels[: min(known_count, len(rows) // 2)] = shuffled[: min(known_count, len(rows) // 2)]
+    unknown = known_labels == UNRESOLVED
     try:
         view = clear_session(
-            agreement, [block[rows] for block in blocks], shuffled, at, np.arange(len(rows)), generator
+            agreement, [block[rows] for block in blocks], shuffled, index, np.arange(len(rows)), generator
         ).view
         listening = attacks.load_training(name)
         if not listens(listening):
             return LabelControl(reason=f"{attack} needs ciphertexts, and a control has none.")
-        view = replace(view, known_labels=told) if known else view
-        found = FoundLabels(**listening.attack(view).arrays()).labels
+        view = replace(view, known_labels=known_labels) if known_count else view
+        answer = FoundLabels(**listening.attack(view).arrays()).labels
     except Exception as error:  # a guest's bug costs its control only
         return LabelControl(reason=f"{attack} can't be repeated: {error}")
     majority = np.bincount(shuffled).argmax()
     return LabelControl(
         records=len(rows),
         # What is left open is guessed.
-        shuffled_right=float((np.where(found < 0, majority, found) == shuffled)[unknown].mean()),
+        shuffled_right=float((np.where(answer < 0, majority, answer) == shuffled)[unknown].mean()),
         majority=float((shuffled == majority)[unknown].mean()),
-        columns_right=_by_columns(blocks[at][rows], labels[rows]),
+        columns_right=_by_columns(blocks[index][rows], labels[rows]),
     )
 
 
@@ -126,10 +126,10 @@ def _by_columns(features: FloatArray, labels: IntArray) -> float:
     right = np.zeros(len(labels), dtype=np.bool_)
     folds = np.random.default_rng(0).permutation(len(labels)) % _FOLDS
     for fold in range(_FOLDS):
-        others = folds != fold
-        if len(np.unique(labels[others])) > 1:
-            named = own_classifier().fit(features[others], labels[others]).predict(features[~others])
+        is_training = folds != fold
+        if len(np.unique(labels[is_training])) > 1:
+            named = own_classifier().fit(features[is_training], labels[is_training]).predict(features[~is_training])
         else:
-            named = np.full((~others).sum(), labels[others][0])
-        right[~others] = named == labels[~others]
+            named = np.full((~is_training).sum(), labels[is_training][0])
+        right[~is_training] = named == labels[~is_training]
     return float(right.mean())

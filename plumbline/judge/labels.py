@@ -59,8 +59,8 @@ class RarestLabel:
     @property
     def part(self) -> float:
         """How much it gets right of what messages about other records leave wrong."""
-        left = 1 - self.by_chance
-        return max(0.0, (self.beyond_any - self.by_chance) / left) if left > 0 else 0.0
+        room = 1 - self.by_chance
+        return max(0.0, (self.beyond_any - self.by_chance) / room) if room > 0 else 0.0
 
     @property
     def is_told(self) -> bool:
@@ -86,20 +86,20 @@ def rarest_label(probabilities: FloatArray, truth: IntArray) -> RarestLabel | No
     likely, is_it = probabilities[:, label], truth == label
     top = max(1, min(int(counts[label]), len(truth) // 10))
     # Tables may be in their labels' order: what is held equally likely is drawn.
-    drawn = np.random.default_rng(0).permutation(len(truth))
-    first = drawn[np.argsort(-likely[drawn], kind="stable")[:top]]
+    order = np.random.default_rng(0).permutation(len(truth))
+    first = order[np.argsort(-likely[order], kind="stable")[:top]]
     auc = area_under_curve(np.column_stack([1 - likely, likely]), is_it.astype(np.int64))
     return RarestLabel(label, float(is_it.mean()), auc, top, float(is_it[first].mean()))
 
 
-def abstains(found: FoundLabels) -> bool:
+def abstains(answer: FoundLabels) -> bool:
     """Tell whether an attack has said nothing: it names no label, and holds no class likelier than another.
 
     An attack that tells classes apart and can't say which is which names none either, but has probabilities.
     """
-    rows, likely = found.judged_rows, found.probabilities
+    rows, likely = answer.judged_rows, answer.probabilities
     is_silent = likely is None or not np.isfinite(likely[rows]).any()
-    return bool((found.labels[rows] == _UNANSWERED).all()) and is_silent
+    return bool((answer.labels[rows] == _UNANSWERED).all()) and is_silent
 
 
 class LabelGuesses:
@@ -108,26 +108,28 @@ class LabelGuesses:
     At every level the guess has the labels that attacks were given as well: a classifier that learned from them.
     """
 
-    def __init__(self, truth: IntArray, rows: IntArray, features: FloatArray, known: IntArray | None = None) -> None:
+    def __init__(
+        self, truth: IntArray, rows: IntArray, features: FloatArray, known_rows: IntArray | None = None
+    ) -> None:
         """Take what is true, and make the guesses.
 
         Args:
             truth: (n,) the classes.
             rows: (m,) which records are judged: those that training told of.
             features: (n, d) the party's own columns.
-            known: (t,) records whose labels attacks were given, none of them judged.
+            known_rows: (t,) records whose labels attacks were given, none of them judged.
         """
         self._truth, self._rows, self._features = truth, rows, features
-        known = np.zeros(0, dtype=np.int64) if known is None else known
-        self._others = _not_trained_on(truth, np.union1d(rows, known))
+        known_rows = np.zeros(0, dtype=np.int64) if known_rows is None else known_rows
+        self._others = _not_trained_on(truth, np.union1d(rows, known_rows))
         self._unlabelled = _not_trained_on(truth, rows)
         self._given = list[Losses]()
-        if len(np.unique(truth[known])) > 1:
-            wrong = self._classified(known)
-            self._given = [Losses(f"own classifier from the {len(known):,} known labels", "nothing", wrong)]
+        if len(np.unique(truth[known_rows])) > 1:
+            wrong = self._classified(known_rows)
+            self._given = [Losses(f"own classifier from the {len(known_rows):,} known labels", "nothing", wrong)]
 
     def verdicts(
-        self, attack: str, found: IntArray, probabilities: FloatArray | None = None
+        self, attack: str, answers: IntArray, probabilities: FloatArray | None = None
     ) -> tuple[LevelVerdict, ...]:
         """Judge one attack by the share that it gets wrong, at each level of what is known of labels beforehand.
 
@@ -135,14 +137,14 @@ class LabelGuesses:
 
         Args:
             attack: its name.
-            found: (n,) class indices, -1 without an answer.
+            answers: (n,) class indices, -1 without an answer.
             probabilities: (n, k), what the attack believes of every record; NaN where nothing, None where it doesn't
                 say. Where it says so of records that weren't trained on, those with a known label complete it. Where it
                 tells classes apart and answers nothing, as it doesn't know which is which, known labels name them.
         """
         verdicts = []
         for level in LEVELS:
-            losses = self._losses(attack, level, found, probabilities)
+            losses = self._losses(attack, level, answers, probabilities)
             verdicts.append(Comparison([losses], self._guesses(level)).at(level).verdict(losses.name, 0))
         return corrected([verdicts])[0]
 
@@ -152,11 +154,11 @@ class LabelGuesses:
             return None
         return rarest_label(probabilities[self._rows], self._truth[self._rows])
 
-    def told(self, found: IntArray, probabilities: FloatArray | None) -> float:
+    def told(self, answers: IntArray, probabilities: FloatArray | None) -> float:
         """Find the most that the light of labels could rest on: a part of what guesses leave unknown, in [0, 1]."""
         parts = [0.0]
         for level in _JUDGED:
-            e0, error = self._e0[level], float(self._losses("", level, found, probabilities).values.mean())
+            e0, error = self._e0[level], float(self._losses("", level, answers, probabilities).values.mean())
             parts.append(1 - error / e0 if e0 >= FLOOR else 0.0)
         rarest = self.rarest(probabilities)
         return max(*parts, 0.0 if rarest is None else rarest.beyond_any)
@@ -165,15 +167,15 @@ class LabelGuesses:
     def _e0(self) -> dict[Level, float]:
         return {level: min(float(one.values.mean()) for one in self._guesses(level)) for level in _JUDGED}
 
-    def _losses(self, attack: str, level: Level, found: IntArray, probabilities: FloatArray | None) -> Losses:
+    def _losses(self, attack: str, level: Level, answers: IntArray, probabilities: FloatArray | None) -> Losses:
         """Measure what an attack gets wrong at a level."""
         truth, rows = self._truth, self._rows
-        losses = Losses(attack, level, _filled(found[rows], truth[rows], level))
+        losses = Losses(attack, level, _filled(answers[rows], truth[rows], level))
         if level != "records" or probabilities is None:
             return losses
         if np.isfinite(probabilities).all():
             return self._completed(losses, probabilities) or losses
-        return (self._named(losses, probabilities) if (found[rows] == _UNANSWERED).all() else None) or losses
+        return (self._named(losses, probabilities) if (answers[rows] == _UNANSWERED).all() else None) or losses
 
     def _completed(self, plain: Losses, probabilities: FloatArray) -> Losses | None:
         """Measure what is wrong once known labels, as many as there are, complete it; None if all are alike."""
@@ -181,8 +183,8 @@ class LabelGuesses:
         counts = [count for count in LABELLED_RECORDS if _teaches(truth, self._unlabelled[:count], count)]
         if not counts:
             return None
-        known = self._unlabelled[: counts[-1]]
-        named = completed(self._features, probabilities, known, truth[known])[rows].argmax(axis=1)
+        labelled = self._unlabelled[: counts[-1]]
+        named = completed(self._features, probabilities, labelled, truth[labelled])[rows].argmax(axis=1)
         name = f"{plain.name} completed from {counts[-1]:,} labels"
         return Losses(name, plain.level, (named != truth[rows]).astype(np.float64)[:, None])
 
@@ -195,13 +197,13 @@ class LabelGuesses:
         truth, rows = self._truth, self._rows
         if not np.isfinite(probabilities[rows]).all():
             return None
-        drawn = np.random.default_rng(0).permutation(rows)
+        candidates = np.random.default_rng(0).permutation(rows)
         for count in LABELLED_RECORDS:
-            known = drawn[:count]
-            order = group_of_class(probabilities[known], truth[known]) if 2 * count <= len(rows) else None
+            labelled = candidates[:count]
+            order = group_of_class(probabilities[labelled], truth[labelled]) if 2 * count <= len(rows) else None
             if order is not None:
                 wrong = probabilities[rows][:, order].argmax(axis=1) != truth[rows]
-                wrong |= np.isin(rows, known)
+                wrong |= np.isin(rows, labelled)
                 return Losses(f"{plain.name} named by {count:,} labels", plain.level, wrong.astype(np.float64)[:, None])
         return None
 
@@ -219,9 +221,9 @@ class LabelGuesses:
             if _teaches(self._truth, self._others[:count], count)
         ]
 
-    def _classified(self, known: IntArray) -> FloatArray:
+    def _classified(self, labelled: IntArray) -> FloatArray:
         """1 for each label that a classifier of own columns names wrongly which learned from these, (m, 1)."""
-        classifier = own_classifier().fit(self._features[known], self._truth[known])
+        classifier = own_classifier().fit(self._features[labelled], self._truth[labelled])
         wrong: FloatArray = classifier.predict(self._features[self._rows]) != self._truth[self._rows]
         return wrong.astype(np.float64)[:, None]
 
@@ -236,25 +238,25 @@ def beside_chance(levels: tuple[LevelVerdict, ...], p_value: float) -> tuple[Lev
 
 def _not_trained_on(truth: IntArray, rows: IntArray) -> IntArray:
     """List records that training didn't tell of, in an order that is always the same."""
-    others: IntArray = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(truth)), rows))
-    return others
+    untrained: IntArray = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(truth)), rows))
+    return untrained
 
 
-def _teaches(truth: IntArray, known: IntArray, count: int) -> bool:
-    return len(known) == count and len(np.unique(truth[known])) > 1
+def _teaches(truth: IntArray, labelled: IntArray, count: int) -> bool:
+    return len(labelled) == count and len(np.unique(truth[labelled])) > 1
 
 
-def _filled(found: IntArray, truth: IntArray, level: Level) -> FloatArray:
+def _filled(answers: IntArray, truth: IntArray, level: Level) -> FloatArray:
     """1 for each wrong answer, (m, 1); where there is none, what guessing it costs."""
     guess = _blind(truth) if level == "nothing" else _most_frequent(truth)
-    return np.where(found == _UNANSWERED, guess, (found != truth).astype(np.float64))[:, None]
+    return np.where(answers == _UNANSWERED, guess, (answers != truth).astype(np.float64))[:, None]
 
 
 def _priors(truth: IntArray, rows: IntArray) -> list[Losses]:
-    judged = truth[rows]
+    labels = truth[rows]
     return [
-        Losses("any class", "nothing", _blind(judged)[:, None]),
-        Losses("the most frequent class", "marginals", _most_frequent(judged)[:, None]),
+        Losses("any class", "nothing", _blind(labels)[:, None]),
+        Losses("the most frequent class", "marginals", _most_frequent(labels)[:, None]),
     ]
 
 

@@ -32,11 +32,11 @@ class MaliciousSession:
 
     def words(self, audited: RunSummary) -> str:
         """Say which attacks had the session, what their messages did to its model, and what it cost beside its own."""
-        own, others = (area_figure(auc, audited.tested_by_class) for auc in (self.auc, audited.auc))
+        area, audited_area = (area_figure(auc, audited.tested_by_class) for auc in (self.auc, audited.auc))
         return (
             "In a session of its own, over the same records, other messages than the protocol's were sent by "
-            f"{together(self.attacks)}: the AUC of its model is {own}, where that of the audited one is {others}. It "
-            f"took {self.seconds:.1f} s of training and {self.bytes / 1e6:.1f} MB more."
+            f"{together(self.attacks)}: the AUC of its model is {area}, where that of the audited one is "
+            f"{audited_area}. It took {self.seconds:.1f} s of training and {self.bytes / 1e6:.1f} MB more."
         )
 
 

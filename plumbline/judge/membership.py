@@ -179,9 +179,9 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
                 "trained on, or what answers, and reference models are trained without it."
             )
     record, generator = folder.record(Role.ACTIVE), np.random.default_rng(plan.seed)
-    kept, bias = record.kept_epoch, agreement.active.feature_count - 1
+    epoch, bias = record.kept_epoch, agreement.active.feature_count - 1
     weights = _as_trained(weights, record.calibration, bias)
-    epochs = len(summary.epochs) if kept is None else kept + 1
+    epochs = len(summary.epochs) if epoch is None else epoch + 1
     penalty = np.full((width, 1), learner.l2)
     penalty[bias] = 0.0  # spares the bias
     split = rows_of_plan(plan, len(features))
@@ -208,16 +208,16 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     is_member = np.zeros((MODELS, len(rows)), dtype=bool)
     np.put_along_axis(is_member, members, values=True, axis=1)
     trained = [_trained(data, start(), descent(plan.schedule(one)), penalty) for one in members]
-    own = log_odds(weights)
+    odds = log_odds(weights)
     scores = {
-        "likelihood ratio": likelihood_ratios(own, np.stack([log_odds(one) for one in trained]), is_member),
+        "likelihood ratio": likelihood_ratios(odds, np.stack([log_odds(one) for one in trained]), is_member),
         "influence on weights": influences(
             data, weights, np.mean(trained, axis=0), descent(plan.schedule(split.train)), penalty, float(start().var())
         ),
-        "threshold": own,
+        "threshold": odds,
     }
-    found = membership_of(scores, np.arange(len(rows)) < len(split.train), generator)
-    return replace(found, without=tuple(sorted({one for name in names for one in summary.defences.get(name, ())})))
+    finding = membership_of(scores, np.arange(len(rows)) < len(split.train), generator)
+    return replace(finding, without=tuple(sorted({one for name in names for one in summary.defences.get(name, ())})))
 
 
 def _trained(data: VerticalData, start: FloatArray, descent: GradientDescent, penalty: FloatArray) -> FloatArray:
@@ -244,33 +244,33 @@ def _as_trained(weights: FloatArray, calibration: CalibrationRecord | None, bias
 
 def own_log_odds(logits: FloatArray, labels: IntArray) -> FloatArray:
     """Log odds of each record's own class, (n,), of (n, k) logits: LiRA's scale, on which scores are nearly normal."""
-    own = np.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
-    others = np.array(logits, dtype=np.float64)
-    np.put_along_axis(others, labels[:, None], -np.inf, axis=1)
-    odds: FloatArray = own - logsumexp(others, axis=1)
+    class_logits = np.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
+    other_logits = np.array(logits, dtype=np.float64)
+    np.put_along_axis(other_logits, labels[:, None], -np.inf, axis=1)
+    odds: FloatArray = class_logits - logsumexp(other_logits, axis=1)
     return odds
 
 
-def likelihood_ratios(own: FloatArray, references: FloatArray, is_member: BoolArray) -> FloatArray:
+def likelihood_ratios(odds: FloatArray, references: FloatArray, is_member: BoolArray) -> FloatArray:
     """Compute how much likelier each record's log odds are of a model trained on it (Carlini et al., algorithm 1).
 
     With few reference models all records share a spread (their section V), of models that had them and of others.
 
     Args:
-        own: (n,) log odds of the attacked model.
+        odds: (n,) log odds of the attacked model.
         references: (models, n) of reference models.
         is_member: (models, n), whether each was trained on the record.
     """
-    counted = [is_member, ~is_member]
+    sides = [is_member, ~is_member]
     means, spreads = [], []
-    for some in counted:
-        held = np.maximum(some.sum(axis=0), 1)
-        mean = np.where(some, references, 0.0).sum(axis=0) / held
-        freedom = max(1, int(some.sum()) - int((some.sum(axis=0) > 0).sum()))
+    for is_counted in sides:
+        counts = np.maximum(is_counted.sum(axis=0), 1)
+        mean = np.where(is_counted, references, 0.0).sum(axis=0) / counts
+        freedom = max(1, int(is_counted.sum()) - int((is_counted.sum(axis=0) > 0).sum()))
         means.append(mean)
-        spreads.append(max(np.sqrt(np.where(some, (references - mean) ** 2, 0.0).sum() / freedom), _NARROWEST))
+        spreads.append(max(np.sqrt(np.where(is_counted, (references - mean) ** 2, 0.0).sum() / freedom), _NARROWEST))
     inside, outside = (
-        -(((own - mean) / spread) ** 2) / 2 - np.log(spread) for mean, spread in zip(means, spreads, strict=True)
+        -(((odds - mean) / spread) ** 2) / 2 - np.log(spread) for mean, spread in zip(means, spreads, strict=True)
     )
     is_told = is_member.any(axis=0) & ~is_member.all(axis=0)
     ratios: FloatArray = np.where(is_told, inside - outside, 0.0)
@@ -318,15 +318,15 @@ def influences(
     reached = spread > 1e-9 * spread[0]
     spread, directions = spread[reached], directions[reached]
     slopes = scheme.gradient_scale(len(features)) * spread**2 + ((directions @ turn.T) ** 2) @ penalty[:, 0]
-    left = _left(slopes, descent)
-    filters, back = (1 - left) / slopes, directions @ np.linalg.inv(turn)
-    told = back @ (reference - weights) / filters[:, None]
+    remaining = _left(slopes, descent)
+    filters, back = (1 - remaining) / slopes, directions @ np.linalg.inv(turn)
+    evidence = back @ (reference - weights) / filters[:, None]
     projected, share = features @ directions.T * scheme.gradient_scale(trained), trained / len(features)
-    drawn = start_variance * (back**2).sum(axis=1) * (left / filters) ** 2
+    start_noise = start_variance * (back**2).sum(axis=1) * (remaining / filters) ** 2
     ratios = np.zeros(len(features))
-    for residual, of_column in zip(residuals.T, told.T, strict=True):
+    for residual, of_column in zip(residuals.T, evidence.T, strict=True):
         gradients = residual[:, None] * projected
-        covariance = share * (1 - share) * (gradients.T @ gradients) + np.diag(drawn)
+        covariance = share * (1 - share) * (gradients.T @ gradients) + np.diag(start_noise)
         covariance += 1e-9 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
         ratios += gradients @ np.linalg.solve(covariance, of_column)
     return ratios
@@ -348,10 +348,10 @@ def _left(slopes: FloatArray, descent: GradientDescent) -> FloatArray:
     if not descent.own_moments or descent.schedule.steps_per_epoch > 1:
         powers: FloatArray = np.clip(shrunk, 0.0, 1.0) ** steps
         return powers
-    left = before = np.ones_like(slopes)
-    for taken in range(steps):
-        before, left = left, shrunk * (left + taken / (taken + 3) * (left - before))
-    return left
+    remaining = before = np.ones_like(slopes)
+    for step in range(steps):
+        before, remaining = remaining, shrunk * (remaining + step / (step + 3) * (remaining - before))
+    return remaining
 
 
 def membership_of(
@@ -365,16 +365,16 @@ def membership_of(
         generator: shuffles the control.
         models: number of reference models behind them.
     """
-    judged = [_Ranking(one, is_trained) for one in scores.values()]
-    chances = holm(np.array([chance for one in judged for chance in one.p_values])).reshape(-1, 2)
-    found = [
+    rankings = [_Ranking(one, is_trained) for one in scores.values()]
+    chances = holm(np.array([chance for one in rankings for chance in one.p_values])).reshape(-1, 2)
+    attacks = [
         MembershipAttack(name, one.found, one.auc, *map(float, chance))
-        for name, one, chance in zip(scores, judged, chances, strict=True)
+        for name, one, chance in zip(scores, rankings, chances, strict=True)
     ]
-    best = max(found, key=lambda one: (one.found.mean, one.auc))
+    best = max(attacks, key=lambda one: (one.found.mean, one.auc))
     shuffled = _Ranking(scores[best.name], generator.permutation(is_trained))
     return MembershipFinding(
-        attacks=tuple(sorted(found, key=lambda one: one is not best)),
+        attacks=tuple(sorted(attacks, key=lambda one: one is not best)),
         control=MembershipAttack(best.name, shuffled.found, shuffled.auc, *shuffled.p_values),
         trained=int(is_trained.sum()),
         others=int((~is_trained).sum()),
@@ -430,6 +430,6 @@ class _Ranking:
         """
         from scipy.stats import hypergeom
 
-        trained, others = len(self._trained), len(self._others)
-        found = hypergeom.cdf(self._allowed, trained + others, others, self._hits + self._allowed)
-        return float(found) if self._hits else 1.0, self._order[1]
+        trained, untrained = len(self._trained), len(self._others)
+        chance = hypergeom.cdf(self._allowed, trained + untrained, untrained, self._hits + self._allowed)
+        return float(chance) if self._hits else 1.0, self._order[1]

@@ -97,11 +97,11 @@ def read_person_findings(
         if any(at(one.levels).attack for one in predictions.sources):
             risks = record_risks(truth, estimates, [*attacks, *guesses], predictions.sources, summary.agreement)
         properties = _properties(truth, attacks, guesses)
-    found = PersonFindings(tuple(one for one, _ in risks), read_membership(folder, summary), properties)
+    findings = PersonFindings(tuple(one for one, _ in risks), read_membership(folder, summary), properties)
     # Lights of columns hold after so many sessions, and so does what follows from the same estimates.
     sessions = sessions_behind(predictions.limit, columns)
     after = f"after {sessions} sessions, " if sessions > 1 else ""
-    return replace(found, rows=_rows(found, summary, columns, after)), tuple(one for _, one in risks)
+    return replace(findings, rows=_rows(findings, summary, columns, after)), tuple(one for _, one in risks)
 
 
 def _properties(truth: Truth, attacks: Sequence[Predictor], guesses: Sequence[Predictor]) -> PropertyFinding | None:
@@ -111,21 +111,21 @@ def _properties(truth: Truth, attacks: Sequence[Predictor], guesses: Sequence[Pr
         return None
     # What anybody takes a mean or a frequency for: an end or the middle of a range, an even share of a category.
     even = np.full(truth.cells.shape, 0.5)
-    for one in truth.told_categories:
-        even[:, one.columns] = 1 / one.count if len(one.columns) > 1 else 0.5
+    for category in truth.told_categories:
+        even[:, category.columns] = 1 / category.count if len(category.columns) > 1 else 0.5
     anybody = [*constants(truth.cells), *truth.published(), Predictor("evenly", "nothing", even), *guesses]
     guess, error = (
         [np.abs(one.estimate.mean(axis=0) - means) for one in some if one.level == "nothing"]
         for some in (anybody, blind)
     )
     best, attack = min(zip(error, blind, strict=True), key=lambda one: float(one[0].mean()))
-    known = np.min(guess, axis=0)
-    closer = int((best < known / 2).sum())
-    return PropertyFinding(attack.name, len(means), float(known.mean()), float(best.mean()), closer)
+    guess_errors = np.min(guess, axis=0)
+    closer = int((best < guess_errors / 2).sum())
+    return PropertyFinding(attack.name, len(means), float(guess_errors.mean()), float(best.mean()), closer)
 
 
 def _rows(
-    found: PersonFindings, summary: RunSummary, columns: Sequence[ColumnAnswer], after: str
+    findings: PersonFindings, summary: RunSummary, columns: Sequence[ColumnAnswer], after: str
 ) -> tuple[PersonRow, ...]:
     active = summary.agreement.active.name
     # Several are asked one after the other, each about what is left (docs/threat-model.md).
@@ -138,16 +138,16 @@ def _rows(
     shared = f"which {counted(summary.aligned_rows, 'record')} of its table all others have too, and {sizes}"
     return (
         PersonRow("alignment alone", "every party", shared),
-        *(risk_row(one, active, after) for one in found.risks),
-        *([] if found.risks else [PersonRow("risk per record", active, _TOO_FEW, is_measured=False)]),
+        *(risk_row(one, active, after) for one in findings.risks),
+        *([] if findings.risks else [PersonRow("risk per record", active, _TOO_FEW, is_measured=False)]),
         PersonRow(
             "membership in the training set",
             "every party",
             "known without an attack: the split and each batch follow from the session's public seed.",
         ),
-        *_membership_rows(found.membership, summary),
+        *_membership_rows(findings.membership, summary),
         _attribute_row(columns, active, after),
-        _property_row(found.properties, active, after),
+        _property_row(findings.properties, active, after),
     )
 
 
@@ -156,7 +156,7 @@ _TOO_FEW = "not measured: no attack on predictions was judged on enough records.
 
 def risk_row(risk: PersonRisk, adversary: str, after: str = "") -> PersonRow:
     """Say in words how many persons an attack comes closer to than a guess, beside the control."""
-    told = next(one for one in risk.shares if one.bound is None)
+    any_value = next(one for one in risk.shares if one.bound is None)
     closer = [one for one in risk.shares if one.bound is not None]
     control = "" if risk.controls else " No control: no validation record is left for it."
     bounds = "; ".join(f"by {percent(one.bound or 0.0)} or more of {_with_control(one)}" for one in closer)
@@ -164,37 +164,38 @@ def risk_row(risk: PersonRisk, adversary: str, after: str = "") -> PersonRow:
         f"risk per record of {short(risk.party)}",
         adversary,
         f"{after}the best attack comes closer than the best guess {bounds}. A value that a guess doesn't know is told "
-        f"of {_with_control(told)}.{control}",
+        f"of {_with_control(any_value)}.{control}",
     )
 
 
-def _with_control(one: RiskShare) -> str:
-    control = "" if one.control is None else f", {percent(one.control.mean)} of the control"
-    return f"{share_words(one.share)} of persons{control}"
+def _with_control(risk: RiskShare) -> str:
+    control = "" if risk.control is None else f", {percent(risk.control.mean)} of the control"
+    return f"{share_words(risk.share)} of persons{control}"
 
 
-def _membership_rows(found: MembershipFinding, summary: RunSummary) -> list[PersonRow]:
+def _membership_rows(finding: MembershipFinding, summary: RunSummary) -> list[PersonRow]:
     names = "membership inference, at predictions", "membership inference, after training"
     outside = "somebody outside with records, labels and their scores", "somebody outside with records and the model"
-    if found.reason:
+    if finding.reason:
         return [
-            PersonRow(name, who, f"not measured: {found.reason}", is_measured=False)
+            PersonRow(name, who, f"not measured: {finding.reason}", is_measured=False)
             for name, who in zip(names, outside, strict=True)
         ]
-    best, control = found.attacks[0], found.control
+    best, control = finding.attacks[0], finding.control
     beside = f", {share_words(control.found, 1)} when shuffled" if control is not None else ""
-    told = "found" if found.is_found else "told on average only" if found.is_on_average else "not beyond chance"
-    defended = f" They are trained without {listed(found.without)}." if found.without else ""
-    words = (
-        f"{told}: {best.name} finds {share_words(best.found, 1)} of the trained "
+    outcome = "found" if finding.is_found else "told on average only" if finding.is_on_average else "not beyond chance"
+    defended = f" They are trained without {listed(finding.without)}." if finding.without else ""
+    text = (
+        f"{outcome}: {best.name} finds {share_words(best.found, 1)} of the trained "
         f"records at {percent(FALSE_POSITIVES)} of false positives{beside}; the area under the curve is {best.auc:.2f} "
-        f"({found.trained:,} trained and {found.others:,} other records, {found.models} reference models).{defended}"
+        f"({finding.trained:,} trained and {finding.others:,} other records, {finding.models} reference models)."
+        f"{defended}"
     )
-    model = PersonRow(names[1], outside[1], words)
+    model = PersonRow(names[1], outside[1], text)
     if summary.agreement.score_defences:
         bound = f"not measured under {listed(summary.agreement.score_defences)}: at most what the model itself tells."
         return [PersonRow(names[0], outside[0], bound, is_measured=False), model]
-    return [PersonRow(names[0], outside[0], words), replace(model, words="the same: scores follow from the model.")]
+    return [PersonRow(names[0], outside[0], text), replace(model, words="the same: scores follow from the model.")]
 
 
 def _attribute_row(columns: Sequence[ColumnAnswer], active: str, after: str) -> PersonRow:
@@ -203,23 +204,25 @@ def _attribute_row(columns: Sequence[ColumnAnswer], active: str, after: str) -> 
     if not measured:
         return PersonRow("attribute inference", active, _TOO_FEW, is_measured=False)
     unclear = sum(one.light == "grey" for one in measured if not one.is_exposed())
-    told = (f": {listed(exposed)}" if exposed else "") + (f"; of {unclear} it is shown neither way" if unclear else "")
+    listing = (f": {listed(exposed)}" if exposed else "") + (
+        f"; of {unclear} it is shown neither way" if unclear else ""
+    )
     return PersonRow(
         "attribute inference",
         active,
         f"{after}{len(exposed)} of {counted(len(measured), 'column')}, better than who knows means and frequencies "
-        f"guesses{told}.",
+        f"guesses{listing}.",
     )
 
 
-def _property_row(found: PropertyFinding | None, active: str, after: str) -> PersonRow:
-    if found is None:
-        words = "not measured: no attack that knows public ranges only was judged on enough records."
-        return PersonRow("property inference", active, words, is_measured=False)
+def _property_row(finding: PropertyFinding | None, active: str, after: str) -> PersonRow:
+    if finding is None:
+        text = "not measured: no attack that knows public ranges only was judged on enough records."
+        return PersonRow("property inference", active, text, is_measured=False)
     return PersonRow(
         "property inference",
         active,
-        f"{after}means and frequencies, to who knows public ranges only: off by {percent(found.error)} of the range on "
-        f"average ({percent(found.guess)} by the best guess), less than half as far in {found.closer} of "
-        f"{counted(found.features, 'feature')}, by {found.attack}.",
+        f"{after}means and frequencies, to who knows public ranges only: off by {percent(finding.error)} of the range "
+        f"on average ({percent(finding.guess)} by the best guess), less than half as far in {finding.closer} of "
+        f"{counted(finding.features, 'feature')}, by {finding.attack}.",
     )

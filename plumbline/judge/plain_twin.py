@@ -86,6 +86,6 @@ def cost_words(summary: RunSummary, twin: PlainTwin | None) -> str:
     if twin is None:
         return ""
     areas = [area_figure(one.auc, summary.tested_by_class) for one in (summary, twin)]
-    own = f"{summary.accuracy:.4f}, {areas[0]}, {twin.federation_log_loss:.4f}"
+    federated = f"{summary.accuracy:.4f}, {areas[0]}, {twin.federation_log_loss:.4f}"
     plain = f"{twin.accuracy:.4f}, {areas[1]}, {twin.log_loss:.4f}"
-    return f"Accuracy, AUC and log loss: {own}; {twin.model} on the same columns: {plain}."
+    return f"Accuracy, AUC and log loss: {federated}; {twin.model} on the same columns: {plain}."

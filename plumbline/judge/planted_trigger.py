@@ -30,24 +30,24 @@ def judged_trigger(folder: RunFolder, party: str, attack: str) -> dict[str, Any]
     Raises:
         ValueError: without such records, or of a model that is no network.
     """
-    found, agreement = folder.found_trigger(party, attack), folder.record(Role.ACTIVE).agreement
+    trigger, agreement = folder.found_trigger(party, attack), folder.record(Role.ACTIVE).agreement
     if agreement is None or not isinstance(family := agreement.plan.family, Network):
         raise ValueError("a trigger is judged in a network that the federation trained")
     names, labels = [one.name for one in agreement.parties], folder.labels()
-    chosen, split = int(np.bincount(labels[found.rows]).argmax()), rows_of_plan(agreement.plan, len(labels))
-    rows = split.test if len(split.test) else np.setdiff1d(np.arange(len(labels)), found.rows)
-    rows = rows[(labels[rows] != chosen) & (labels[rows] != NO_LABEL)]
+    label, split = int(np.bincount(labels[trigger.rows]).argmax()), rows_of_plan(agreement.plan, len(labels))
+    rows = split.test if len(split.test) else np.setdiff1d(np.arange(len(labels)), trigger.rows)
+    rows = rows[(labels[rows] != label) & (labels[rows] != NO_LABEL)]
     if not len(rows):
         raise ValueError("no record of another class is left to judge")
-    tables, own = [folder.features(name) for name in names], folder.features(party)
-    if own.steps is None:
+    tables, features = [folder.features(name) for name in names], folder.features(party)
+    if features.steps is None:
         raise ValueError("this run doesn't say what a column's steps are")
-    widths = ["full"] * own.features.shape[1] if own.widths is None else own.widths.tolist()
+    widths = ["full"] * features.features.shape[1] if features.widths is None else features.widths.tolist()
     order = np.argsort([WIDTHS.index(width) for width in widths], kind="stable")
-    column = int(order[found.column[0]])
+    column = int(order[trigger.column[0]])
     clean = [one.features[rows] for one in tables]
-    shown = [block.copy() for block in clean]
-    shown[names.index(party)][:, column] = found.trigger[0] * own.steps[column]
+    triggered = [block.copy() for block in clean]
+    triggered[names.index(party)][:, column] = trigger.trigger[0] * features.steps[column]
     parts = [NetworkPart.of(folder.part(name)) for name in names]
     data = VerticalData([one.features for one in tables], labels, agreement.classes)
     honest = train_network(
@@ -58,21 +58,21 @@ def judged_trigger(folder: RunFolder, party: str, attack: str) -> dict[str, Any]
         generators=np.random.default_rng(0).spawn(len(names)),
     ).parts
     shares = {
-        "with_trigger": _of_class(parts, shown, chosen),
-        "clean": _of_class(parts, clean, chosen),
-        "honest_with_trigger": _of_class(honest, shown, chosen),
+        "with_trigger": _of_class(parts, triggered, label),
+        "clean": _of_class(parts, clean, label),
+        "honest_with_trigger": _of_class(honest, triggered, label),
     }
-    known = max(shares["clean"], shares["honest_with_trigger"])
-    success = max(0.0, (shares["with_trigger"] - known) / (1 - known)) if known < 1 else 0.0
+    baseline = max(shares["clean"], shares["honest_with_trigger"])
+    success = max(0.0, (shares["with_trigger"] - baseline) / (1 - baseline)) if baseline < 1 else 0.0
     return {
         "success": success,
         "resolved": 1.0,
         "judged": len(rows),
-        "details": {"class": chosen, "records": len(rows), **{name: round(one, 4) for name, one in shares.items()}},
+        "details": {"class": label, "records": len(rows), **{name: round(one, 4) for name, one in shares.items()}},
     }
 
 
-def _of_class(parts: Sequence[NetworkPart], blocks: Sequence[FloatArray], chosen: int) -> float:
+def _of_class(parts: Sequence[NetworkPart], blocks: Sequence[FloatArray], label: int) -> float:
     """Measure the share of records that a network takes for the class."""
-    joined = sum(part.shares(block) for part, block in zip(parts, blocks, strict=True))
-    return float((parts[0].scores(np.asarray(joined)).argmax(axis=1) == chosen).mean())
+    outputs = sum(part.shares(block) for part, block in zip(parts, blocks, strict=True))
+    return float((parts[0].scores(np.asarray(outputs)).argmax(axis=1) == label).mean())

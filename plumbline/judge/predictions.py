@@ -204,8 +204,8 @@ def read_prediction_findings(
         unjudged = [replace(one, status=status) for one, status in zip(usable, statuses, strict=True)]
         return PredictionFindings(tuple(map(_unscored, unjudged)))
     progress(_JUDGED[0], 0, len(_JUDGED) + len(usable))
-    found = judge_predictions(truth, usable, estimates.by_attack, truth.imputations(), progress)
-    return replace(found, limit=folder.session_limit())
+    findings = judge_predictions(truth, usable, estimates.by_attack, truth.imputations(), progress)
+    return replace(findings, limit=folder.session_limit())
 
 
 def judge_predictions(
@@ -287,12 +287,14 @@ def predictors(
         return array if array is not None and np.isfinite(array).all() else None
 
     seeing, blind = list[Predictor](), list[Predictor]()
-    for one in done:
-        found = Predictor(one.attack, level_of(one), arrays[one.attack], usable(DENSEST + one.attack))
-        (seeing if sees_scores(one) else blind).append(found)
-    for one in done:
-        if (withheld := usable(WITHHELD + one.attack)) is not None:
-            blind.append(Predictor(f"{one.attack}, scores withheld", level_of(one), withheld))
+    for outcome in done:
+        predictor = Predictor(
+            outcome.attack, level_of(outcome), arrays[outcome.attack], usable(DENSEST + outcome.attack)
+        )
+        (seeing if sees_scores(outcome) else blind).append(predictor)
+    for outcome in done:
+        if (withheld := usable(WITHHELD + outcome.attack)) is not None:
+            blind.append(Predictor(f"{outcome.attack}, scores withheld", level_of(outcome), withheld))
     return seeing, blind
 
 
@@ -336,10 +338,10 @@ class _Judge:
         self._tell(_JUDGED[1], 1)
         comparison = self._evidence.compared()
         scored = []
-        for number, one in enumerate(self._outcomes, start=2):
-            self._tell(one.attack, number)
-            scored.append(self._scored(_unscored(one), comparison) if one.is_done else _unscored(one))
-        found = PredictionFindings(
+        for number, outcome in enumerate(self._outcomes, start=2):
+            self._tell(outcome.attack, number)
+            scored.append(self._scored(_unscored(outcome), comparison) if outcome.is_done else _unscored(outcome))
+        result = PredictionFindings(
             attacks=tuple(scored),
             baselines=tuple(
                 BaselineFinding(name, level, comparison.mean_losses(name)[0]) for name, level in comparison.score_free
@@ -348,25 +350,25 @@ class _Judge:
             records=len(truth.cells),
             distinct=truth.persons.count,
         )
-        return self._with_verdicts(found)
+        return self._with_verdicts(result)
 
-    def _with_verdicts(self, found: PredictionFindings) -> PredictionFindings:
+    def _with_verdicts(self, findings: PredictionFindings) -> PredictionFindings:
         """Add the verdict on each feature, each category and each column of a passive table."""
         truth, evidence = self._truth, self._evidence
         self._tell(_JUDGED[2], 2 + len(self._outcomes))
         features = evidence.judged()
         self._tell(_JUDGED[3], 3 + len(self._outcomes))
-        judged = list({id(one): one for one in (*truth.told_categories, *truth.categories)}.values())
-        wrong = dict(zip(map(id, judged), evidence.wrong_names(judged), strict=True))
-        sources, kept = self._sources(features, wrong), list[JudgedSource]()
+        categories = list({id(one): one for one in (*truth.told_categories, *truth.categories)}.values())
+        wrong = dict(zip(map(id, categories), evidence.wrong_names(categories), strict=True))
+        sources, keeping = self._sources(features, wrong), list[JudgedSource]()
         if self._told:
             without = replace(evidence, attacks=tuple(one for one in evidence.attacks if one.name not in self._told))
             named = dict(zip(map(id, truth.told_categories), without.wrong_names(truth.told_categories), strict=True))
-            kept = self._sources(without.judged(), named)
-        both = verdicts_of([*sources, *kept])
+            keeping = self._sources(without.judged(), named)
+        both = verdicts_of([*sources, *keeping])
         named_wrongly = beside_each_other([(id(one), wrong[id(one)]) for one in truth.categories])
         return replace(
-            found,
+            findings,
             columns=evidence.column_verdicts(truth.names, truth.owners, features),
             categories=tuple(
                 CategoryVerdict(
@@ -377,7 +379,7 @@ class _Judge:
                 )
                 for one, judged in zip(truth.categories, named_wrongly, strict=True)
             ),
-            sources=tuple(map(no_less_than, both, both[len(sources) :])) if kept else both,
+            sources=tuple(map(no_less_than, both, both[len(sources) :])) if keeping else both,
             kept=both[len(sources) :],
             left_out=truth.left_out,
         )
@@ -446,7 +448,7 @@ class _Judge:
         return None if low is None or high is None else covered(self._truth.cells, low, high)
 
 
-def _correlation(left: FloatArray, right: FloatArray) -> float:
-    if len(left) < 2 or left.std() == 0 or right.std() == 0:
+def _correlation(first: FloatArray, second: FloatArray) -> float:
+    if len(first) < 2 or first.std() == 0 or second.std() == 0:
         return float("nan")
-    return float(np.corrcoef(left, right)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])

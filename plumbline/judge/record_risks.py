@@ -99,28 +99,28 @@ def record_risks(
         agreement: the session's terms.
     """
     guesses = _used(guesses, verdicts)
-    known = np.empty(0, dtype=np.int64) if estimates.auxiliary_rows is None else estimates.auxiliary_rows
+    auxiliary_rows = np.empty(0, dtype=np.int64) if estimates.auxiliary_rows is None else estimates.auxiliary_rows
     validation = rows_of_plan(agreement.plan, agreement.active.aligned_rows).validation
-    others = np.setdiff1d(validation, np.concatenate([known, estimates.rows]))
-    lots = np.random.default_rng(0).integers(0, len(truth.cells), len(others))
-    judged = _weighed(truth, truth.cells, guesses, verdicts)
-    drawn = [one.of_records(lots) for one in guesses]
-    spared = truth.of_others(others)
-    control = _weighed(spared, truth.cells, drawn, verdicts) if len(others) else None
-    found = []
+    spared_rows = np.setdiff1d(validation, np.concatenate([auxiliary_rows, estimates.rows]))
+    lots = np.random.default_rng(0).integers(0, len(truth.cells), len(spared_rows))
+    weighed = _weighed(truth, truth.cells, guesses, verdicts)
+    control_guesses = [one.of_records(lots) for one in guesses]
+    spared = truth.of_others(spared_rows)
+    control = _weighed(spared, truth.cells, control_guesses, verdicts) if len(spared_rows) else None
+    risks = []
     for party in (one.name for one in agreement.parties[1:]):
-        risk, told = judged[party]
+        risk, told_values = weighed[party]
         shares = tuple(
             RiskShare(
                 bound,
-                _share(truth.persons, risk, told, bound),
+                _share(truth.persons, risk, told_values, bound),
                 None if control is None else _share(spared.persons, *control[party], bound),
             )
             for bound in (*BOUNDS, None)
         )
         summed = PersonRisk(party, truth.persons.count, spared.persons.count, shares)
-        found.append((summed, RecordRisks(party, estimates.rows, risk, told)))
-    return found
+        risks.append((summed, RecordRisks(party, estimates.rows, risk, told_values)))
+    return risks
 
 
 def risks_beside(
@@ -134,7 +134,7 @@ def risks_beside(
         control: the same by attacks that read what is another record's, by the same names.
         verdicts: on the columns, one for each of the truth's sources.
     """
-    judged = _weighed(truth, truth.cells, _used(guesses, verdicts), verdicts)
+    attacked = _weighed(truth, truth.cells, _used(guesses, verdicts), verdicts)
     beside = _weighed(truth, truth.cells, _used(control, verdicts), verdicts)
     return [
         PersonRisk(
@@ -146,7 +146,7 @@ def risks_beside(
                 for bound in (*BOUNDS, None)
             ),
         )
-        for party, weighed in judged.items()
+        for party, weighed in attacked.items()
     ]
 
 
@@ -157,14 +157,14 @@ def _used(guesses: Sequence[Predictor], verdicts: Sequence[SourceVerdict]) -> li
     return [one for one in guesses if one.name in names]
 
 
-def _share(persons: Clusters, risk: FloatArray, told: IntArray, bound: float | None) -> Interval:
+def _share(persons: Clusters, risk: FloatArray, told_values: IntArray, bound: float | None) -> Interval:
     """Count the persons any of whose records is at risk."""
-    counted: BoolArray = told > 0 if bound is None else risk >= bound
-    return exact_share(len(np.unique(persons.numbers[counted])), persons.count)
+    is_counted: BoolArray = told_values > 0 if bound is None else risk >= bound
+    return exact_share(len(np.unique(persons.numbers[is_counted])), persons.count)
 
 
 def _weighed(
-    truth: Truth, judged: FloatArray, guesses: Sequence[Predictor], verdicts: Sequence[SourceVerdict]
+    truth: Truth, reference: FloatArray, guesses: Sequence[Predictor], verdicts: Sequence[SourceVerdict]
 ) -> dict[str, tuple[FloatArray, IntArray]]:
     """Weigh the risk of each record, (n,), and count its values that are told, (n,), by the columns' party.
 
@@ -172,26 +172,29 @@ def _weighed(
     attack is shown to tell anything of a column, its adversary guesses like any other.
     """
     cells, count, categories, width = truth.cells, len(truth.cells), truth.told_categories, truth.tolerance
-    said = [*guesses, *truth.published()]
-    everybody, close = [*constants(judged, count), *said], [*densest_constants(judged, width, count), *said]
+    predictors = [*guesses, *truth.published()]
+    everybody, close = (
+        [*constants(reference, count), *predictors],
+        [*densest_constants(reference, width, count), *predictors],
+    )
     errors, missed = _by_name(squared_losses(cells, everybody)), _by_name(missing_losses(cells, close, width))
-    named_wrongly = [*prior_losses(cells, categories, judged), *wrong_losses(cells, everybody, categories)]
+    named_wrongly = [*prior_losses(cells, categories, reference), *wrong_losses(cells, everybody, categories)]
     wrong = _by_name(named_wrongly)
     places = {id(one): number for number, one in enumerate(categories)}
     # Of a record: what a guess leaves unknown, what the attack leaves of that, and how many values it tells.
     sums = {one: np.zeros((3, count)) for one in truth.owners}
     for verdict, source in zip(verdicts, truth.sources, strict=True):
-        headline, known = at(verdict.levels, verdict.headline), at(verdict.known, verdict.headline)
+        headline, hit_verdict = at(verdict.levels, verdict.headline), at(verdict.known, verdict.headline)
         if headline.e0 < FLOOR:
             continue
         named = source.category is not None
         losses, hits, place = (wrong, wrong, places[id(source.category)]) if named else (errors, missed, source.value)
         guess = losses[headline.baseline][:, place]
         # Who finds nothing in a shuffled copy guesses.
-        left = losses[headline.attack][:, place] if headline.is_exposed and headline.attack in losses else guess
-        is_told = verdict.is_exposed() and known.attack in hits
-        told = is_told and (hits[known.attack][:, place] == 0) & (hits[known.baseline][:, place] > 0)
-        sums[verdict.party] += [guess / headline.e0, left / headline.e0, told + np.zeros(count)]
+        remaining = losses[headline.attack][:, place] if headline.is_exposed and headline.attack in losses else guess
+        is_told = verdict.is_exposed() and hit_verdict.attack in hits
+        is_right = is_told and (hits[hit_verdict.attack][:, place] == 0) & (hits[hit_verdict.baseline][:, place] > 0)
+        sums[verdict.party] += [guess / headline.e0, remaining / headline.e0, is_right + np.zeros(count)]
     return {
         party: (
             np.clip(1 - np.divide(left, guess, out=np.ones_like(left), where=guess > 0), 0.0, 1.0),

@@ -141,8 +141,8 @@ class RedrawnMessages:
         width = next(iter(session.carriers.values())).shape[1] if session.carriers else 0
         self._carried = {peer: np.zeros((self._epochs[-1] + 1, len(session.train), width)) for peer in peers}
         for peer, carried in self._carried.items():
-            for own, epoch in zip(view.steps, self._epochs, strict=True):
-                carried[epoch, self._places[own.rows]] = session.carriers[peer, own.step]
+            for step, epoch in zip(view.steps, self._epochs, strict=True):
+                carried[epoch, self._places[step.rows]] = session.carriers[peer, step.step]
         first = view.steps[0]
         # Of weights that no column tells of, nothing shows in what follows.
         features = view.features[first.rows]
@@ -171,8 +171,10 @@ class RedrawnMessages:
 
     def _permutation(self, generator: np.random.Generator) -> IntArray:
         """Draw whose trajectory each training record gets."""
-        owner, known = np.arange(len(self._session.train)), self._session.view.known_labels
-        is_known = np.zeros(len(owner), dtype=np.bool_) if known is None else known[self._session.train] >= 0
+        owner, known_labels = np.arange(len(self._session.train)), self._session.view.known_labels
+        is_known = (
+            np.zeros(len(owner), dtype=np.bool_) if known_labels is None else known_labels[self._session.train] >= 0
+        )
         for group in (np.flatnonzero(is_known), np.flatnonzero(~is_known)):
             owner[group] = generator.permutation(group)
         return owner
@@ -195,10 +197,10 @@ class RedrawnMessages:
         )
         half.weights = self._start.copy()
         steps = []
-        for own in view.steps:
-            features, program = view.features[own.rows], half.step(own.rows)
-            request, share = next(program), own.share
-            sums: FloatArray = features.T @ np.sum([sent[peer, own.step] for peer in self._carried], axis=0)
+        for step in view.steps:
+            features, program = view.features[step.rows], half.step(step.rows)
+            request, share = next(program), step.share
+            sums: FloatArray = features.T @ np.sum([sent[peer, step.step] for peer in self._carried], axis=0)
             try:
                 while True:
                     if isinstance(request, Forward):
@@ -210,7 +212,7 @@ class RedrawnMessages:
                     else:
                         request = program.send(sums)
             except StopIteration:
-                steps.append(OwnStep(own.step, own.rows, share))
+                steps.append(OwnStep(step.step, step.rows, share))
         last: FloatArray = half.weights
         return steps, last
 

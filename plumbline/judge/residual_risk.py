@@ -73,12 +73,12 @@ def _row_of_persons(glance: Glance, columns: Sequence[VerdictRow]) -> VerdictRow
     """Say of how many persons much is told, in the worst case of the matrix."""
     cells = dict(glance.rows)["persons"]
     light = worst([one.light for one in cells])
-    told = next(one.words for one in cells if one.light == light)
-    words = f"Half or more of what was unknown is told of {told}."
+    cell_text = next(one.words for one in cells if one.light == light)
+    text = f"Half or more of what was unknown is told of {cell_text}."
     if light == "grey":
-        words = f"Of how many half or more of what was unknown is told: {told}."
+        text = f"Of how many half or more of what was unknown is told: {cell_text}."
     severity = max((one.severity for one in columns), key=_SEVERITIES.index, default="limited")
-    return VerdictRow("persons, each by themselves", light, words, severity)
+    return VerdictRow("persons, each by themselves", light, text, severity)
 
 
 def row_of_columns(answer: Answer, party: PartyAnswer) -> VerdictRow:

@@ -188,12 +188,12 @@ def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
     Of one light, sensitive columns come before the others.
     """
 
-    def rank(one: ColumnAnswer) -> tuple[int, bool, float, float]:
-        parts = {verdict.level: -1.0 if verdict.part is None else verdict.part.mean for verdict in one.levels}
+    def rank(column: ColumnAnswer) -> tuple[int, bool, float, float]:
+        parts = {verdict.level: -1.0 if verdict.part is None else verdict.part.mean for verdict in column.levels}
         lights: tuple[Light, ...] = ("red", "amber", "green", "grey")
         return (
-            lights.index(one.light),
-            one.role != "sensitive",
+            lights.index(column.light),
+            column.role != "sensitive",
             -parts[HEADLINE],
             -max(parts[level] for level in KNOWING_MORE),
         )
@@ -221,14 +221,14 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
     if left_out := sum(case.predictions.left_out.values()):
         these += f" ({left_out} more left out)"
     is_black_box = any(_KEPT in one.reason for one in case.predictions.attacks)
-    kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if is_black_box else ""
+    parameters = f" and {'keep their' if several else 'keeps its'} parameters secret" if is_black_box else ""
     if case.predictions.kept:
-        kept = f" and {'disclose their' if several else 'discloses its'} parameters"
+        parameters = f" and {'disclose their' if several else 'discloses its'} parameters"
     sessions = sessions_behind(case.predictions.limit, columns)
     after, alone = "If", list[str]()
     if sessions > 1:
         after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}."]
-    who = f"{after} {passive} {'join' if several else 'joins'} with {these}{kept}, {case.active}"
+    who = f"{after} {passive} {'join' if several else 'joins'} with {these}{parameters}, {case.active}"
     return [*_reconstructed(case, columns, who), *_of_sensitive(case, columns), *alone, *_if_kept(case, sessions)]
 
 
@@ -237,10 +237,10 @@ def _of_sensitive(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     sensitive = [one for one in columns if one.role == "sensitive"]
     if not sensitive:
         return []
-    told = [one for one in sensitive if one.light in ("red", "amber")]
+    leaking = [one for one in sensitive if one.light in ("red", "amber")]
     which = (
-        f"{len(told)} can be told better than by guessing: {_names(case, told)}"
-        if told
+        f"{len(leaking)} can be told better than by guessing: {_names(case, leaking)}"
+        if leaking
         else ("none is shown to be told" if any(one.light == "grey" for one in sensitive) else "none can be told")
     )
     return [f"Of {counted(len(sensitive), 'sensitive column')}, {which}."]
@@ -267,15 +267,17 @@ def _why_not(case: _Case) -> str:
         if case.predictions.sources and not any(at(one.levels).attack for one in case.predictions.sources):
             return "only attacks that know more than means and frequencies were mounted, and these found nothing"
         return _too_few(case)
-    judged = [one for one in case.predictions.attacks if one.sees_scores]
-    if judged and not case.predictions.records and not any(one.reason for one in judged):
+    attacks = [one for one in case.predictions.attacks if one.sees_scores]
+    if attacks and not case.predictions.records and not any(one.reason for one in attacks):
         return _too_few(case)
-    return "no attack on predictions could be carried out" if judged else "only guesses without scores were mounted"
+    return "no attack on predictions could be carried out" if attacks else "only guesses without scores were mounted"
 
 
 def _too_few(case: _Case) -> str:
-    found = case.predictions
-    records = f"{found.records} test records" if found.distinct == found.records else f"{judged_words(found)},"
+    findings = case.predictions
+    records = (
+        f"{findings.records} test records" if findings.distinct == findings.records else f"{judged_words(findings)},"
+    )
     return f"{records} are too few to judge, {LEAST_RECORDS} are needed"
 
 
@@ -283,7 +285,7 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is
     """Say which columns are told, each in the sentence that its light rests on; ``who`` begins the first."""
     red = [one for one in columns if one.light == "red"]
     amber = [one for one in columns if one.light == "amber" and _is_told(one)]
-    told = [
+    groups = [
         (words.format(than=than, on=on), [one for one in some if rests_on(one, one.light) == measure])
         for than, share, some in (
             ("far better", "half of the values", red),
@@ -297,21 +299,21 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is
     ]
     sentences, subject = list[str](), who
     it, once = ("Without them it", "Without them, once") if is_kept else ("It", "Once")
-    for words, some in told:
-        if some:
-            what = f"{len(some)} more ({_names(case, some)})" if sentences else _counted(case, some, columns)
-            sentences.append(f"{subject} can {words.format(what)}.")
+    for phrase, group in groups:
+        if group:
+            what = f"{len(group)} more ({_names(case, group)})" if sentences else _counted(case, group, columns)
+            sentences.append(f"{subject} can {phrase.format(what)}.")
             subject = it
     if not sentences:
         measures = [levels for one in columns for levels in one.measures]
-        shown = "demonstrably " if any(is_open(one) or not at(one).attack for one in measures) else ""
+        adverb = "demonstrably " if any(is_open(one) or not at(one).attack for one in measures) else ""
         whom = "none of them" if len(columns) > 1 else "nothing of it"
         alone = " by predictions alone" if case.forwards else ""
-        sentences.append(f"{who} can reconstruct {whom} {shown}a tenth better than it could guess{alone}.")
-    for known in ONCE_IT_KNOWS.values():
-        if some := [one for one in columns if once_it_knows(one) == known]:
-            what = f"{len(some)} more ({_names(case, some)})" if red or amber else _counted(case, some, columns)
-            sentences.append(f"{once} it knows {known}, it can reconstruct {what} a tenth better, or more.")
+        sentences.append(f"{who} can reconstruct {whom} {adverb}a tenth better than it could guess{alone}.")
+    for knowledge in ONCE_IT_KNOWS.values():
+        if group := [one for one in columns if once_it_knows(one) == knowledge]:
+            what = f"{len(group)} more ({_names(case, group)})" if red or amber else _counted(case, group, columns)
+            sentences.append(f"{once} it knows {knowledge}, it can reconstruct {what} a tenth better, or more.")
     if gaps := [one for one in columns if _is_gap(one)]:
         sentences.append(f"{it} can tell whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there.")
     grey = [] if is_kept else [one for one in columns if one.light == "grey"]
@@ -340,10 +342,10 @@ def _is_gap(column: ColumnAnswer) -> bool:
     return column.light == "amber" and not column.is_exposed() and not once_it_knows(column)
 
 
-def _counted(case: _Case, some: Sequence[ColumnAnswer], columns: Sequence[ColumnAnswer]) -> str:
+def _counted(case: _Case, group: Sequence[ColumnAnswer], columns: Sequence[ColumnAnswer]) -> str:
     if len(columns) == 1:
-        return f"it ({_names(case, some)})"
-    return f"{'all' if len(some) == len(columns) else len(some)} of them ({_names(case, some)})"
+        return f"it ({_names(case, group)})"
+    return f"{'all' if len(group) == len(columns) else len(group)} of them ({_names(case, group)})"
 
 
 def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
@@ -358,23 +360,23 @@ def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
 
 def _told(case: _Case) -> str:
     """Say how many labels the best attack on them tells; empty where none does better than guessing."""
-    found = [(one, telling(one.levels)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
-    shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who, one) for who, one in found]
+    verdicts = [(one, telling(one.levels)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
+    shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who, one) for who, one in verdicts]
     if not shares:
         return _told_of_rarest(case)
     right, guessed, finding, verdict = max(shares, key=lambda one: one[0])
     who, whose = _at_start(case.title(finding.party)), "the labels that were trained on"
-    known = " once it knows some labels" if verdict.level == "records" else ""
-    return f"{who} can tell {percent(right)} of {whose}{known}, {percent(guessed)} by guessing."
+    condition = " once it knows some labels" if verdict.level == "records" else ""
+    return f"{who} can tell {percent(right)} of {whose}{condition}, {percent(guessed)} by guessing."
 
 
 def _told_of_rarest(case: _Case) -> str:
     """Say how well records of the rarest class are found where names tell nothing; empty where they aren't."""
-    told = [one for one in case.labels if one.rarest is not None and light_of_training(one) in ("red", "amber")]
-    found = [(one.rarest.precision, one.rarest.share, one) for one in told if one.rarest is not None]
-    if not found:
+    findings = [one for one in case.labels if one.rarest is not None and light_of_training(one) in ("red", "amber")]
+    precisions = [(one.rarest.precision, one.rarest.share, one) for one in findings if one.rarest is not None]
+    if not precisions:
         return ""
-    right, share, finding = max(found, key=lambda one: one[0])
+    right, share, finding = max(precisions, key=lambda one: one[0])
     return (
         f"{_at_start(case.title(finding.party))} can tell which records are likely of the rarest class: "
         f"{percent(right)} of those it would pick are, {percent(share)} by guessing."
@@ -437,78 +439,85 @@ def _insecure(case: _Case) -> list[str]:
 
 def _active_answer(case: _Case) -> PartyAnswer:
     name = case.summary.agreement.active.name
-    words = _told(case) or _labels_not_told(case)
+    text = _told(case) or _labels_not_told(case)
     if not case.labels:
         tried = any(one.party != name for one in case.training)
         why = "could be carried out" if tried else "was mounted"
-        words = f"Its labels were not measured: no attack on them {'had an answer' if case.abstained else why}."
-    return _party_answer(case, name, [light_of_training(one) for one in case.labels], [words], _untried_on_labels(case))
+        text = f"Its labels were not measured: no attack on them {'had an answer' if case.abstained else why}."
+    return _party_answer(case, name, [light_of_training(one) for one in case.labels], [text], _untried_on_labels(case))
 
 
 def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) -> PartyAnswer:
-    own = [one for one in columns if one.party == party]
-    measured, its = _is_measured(own), f"its {counted(len(own), 'column')}"
-    told, gaps = ([one.column for one in own if holds(one)] for holds in (_is_told, _is_gap))
-    later = [one.column for one in own if once_it_knows(one)]
-    grey = [one for one in own if measured and one.light == "grey"]
+    party_columns = [one for one in columns if one.party == party]
+    measured, its = _is_measured(party_columns), f"its {counted(len(party_columns), 'column')}"
+    leaking, gaps = ([one.column for one in party_columns if holds(one)] for holds in (_is_told, _is_gap))
+    later = [one.column for one in party_columns if once_it_knows(one)]
+    grey = [one for one in party_columns if measured and one.light == "grey"]
     anyway = [one.column for one in grey if _is_known_anyway(one)]
     coded = [one.column for one in grey if not _is_known_anyway(one) and one.kind == "code"]
     unknown = [one.column for one in grey if not _is_known_anyway(one) and one.kind != "code"]
     if not measured:
-        words = [f"Its columns were not measured: {_why_not(case)}."]
-    elif told:
-        words = [f"{len(told)} of {its} can be told better than by guessing: {listed(told)}."]
+        paragraphs = [f"Its columns were not measured: {_why_not(case)}."]
+    elif leaking:
+        paragraphs = [f"{len(leaking)} of {its} can be told better than by guessing: {listed(leaking)}."]
     else:
-        shown = "is shown to" if unknown or coded else "can"
+        verb = "is shown to" if unknown or coded else "can"
         alone = ", by predictions alone" if case.forwards else ""
-        words = [f"None of {its} {shown} be told a tenth better than by guessing{alone}."]
-    if measured and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
-        words = [
-            f"After {sessions} sessions: {words[0][0].lower()}{words[0][1:]}",
-            f"After one alone: {told_by_one(own)}.",
+        paragraphs = [f"None of {its} {verb} be told a tenth better than by guessing{alone}."]
+    if measured and (sessions := sessions_behind(case.predictions.limit, party_columns, party)) > 1:
+        paragraphs = [
+            f"After {sessions} sessions: {paragraphs[0][0].lower()}{paragraphs[0][1:]}",
+            f"After one alone: {told_by_one(party_columns)}.",
         ]
     if later:
-        words.append(f"More is given of {len(later)} to who knows more than means and frequencies: {listed(later)}.")
+        paragraphs.append(
+            f"More is given of {len(later)} to who knows more than means and frequencies: {listed(later)}."
+        )
     if gaps:
-        words.append(f"Whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told.")
+        paragraphs.append(f"Whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told.")
     if anyway:
-        words.append(f"Nothing is left to give away of {listed(anyway)}.")
+        paragraphs.append(f"Nothing is left to give away of {listed(anyway)}.")
     if coded:
-        words.append(f"Not measured as a number, but as a code: {listed(coded)}.")
+        paragraphs.append(f"Not measured as a number, but as a code: {listed(coded)}.")
     if unknown:
-        words.append(f"Nothing was shown either way of {listed(unknown)}.")
-    lights = [one.light for one in own]
+        paragraphs.append(f"Nothing was shown either way of {listed(unknown)}.")
+    lights = [one.light for one in party_columns]
     if case.unmeasured_sums:
-        words.append(case.unmeasured_sums)
+        paragraphs.append(case.unmeasured_sums)
         lights.append("grey")
     untried = _untried_on_columns(case)
-    if is_untried(case.predictions.limit, own):
+    if is_untried(case.predictions.limit, party_columns):
         untried.append("What further sessions tell was not measured.")
-    return _party_answer(case, party, lights, words, untried)
+    return _party_answer(case, party, lights, paragraphs, untried)
 
 
 def _party_answer(
-    case: _Case, party: str, lights: Sequence[Light], words: Sequence[str], untried: Sequence[str]
+    case: _Case, party: str, lights: Sequence[Light], paragraphs: Sequence[str], untried: Sequence[str]
 ) -> PartyAnswer:
     """Judge the party: its light and words, with what training gave away of its columns, and why it isn't green."""
     leaks = [one for one in case.training if _is_leak(one) and party in one.peers]
     also = [f"{_at_start(case.title(one.party))} can {_leak_words(one)} this party, by {one.attack}." for one in leaks]
-    light, told = worst([*lights, *map(light_of_training, leaks)]), list[Light](map(light_of_training, leaks))
+    light, training_lights = (
+        worst([*lights, *map(light_of_training, leaks)]),
+        list[Light](map(light_of_training, leaks)),
+    )
     if untried or (case.unmeasured_sums and party in case.passive):
-        told.append("grey")
+        training_lights.append("grey")
     if light == "green" and untried:
         light, also = "grey", [*also, *untried]
-    return PartyAnswer(party, light, " ".join([*words, *also]), case.title(party), worst([*told, "green"]))
+    return PartyAnswer(
+        party, light, " ".join([*paragraphs, *also]), case.title(party), worst([*training_lights, "green"])
+    )
 
 
 def _untried_on_labels(case: _Case) -> list[str]:
     """Say what might have told labels, and was not tried or failed."""
-    judged = {one.party for one in case.labels}
-    silent = [case.title(name) for name in case.passive if name not in judged]
+    parties = {one.party for one in case.labels}
+    silent = [case.title(name) for name in case.passive if name not in parties]
     without = [f"What {together(silent)} can tell of them was not measured."] if silent else []
     failed = [one.attack for one in case.training if one.party in case.passive and one.status == FAILED]
     later = [case.untried_sessions] if case.untried_sessions else []
-    unread = unread_sums(case.training, case.summary.agreement, {name: case.title(name) for name in sorted(judged)})
+    unread = unread_sums(case.training, case.summary.agreement, {name: case.title(name) for name in sorted(parties)})
     return [*without, *unread, *later, *_untried(case, [one for one in case.honest if one in case.passive], failed)]
 
 
@@ -521,12 +530,12 @@ def _untried_on_columns(case: _Case) -> list[str]:
 
 
 def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:
-    words = ["What only ciphertexts can tell was not measured."] if case.is_in_the_clear else []
+    paragraphs = ["What only ciphertexts can tell was not measured."] if case.is_in_the_clear else []
     if honest:
-        words.append(
+        paragraphs.append(
             f"What {together([case.title(one) for one in honest])} can tell by other messages was not measured."
         )
-    return [*words, f"Not known, for it failed: {listed(failed)}."] if failed else words
+    return [*paragraphs, f"Not known, for it failed: {listed(failed)}."] if failed else paragraphs
 
 
 # -- what this run can say nothing of ----------------------------------------------------------------------------------

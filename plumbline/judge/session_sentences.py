@@ -39,10 +39,10 @@ def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
     headlines = [at(one.one_session) for one in columns if not are_too_few(one.one_session)]
     parts = [one.part.mean for one in headlines if one.is_exposed and one.part is not None]
     far = sum(part >= RED_PART for part in parts)
-    words = [f"{far} of them far better"] if far else []
+    phrases = [f"{far} of them far better"] if far else []
     if better := len(parts) - far:
-        words.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
-    return " and ".join(words) or "none of them demonstrably"
+        phrases.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
+    return " and ".join(phrases) or "none of them demonstrably"
 
 
 def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], agreement: Agreement) -> str:
@@ -67,10 +67,11 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
     if is_untried(limit, columns):
         return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
     lights = [light_of(one.one_session) for one in columns]
-    shown = ", ".join(f"{lights.count(light)} {light}" for light in dict.fromkeys(lights))
+    light_counts = ", ".join(f"{lights.count(light)} {light}" for light in dict.fromkeys(lights))
     return (
         f"The lights of columns are for {limit.sessions} sessions, {most}. All but one were trained in the clear by "
-        f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED). After one session alone: {shown}."
+        f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED). After one session alone: "
+        f"{light_counts}."
     )
 
 
@@ -107,18 +108,18 @@ def label_limit_sentence(limit: SessionLimit | None, agreement: Agreement, defen
     """
     if limit is None or limit.label_share is None or not (each := most_to_a_record(sums_of_plan(agreement))):
         return ""
-    share, told = f"PLUMBLINE_MOST_SUMS={limit.label_share:g}", f"each with {each / WHOLE:.2f} sums of them to a record"
+    share, sums = f"PLUMBLINE_MOST_SUMS={limit.label_share:g}", f"each with {each / WHOLE:.2f} sums of them to a record"
     sessions = _label_sessions(limit.label_share, agreement)
     if untried := labels_untried(limit, agreement, defences):
-        return f"The light of labels is for one session, and not green: further ones tell more, {told}. {untried}"
+        return f"The light of labels is for one session, and not green: further ones tell more, {sums}. {untried}"
     if tells_anew(agreement):
-        return f"The light of labels is for one session: {share} allows no second, {told}."
-    others = (
+        return f"The light of labels is for one session: {share} allows no second, {sums}."
+    further = (
         f"{share} allows no second" if sessions < 2 else f"what {sessions} tell, as {share} allows, was not measured"
     )
     return (
         "The light of labels is for one session and for any number in the same batches, which last and tell no sums of "
-        f"labels anew. Of sessions in other batches, {told}, {others}."
+        f"labels anew. Of sessions in other batches, {sums}, {further}."
     )
 
 
@@ -138,6 +139,6 @@ def _label_sessions(share: float, agreement: Agreement) -> int:
 def _forms(limit: SessionLimit) -> str:
     """Count the forms of a record that each passive party's owner lets be answered."""
     several = len(limit.parties) > 1
-    words = [f"{one.forms} of a record's {counted(one.features, 'form')}" for one in limit.parties]
-    named = [f"{word} at {short(one.name)}" for word, one in zip(words, limit.parties, strict=True)]
-    return ", ".join(named if several else words)
+    phrases = [f"{one.forms} of a record's {counted(one.features, 'form')}" for one in limit.parties]
+    named = [f"{word} at {short(one.name)}" for word, one in zip(phrases, limit.parties, strict=True)]
+    return ", ".join(named if several else phrases)

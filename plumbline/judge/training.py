@@ -100,9 +100,9 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
         progress: called with the attack that is judged, how many are done and of how many.
     """
     findings, apart = [], folder.malicious
-    mounted = [(place, one) for place in (folder, apart) for one in place.training_outcomes()]
-    for number, (place, outcome) in enumerate(mounted):
-        progress(outcome.attack, number, len(mounted))
+    outcomes = [(place, one) for place in (folder, apart) for one in place.training_outcomes()]
+    for number, (place, outcome) in enumerate(outcomes):
+        progress(outcome.attack, number, len(outcomes))
         findings.append(replace(_judged(place, outcome), has_own_session=place is apart))
     for party in dict.fromkeys(one.party for one in findings):
         findings = _beside_chance(folder, party, findings)
@@ -116,19 +116,22 @@ def _beside_chance(folder: RunFolder, party: str, findings: list[TrainingFinding
     them, record by record and for minutes: its names have a test of their own. Where little is told there is nothing to
     set off.
     """
-    told = {
+    statistics = {
         one.attack: one.statistic
         for one in findings
         if one.party == party and one.levels and one.rarest is not None and one.conduct == "listens"
     }
-    if max(told.values(), default=0.0) < LEAST_PART:
+    if max(statistics.values(), default=0.0) < LEAST_PART:
         return findings
-    chance = label_chance(folder, party, told, known=folder.found_labels(party, next(iter(told))).known)
+    chance = label_chance(
+        folder, party, statistics, known_rows=folder.found_labels(party, next(iter(statistics))).known
+    )
     if chance.reason:
         return findings
-    by_attack = dict(zip(told, zip(chance.p_values.tolist(), chance.means.tolist(), strict=True), strict=True))
+    by_attack = dict(zip(statistics, zip(chance.p_values.tolist(), chance.means.tolist(), strict=True), strict=True))
     return [
-        _set_off(one, *by_attack[one.attack]) if one.party == party and one.attack in told else one for one in findings
+        _set_off(one, *by_attack[one.attack]) if one.party == party and one.attack in statistics else one
+        for one in findings
     ]
 
 
@@ -151,8 +154,8 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
         return finding
     try:
         finding = replace(finding, peers=_peers(folder, outcome))
-        judged = _JUDGES[kind](folder, outcome.party, outcome.attack)
-        return replace(finding, **{**judged, "details": {**finding.details, **judged.get("details", {})}})
+        numbers = _JUDGES[kind](folder, outcome.party, outcome.attack)
+        return replace(finding, **{**numbers, "details": {**finding.details, **numbers.get("details", {})}})
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
         reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
         return replace(finding, reason=reason)
@@ -166,123 +169,127 @@ def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]
 
 
 def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
-    found, truth = folder.found_labels(party, attack), folder.labels()
-    rows = found.judged_rows
+    answer, truth = folder.found_labels(party, attack), folder.labels()
+    rows = answer.judged_rows
     if not len(rows):
         raise ValueError("no record that was trained on is left to judge")
-    is_judged = np.isin(found.step_rows, rows)
-    right = (found.step_labels == truth[found.step_rows])[is_judged]
-    step_epoch = found.step_epoch[is_judged]
-    epochs = np.unique(found.step_epoch)
+    is_judged = np.isin(answer.step_rows, rows)
+    right = (answer.step_labels == truth[answer.step_rows])[is_judged]
+    step_epoch = answer.step_epoch[is_judged]
+    epochs = np.unique(answer.step_epoch)
     # What is told once, behind all epochs, has no course.
     epochs = epochs if len(epochs) > 1 or not epochs.any() else epochs[:0]
-    if abstains(found):
+    if abstains(answer):
         return {"resolved": 0.0}
-    guesses = LabelGuesses(truth, rows, folder.features(party).features, found.known)
-    rarest = guesses.rarest(found.probabilities)
-    known = 0 if found.known is None else len(found.known)
+    guesses = LabelGuesses(truth, rows, folder.features(party).features, answer.known)
+    rarest = guesses.rarest(answer.probabilities)
+    known_count = 0 if answer.known is None else len(answer.known)
     return {
         "rarest": rarest,
-        "control": None if rarest is None else label_control(folder, party, attack, known=known),
-        "statistic": guesses.told(found.labels, found.probabilities),
-        "so_far": _so_far(found, found.labels[rows] == truth[rows], rows) if len(epochs) else (),
-        "told_so_far": _so_far(found, found.labels[rows] >= 0, rows) if len(epochs) else (),
-        "success": float((found.labels[rows] == truth[rows]).mean()),
-        "resolved": float((found.labels[rows] >= 0).mean()),
+        "control": None if rarest is None else label_control(folder, party, attack, known_count=known_count),
+        "statistic": guesses.told(answer.labels, answer.probabilities),
+        "so_far": _so_far(answer, answer.labels[rows] == truth[rows], rows) if len(epochs) else (),
+        "told_so_far": _so_far(answer, answer.labels[rows] >= 0, rows) if len(epochs) else (),
+        "success": float((answer.labels[rows] == truth[rows]).mean()),
+        "resolved": float((answer.labels[rows] >= 0).mean()),
         "by_epoch": tuple(float(right[step_epoch == epoch].mean()) for epoch in epochs),
-        "levels": guesses.verdicts(attack, found.labels, found.probabilities),
+        "levels": guesses.verdicts(attack, answer.labels, answer.probabilities),
     }
 
 
-def _so_far(found: FoundLabels, is_counted: BoolArray, rows: IntArray) -> tuple[float, ...]:
+def _so_far(answer: FoundLabels, is_counted: BoolArray, rows: IntArray) -> tuple[float, ...]:
     """Tell which share of ``rows`` was told by the end of each epoch and counts; what no step answered comes last.
 
     Where answers that are right count, that is the share that was told rightly.
     """
-    epochs = np.unique(found.step_epoch)
+    epochs = np.unique(answer.step_epoch)
     if not len(epochs):
         return ()
-    first = np.full(len(found.labels), epochs[-1])
-    answers = found.step_labels >= 0
-    np.minimum.at(first, found.step_rows[answers], found.step_epoch[answers])
+    first = np.full(len(answer.labels), epochs[-1])
+    answers = answer.step_labels >= 0
+    np.minimum.at(first, answer.step_rows[answers], answer.step_epoch[answers])
     return tuple(float((is_counted & (first[rows] <= epoch)).mean()) for epoch in epochs)
 
 
 def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     """Judge a peer's single feature, up to sign; the constant bias of the active party isn't one."""
     right, resolved, total = 0, 0, 0
-    for peer, found in folder.found_values(party, attack).items():
-        truth, values = folder.features(peer).features, found.values
+    for peer, estimate in folder.found_values(party, attack).items():
+        truth, values = folder.features(peer).features, estimate.values
         if truth.shape[1] != 1:
             continue
-        known = np.isfinite(values)
-        errors = [np.abs(values[known] - sign * truth[known, 0]) for sign in (1, -1)]
+        is_finite = np.isfinite(values)
+        errors = [np.abs(values[is_finite] - sign * truth[is_finite, 0]) for sign in (1, -1)]
         right += max(int((error < 1e-4).sum()) for error in errors)
-        resolved += int(known.sum())
+        resolved += int(is_finite.sum())
         total += len(values)
     return {"success": _share(right, total), "resolved": _share(resolved, total), "judged": total or None}
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def _share(part: float, total: float) -> float:
+    return part / total if total else 0.0
 
 
 def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
-    right, read, total, records = 0, 0, 0, 0
-    for peer, found in folder.found_values(party, attack).items():
-        own = folder.features(peer)
-        records = len(own.features)
-        right += int(_read_rightly(found.values, own, found.rows).sum())
-        read += found.values.size
-        total += own.features.size
-    return {"success": _share(right, read), "resolved": _share(read, total), "judged": records or None}
+    right, answered_count, total, records = 0, 0, 0, 0
+    for peer, readings in folder.found_values(party, attack).items():
+        features = folder.features(peer)
+        records = len(features.features)
+        right += int(_read_rightly(readings.values, features, readings.rows).sum())
+        answered_count += readings.values.size
+        total += features.features.size
+    return {
+        "success": _share(right, answered_count),
+        "resolved": _share(answered_count, total),
+        "judged": records or None,
+    }
 
 
-def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray | None) -> BoolArray:
+def _read_rightly(values: FloatArray, features: PartyFeatures, rows: IntArray | None) -> BoolArray:
     """Tell which of the (m, d) values that were read, columns as they travel, are the features of these rows.
 
     A narrow column travels without its step: its numbers count where one factor makes them the features, for they tell
     all that differs between records.
     """
-    widths = ["full"] * values.shape[1] if own.widths is None else own.widths.tolist()
+    widths = ["full"] * values.shape[1] if features.widths is None else features.widths.tolist()
     order = np.argsort([WIDTHS.index(width) for width in widths], kind="stable")
-    truth = own.features[rows][:, order]
+    truth = features.features[rows][:, order]
     right: BoolArray = values == truth
-    for at, column in enumerate(order):
-        if widths[column] != "full" and (size := float(values[:, at] @ values[:, at])):
-            factor = float(values[:, at] @ truth[:, at]) / size
-            right[:, at] = np.isclose(values[:, at] * factor, truth[:, at], rtol=1e-9, atol=0.0)
+    for index, column in enumerate(order):
+        if widths[column] != "full" and (size := float(values[:, index] @ values[:, index])):
+            factor = float(values[:, index] @ truth[:, index]) / size
+            right[:, index] = np.isclose(values[:, index] * factor, truth[:, index], rtol=1e-9, atol=0.0)
     return right
 
 
 def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     """Tell which part of the variance of the peers' logits, about their mean, was told."""
-    left, whole, resolved, total = 0.0, 0.0, 0, 0
-    for peer, found in folder.found_values(party, attack).items():
-        known = np.isfinite(found.values).all(axis=1).reshape(-1)
-        truth = (folder.features(peer).features @ folder.weights(peer).weights)[known]
+    unexplained, variance, resolved, total = 0.0, 0.0, 0, 0
+    for peer, estimate in folder.found_values(party, attack).items():
+        is_finite = np.isfinite(estimate.values).all(axis=1).reshape(-1)
+        truth = (folder.features(peer).features @ folder.weights(peer).weights)[is_finite]
         if truth.shape[1] > 1:  # of several classes, only differences between them are told
             truth = truth - truth.mean(axis=1, keepdims=True)
-        left += float(((found.values[known] - truth) ** 2).sum())
-        whole += float(((truth - truth.mean(axis=0)) ** 2).sum()) if len(truth) else 0.0
-        resolved += int(known.sum())
-        total += len(known)
-    success = max(0.0, 1 - left / whole) if whole else 0.0
+        unexplained += float(((estimate.values[is_finite] - truth) ** 2).sum())
+        variance += float(((truth - truth.mean(axis=0)) ** 2).sum()) if len(truth) else 0.0
+        resolved += int(is_finite.sum())
+        total += len(is_finite)
+    success = max(0.0, 1 - unexplained / variance) if variance else 0.0
     return {"success": success, "resolved": _share(resolved, total), "judged": total or None}
 
 
 def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     """Tell which part of a guess's squared error about the peers' features estimates take away, columns alike."""
-    left, guessed, records = [], [], 0
-    for peer, found in folder.found_values(party, attack).items():
-        truth = folder.features(peer).features[found.rows]
-        guess = truth.mean(axis=0) if found.guesses is None else found.guesses
-        left.append(((found.values - truth) ** 2).mean(axis=0))
+    errors, guessed, records = [], [], 0
+    for peer, estimate in folder.found_values(party, attack).items():
+        truth = folder.features(peer).features[estimate.rows]
+        guess = truth.mean(axis=0) if estimate.guesses is None else estimate.guesses
+        errors.append(((estimate.values - truth) ** 2).mean(axis=0))
         records = len(truth)
         guessed.append(((guess - truth) ** 2).mean(axis=0))
-    if not left:
+    if not errors:
         return {}
-    error, baseline = float(np.hstack(left).sum()), float(np.hstack(guessed).sum())
+    error, baseline = float(np.hstack(errors).sum()), float(np.hstack(guessed).sum())
     return {"success": max(0.0, 1 - error / baseline) if baseline else 0.0, "resolved": 1.0, "judged": records or None}
 
 

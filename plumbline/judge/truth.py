@@ -59,14 +59,17 @@ class Truth:
         }
         self.sources: list[Source] = []
         first = 0
-        for party, own in written.items():
-            self.sources += sources_of(party, own, self._passive, first)
-            first += own.features.shape[1]
+        for party, features in written.items():
+            self.sources += sources_of(party, features, self._passive, first)
+            first += features.features.shape[1]
         active = folder.features(Role.ACTIVE)
         self._active, self._labels = active.features, folder.labels()
         self._roundings = np.concatenate([roundings_of(one) for one in (active, *written.values())])
-        known = estimates.auxiliary_rows
-        self._rows, self._known = estimates.rows, np.empty(0, dtype=np.int64) if known is None else known
+        auxiliary_rows = estimates.auxiliary_rows
+        self._rows, self._known = (
+            estimates.rows,
+            np.empty(0, dtype=np.int64) if auxiliary_rows is None else auxiliary_rows,
+        )
         records = {len(one) for one in (self._passive, self._active, self._labels)}
         if len(records) > 1 or max(self._rows.max(initial=0), self._known.max(initial=0)) >= len(self._passive):
             raise RunFolderError(
@@ -77,10 +80,10 @@ class Truth:
 
     def of_others(self, rows: IntArray) -> "Truth":
         """Take the same tables, with other records attacked."""
-        others = copy(self)
-        others._rows, others.cells = rows, self._passive[rows]
-        others.persons = others._persons()
-        return others
+        other = copy(self)
+        other._rows, other.cells = rows, self._passive[rows]
+        other.persons = other._persons()
+        return other
 
     def estimates(self, by_attack: dict[str, FloatArray]) -> Estimates:
         """Take these estimates as being of the attacked records."""
@@ -122,8 +125,8 @@ class Truth:
         """Everything that takes few values, in the order of its features; of older runs what looks like it."""
         if not self._is_typed:
             return find_categories(self._passive, self.owners)
-        told = self.told_categories
-        return sorted([*told, *few_valued(self._passive, told)], key=lambda one: int(one.columns[0]))
+        typed = self.told_categories
+        return sorted([*typed, *few_valued(self._passive, typed)], key=lambda one: int(one.columns[0]))
 
     @cached_property
     def correlation(self) -> FloatArray:
@@ -146,8 +149,8 @@ class Truth:
 
     @cached_property
     def _labelled(self) -> LikewiseLabelled:
-        others = np.setdiff1d(np.arange(len(self._passive)), self._rows)
-        return LikewiseLabelled(self.cells, held_out=self._passive[others], held_out_labels=self._labels[others])
+        held_out = np.setdiff1d(np.arange(len(self._passive)), self._rows)
+        return LikewiseLabelled(self.cells, held_out=self._passive[held_out], held_out_labels=self._labels[held_out])
 
     @cached_property
     def _public(self) -> IntArray:
@@ -159,9 +162,9 @@ class Truth:
         """Guess what anybody knows: the values of public columns; of others, the middle of their range."""
         if not len(self._public):
             return []
-        known = np.full(self.cells.shape, 0.5)
-        known[:, self._public] = self.cells[:, self._public]
-        return [Predictor("published", "nothing", known)]
+        values = np.full(self.cells.shape, 0.5)
+        values[:, self._public] = self.cells[:, self._public]
+        return [Predictor("published", "nothing", values)]
 
     def imputations(self) -> list[Predictor]:
         """Impute the judged records by the declared complete ones and what the active party knows of all of them."""
@@ -172,8 +175,8 @@ class Truth:
     @property
     def groups(self) -> tuple[IntArray, ...]:
         """Which passive columns are the one-hot features of one category, exactly one of which is 1."""
-        whole = (one.columns for one in self.told_categories if len(one.columns) > 1 and not one.is_open)
-        return tuple(whole)
+        columns = (one.columns for one in self.told_categories if len(one.columns) > 1 and not one.is_open)
+        return tuple(columns)
 
     def own_view(self, received: FloatArray | None = None) -> PredictionView:
         """See what the active party knows of the judged records and of the declared complete ones.
@@ -183,15 +186,15 @@ class Truth:
         Args:
             received: (records, m), what it was handed about all records, in [0, 1]; None for nothing.
         """
-        records, known = self._known, np.hstack([self._active, self._passive[:, self._public]])
+        records, own_columns = self._known, np.hstack([self._active, self._passive[:, self._public]])
         labels = self._labels if (self._labels != NO_LABEL).any() else None
         passive = self._passive[records]
         return PredictionView(
-            features_active=known[self._rows],
+            features_active=own_columns[self._rows],
             record_labels=None if labels is None else labels[self._rows],
             passive_features=self._passive.shape[1],
             auxiliary=AuxiliaryRows(
-                known[records],
+                own_columns[records],
                 passive,
                 np.empty((len(records), 0)),
                 None if labels is None else labels[records],

@@ -21,13 +21,13 @@ def unread_sums(training: Sequence[TrainingFinding], agreement: Agreement, title
     """
     if not most_to_a_record(sums_of_plan(agreement)):
         return []
-    found = []
+    unread = []
     for party, title in titles.items():
         reading = [one for one in training if one.party == party and _reads_sums(one)]
         if not any(one.levels or one.details.get(TOO_FEW_SUMS) for one in reading):
             why = next((f": {one.reason.rstrip('.')}" for one in reading if one.reason), "")
-            found.append(f"What sums tell {title} of labels was not measured{why}.")
-    return found
+            unread.append(f"What sums tell {title} of labels was not measured{why}.")
+    return unread
 
 
 def _reads_sums(finding: TrainingFinding) -> bool:

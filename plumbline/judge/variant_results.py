@@ -83,8 +83,8 @@ class VariantResult:
     @property
     def best_on_labels(self) -> AttackTold | None:
         """The attack that has most labels right; None where no attack on labels is judged."""
-        judged = [one for one in self.training if one.guess is not None and one.right is not None]
-        return max(judged, key=lambda one: one.right or 0.0, default=None)
+        attacks = [one for one in self.training if one.guess is not None and one.right is not None]
+        return max(attacks, key=lambda one: one.right or 0.0, default=None)
 
     def told(self, attack: str, party: str) -> AttackTold | None:
         """Say what an attack of a party's told; None where it wasn't mounted."""
@@ -102,18 +102,22 @@ def result_of(
     """Sum up a run; ``variant``: what it differs in from those beside it."""
     columns = answer.columns
     parts = [part.mean for one in columns if (part := at(one.levels).part) is not None]
-    told = []
-    for one in training:
-        verdict = at(one.levels) if one.levels else None
-        right = one.success if one.is_scored else None
+    attacks = []
+    for finding in training:
+        verdict = at(finding.levels) if finding.levels else None
+        right = finding.success if finding.is_scored else None
         if verdict is not None and verdict.error is not None:
             right = 1 - verdict.error
         guess = None if verdict is None else 1 - verdict.e0
         is_exposed = verdict is not None and verdict.is_exposed
-        told.append(AttackTold(one.attack, one.party, one.kind, right, guess, is_exposed, one.reason, one.status))
+        attacks.append(
+            AttackTold(
+                finding.attack, finding.party, finding.kind, right, guess, is_exposed, finding.reason, finding.status
+            )
+        )
     return VariantResult(
         variant=variant,
-        training=tuple(told),
+        training=tuple(attacks),
         exposed=sum(one.is_exposed() for one in columns),
         columns=len(columns),
         sessions=sessions,
@@ -177,17 +181,17 @@ def then_how(results: Sequence[VariantResult]) -> str:
     """Say what another variant leaves of what the first gave away, and what it costs; empty for a single one."""
     if len(results) < 2:
         return ""
-    first, *others = results
-    return " ".join(("Then how?", *(_beside(first, other) for other in others)))
+    first, *variants = results
+    return " ".join(("Then how?", *(_beside(first, other) for other in variants)))
 
 
 def _beside(first: VariantResult, other: VariantResult) -> str:
     before, after = first.best_on_labels, other.best_on_labels
     sentences = [f"Under {other.variant}, with the same tables, split and seeds,"]
     if before is not None:
-        left = "no attack on them can be judged" if after is None else _best_words(after)
+        remaining = "no attack on them can be judged" if after is None else _best_words(after)
         sentences.append(
-            f"of labels {left}, where under {first.variant} {_best_words(before)} "
+            f"of labels {remaining}, where under {first.variant} {_best_words(before)} "
             f"({percent(before.guess)} by guessing)."
         )
     if other.part is None:
@@ -231,10 +235,10 @@ def _steps_words(summary: RunSummary) -> str:
     return counted(summary.steps, "step") + (f" ({kind})" if kind else "")
 
 
-def _best_words(told: AttackTold) -> str:
-    if told.right is None or told.guess is None or told.right <= told.guess:
+def _best_words(attack: AttackTold) -> str:
+    if attack.right is None or attack.guess is None or attack.right <= attack.guess:
         return "no attack has more right than a guess"
-    return f"{told.attack} by {told.party} has {percent(told.right)} right"
+    return f"{attack.attack} by {attack.party} has {percent(attack.right)} right"
 
 
 def _exposed_words(result: VariantResult) -> str:
@@ -248,9 +252,9 @@ def _times(now: float, before: float) -> str:
     return f"{now / before:.2g} times" if before else "more than"
 
 
-def _told_words(told: AttackTold | None) -> str:
-    if told is None:
+def _told_words(attack: AttackTold | None) -> str:
+    if attack is None:
         return "not mounted"
-    if told.right is None:
-        return {DONE: "not scored", FAILED: FAILED}.get(told.status, "can't be mounted")
-    return percent(told.right)
+    if attack.right is None:
+        return {DONE: "not scored", FAILED: FAILED}.get(attack.status, "can't be mounted")
+    return percent(attack.right)

@@ -25,12 +25,12 @@ _FITS = 1e-6
 
 
 def with_records(
-    view: attacks.PredictionView, model: TrainedModel, passive: list[int], own: FloatArray
+    view: attacks.PredictionView, model: TrainedModel, passive: list[int], passive_columns: FloatArray
 ) -> attacks.PredictionView:
-    """Give a view 2 d + 2 complete training records besides; ``own``: the passive columns as they truly are."""
+    """Give a view 2 d + 2 complete training records besides; ``passive_columns`` are as they truly are."""
     count = 2 * len(passive) + 2
-    known = replace(model, features=model.features_train).view(passive, count)[0]
-    auxiliary = attacks.AuxiliaryRows(known.features_active, own[:count], given(known.scores))
+    records = replace(model, features=model.features_train).view(passive, count)[0]
+    auxiliary = attacks.AuxiliaryRows(records.features_active, passive_columns[:count], given(records.scores))
     return replace(view, auxiliary=auxiliary)
 
 
@@ -42,10 +42,10 @@ def informed_errors(
     view: with the records of ``with_records``.
     """
     informed = replace(view, disclosure=disclosure_of(defence))
-    for words, known in ((KNOWING, None), (WITH_RECORDS, view.auxiliary)):
-        undone = undo_channel(replace(informed, auxiliary=known))
+    for label, auxiliary in ((KNOWING, None), (WITH_RECORDS, view.auxiliary)):
+        undone = undo_channel(replace(informed, auxiliary=auxiliary))
         estimate = attacks.load("half_star").reconstruct(undone).clip(0, 1)
-        yield words, mse_per_feature(truth, estimate)
+        yield label, mse_per_feature(truth, estimate)
 
 
 def half_where_nothing_fits(view: attacks.PredictionView, estimate: FloatArray) -> FloatArray:

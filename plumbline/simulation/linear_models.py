@@ -90,11 +90,11 @@ class TrainedModel:
 
 def train_linear(table: ScaledTable, recipe: LinearRecipe, seed: int, *, held_out: float) -> TrainedModel:
     """Train a logistic regression on the rows of a table that aren't held out; ``seed`` draws the split."""
-    kept, others, labels, other_labels = train_test_split(
+    features_train, features, labels_train, held_out_labels = train_test_split(
         table.features, table.labels, test_size=held_out, random_state=seed
     )
-    weights, bias = recipe.fit(kept, labels, len(table.class_names))
-    return TrainedModel(table.name, others, other_labels, weights, bias, kept, labels, recipe)
+    weights, bias = recipe.fit(features_train, labels_train, len(table.class_names))
+    return TrainedModel(table.name, features, held_out_labels, weights, bias, features_train, labels_train, recipe)
 
 
 def train(

@@ -48,9 +48,9 @@ class LiveRun:
         Raises:
             LookupError: when no such attack was mounted.
         """
-        for found in self.training_attacks:
-            if found.attack == attack and party in ("", found.party):
-                return found
+        for candidate in self.training_attacks:
+            if candidate.attack == attack and party in ("", candidate.party):
+                return candidate
         raise LookupError(f"{attack} was not mounted in this run.")
 
     def stage_medians(self, party: str) -> dict[str, float]:
@@ -78,10 +78,10 @@ def finished_run(request: AuditRequest) -> Iterator[RunFolder]:
     """Run a federation and lend what its parties wrote of it; nothing stays. Raises as ``run_audit`` does."""
     with tempfile.TemporaryDirectory(prefix="plumbline-figures-") as folder:
         # What a study measures, a slow machine must not change: it encrypts unless it says otherwise.
-        asked = request.federation
-        cipher = asked.cipher if asked.cipher != "auto" else asked.settings.get("cipher", ENCRYPTED)
-        chosen = request.changed(runs=Path(folder), cipher=cipher)
-        yield AuditFolder(run_audit(chosen, Console(file=io.StringIO(), width=200))).parties
+        federation = request.federation
+        cipher = federation.cipher if federation.cipher != "auto" else federation.settings.get("cipher", ENCRYPTED)
+        live_request = request.changed(runs=Path(folder), cipher=cipher)
+        yield AuditFolder(run_audit(live_request, Console(file=io.StringIO(), width=200))).parties
 
 
 def run_live(request: AuditRequest) -> LiveRun:
@@ -104,8 +104,8 @@ def residual_integer_bits(
     for bits in range(least, _MOST_INTEGER_BITS + 1):
         terms = [TrainingTerms(role, epochs, steps, rows, learning_rate, 2.0**bits) for role in ("active", "passive")]
         try:
-            for one in terms:
-                defence.check(one)
+            for role_terms in terms:
+                defence.check(role_terms)
         except DefenceError as error:
             refused = error
             continue

@@ -51,8 +51,8 @@ class TrainedNetwork:
 
     def logits(self, features: FloatArray) -> FloatArray:
         """Compute logits of (n, D) features, (n, k)."""
-        own, others = _divided(features, self.passive)
-        return self.network.active.partial_scores(own) + self.network.passive.partial_scores(others)
+        active_columns, passive_columns = _divided(features, self.passive)
+        return self.network.active.partial_scores(active_columns) + self.network.passive.partial_scores(passive_columns)
 
     def view(self, passive: Sequence[int], records: int) -> tuple[attacks.PredictionView, FloatArray]:
         """Show what the active party sees of the first ``records``; and the passive columns.
@@ -60,10 +60,10 @@ class TrainedNetwork:
         Raises:
             ValueError: for other passive columns than the network's.
         """
-        own, others = _divided(self.features[:records], passive)
+        active_columns, passive_columns = _divided(self.features[:records], passive)
         scores = confidence_scores(self.logits(self.features[:records]))
         pieces = self.own_pieces(passive) | self.disclosed_pieces(passive)
-        return attacks.PredictionView(features_active=own, scores=scores, **pieces), others
+        return attacks.PredictionView(features_active=active_columns, scores=scores, **pieces), passive_columns
 
     def own_pieces(self, passive: Sequence[int]) -> dict[str, Any]:
         """Take the pieces of a view that an active party has in black box as well: its own part."""
@@ -95,11 +95,11 @@ def train_network(
     table: ScaledTable, passive: Sequence[int], recipe: NetworkRecipe, seed: int, *, held_out: float
 ) -> TrainedNetwork:
     """Train a network on the rows of a table that aren't held out; ``seed`` draws the split, as for linear models."""
-    kept, others, labels, other_labels = train_test_split(
+    features_train, features, labels, other_labels = train_test_split(
         table.features, table.labels, test_size=held_out, random_state=seed
     )
-    network = recipe.fit(*_divided(kept, passive), labels, len(table.class_names))
-    return TrainedNetwork(table.name, others, other_labels, network, tuple(passive), kept, labels, recipe)
+    network = recipe.fit(*_divided(features_train, passive), labels, len(table.class_names))
+    return TrainedNetwork(table.name, features, other_labels, network, tuple(passive), features_train, labels, recipe)
 
 
 def _divided(features: FloatArray, passive: Sequence[int]) -> tuple[FloatArray, FloatArray]:

@@ -149,9 +149,9 @@ def network_recipe(trainer: str, options: Mapping[str, Any], seed: int) -> Netwo
     Raises:
         ValueError: for a trainer that trains no networks, an impossible structure, or options that it doesn't take.
     """
-    own = dict(options)
-    hidden, activation = own.pop("hidden", (8,)), own.pop("activation", "sigmoid")
-    loaded = TRAINERS.load(trainer, **own)
+    trainer_options = dict(options)
+    hidden, activation = trainer_options.pop("hidden", (8,)), trainer_options.pop("activation", "sigmoid")
+    loaded = TRAINERS.load(trainer, **trainer_options)
     if not callable(getattr(loaded, "train_network", None)):
         raise ValueError(f"{trainer} trains linear models only: networks take adam.")
     if not isinstance(hidden, tuple | list) or not all(type(units) is int and units > 0 for units in hidden):

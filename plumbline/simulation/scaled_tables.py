@@ -45,10 +45,10 @@ class ScaledTable:
         """Draw so many rows, in their order; the table itself where it has no more."""
         if rows >= len(self.features):
             return self
-        kept = np.sort(np.random.default_rng(seed).permutation(len(self.features))[:rows])
+        sample = np.sort(np.random.default_rng(seed).permutation(len(self.features))[:rows])
         note = f"{rows:,} of {len(self.features):,} rows were drawn."
         notes = (*self.notes, note)
-        return replace(self, features=self.features[kept], labels=self.labels[kept], notes=notes, train_rows=None)
+        return replace(self, features=self.features[sample], labels=self.labels[sample], notes=notes, train_rows=None)
 
 
 def load_scaled(

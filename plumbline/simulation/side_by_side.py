@@ -32,22 +32,22 @@ class KeptLabels:
         self._first = np.zeros(shape, dtype=np.bool_)
         self._votes = np.zeros(shape, dtype=np.int64)
 
-    def add(self, rows: IntArray, steps: IntArray, told: BoolArray, answered: BoolArray | None = None) -> None:
+    def add(self, rows: IntArray, steps: IntArray, labels: BoolArray, has_label: BoolArray | None = None) -> None:
         """Add one epoch's labels.
 
         Args:
             rows: (m,), each at most once.
             steps: (m,), at which each was told.
-            told: (m, c).
-            answered: (m, c), where anything was told; None for everywhere.
+            labels: (m, c).
+            has_label: (m, c), where anything was told; None for everywhere.
         """
-        if answered is None:
-            answered = np.ones_like(told)
+        if has_label is None:
+            has_label = np.ones_like(labels)
         guaranteed = steps[:, None] < self._limits
-        self._first[rows] = np.where(self._seen[rows] | ~answered, self._first[rows], told)
-        self._seen[rows] |= answered
-        self._sure[rows] |= guaranteed & answered
-        self._votes[rows] += np.where(answered, np.where(told, 1, -1), 0)
+        self._first[rows] = np.where(self._seen[rows] | ~has_label, self._first[rows], labels)
+        self._seen[rows] |= has_label
+        self._sure[rows] |= guaranteed & has_label
+        self._votes[rows] += np.where(has_label, np.where(labels, 1, -1), 0)
 
     @property
     def answered(self) -> BoolArray:
@@ -84,18 +84,18 @@ class ResidualNoise:
     def disturb(self, batch: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Add noise: f + Z^A (s, c), what the other party can solve for, and the sums (d, c) behind the gradient."""
         solved = residual + self.sigma_active * self.generator.standard_normal(residual.shape)
-        known = residual + self.sigma_passive * self.generator.standard_normal(residual.shape)
-        return solved, np.where(self.active[:, None], batch.T @ known, batch.T @ solved)
+        noisy = residual + self.sigma_passive * self.generator.standard_normal(residual.shape)
+        return solved, np.where(self.active[:, None], batch.T @ noisy, batch.T @ solved)
 
     def kept(self, theta: FloatArray) -> FloatArray:
         """Shorten each party's part of (d, c) weights to its share of the bounds."""
         if self.norm_bounds is None:
             return theta
         theta = theta.copy()
-        for own in (self.active, ~self.active):
-            norms = np.linalg.norm(theta[own], axis=0)
-            shares = self.norm_bounds * np.sqrt(own.mean())
-            theta[own] *= np.minimum(1.0, shares / np.maximum(norms, np.finfo(np.float64).tiny))
+        for is_own in (self.active, ~self.active):
+            norms = np.linalg.norm(theta[is_own], axis=0)
+            shares = self.norm_bounds * np.sqrt(is_own.mean())
+            theta[is_own] *= np.minimum(1.0, shares / np.maximum(norms, np.finfo(np.float64).tiny))
         return theta
 
 
@@ -147,10 +147,10 @@ class Starts:
 
     def residuals(self, products: FloatArray, labels: IntArray) -> FloatArray:
         """Compute every training's f, (s, c), of its (s, c) products and the (s,) labels."""
-        found = np.empty_like(products)
+        values = np.empty_like(products)
         for name, columns in self.expansions.items():
-            found[:, columns] = residual(name, products[:, columns], labels)
-        return found
+            values[:, columns] = residual(name, products[:, columns], labels)
+        return values
 
     def gradient_scales(self, rows: int) -> FloatArray:
         """Give every training's factor between sum_i f_i x_i and its gradient of a batch of ``rows`` records, (c,)."""
@@ -200,7 +200,7 @@ def train_side_by_side(
     theta = starts.weights.copy() if noise is None else noise.kept(starts.weights)
     schedule = descent.schedule
     train = schedule.train_rows
-    kept = KeptLabels(len(labels), starts.guaranteed)
+    label_record = KeptLabels(len(labels), starts.guaranteed)
     first_wrong = np.full(theta.shape[1], -1, dtype=np.int64)
     measures: dict[str, list[FloatArray]] = {name: [] for name in MEASURES}
     truth = labels[:, None] == 1
@@ -208,28 +208,28 @@ def train_side_by_side(
         batches = list(schedule.epoch(epoch))
         order, ends = np.concatenate(batches), np.cumsum([len(rows) for rows in batches])
         shuffled, targets = features[order], labels[order]
-        told = np.empty((len(order), theta.shape[1]), dtype=np.bool_)
-        answered = np.empty_like(told)
+        step_labels = np.empty((len(order), theta.shape[1]), dtype=np.bool_)
+        has_label = np.empty_like(step_labels)
         for rows, end in zip(batches, ends, strict=True):
             part = slice(end - len(rows), end)
             batch = shuffled[part]
             true = starts.residuals(batch @ theta, targets[part])
-            seen, sums = (true, batch.T @ true) if noise is None else noise.disturb(batch, true)
+            noisy, sums = (true, batch.T @ true) if noise is None else noise.disturb(batch, true)
             if watch.step is not None:
-                watch.step(rows, true, seen, theta)
-            told[part], answered[part] = seen < 0, seen != 0
+                watch.step(rows, true, noisy, theta)
+            step_labels[part], has_label[part] = noisy < 0, noisy != 0
             theta = theta - descent.learning_rate * starts.gradient_scales(len(batch)) * sums
             theta = theta if noise is None else noise.kept(theta)
         steps = np.repeat(epoch * len(batches) + np.arange(len(batches)), np.diff(ends, prepend=0))
-        kept.add(order, steps, told, answered)
-        right = (told == truth[order]) & answered
+        label_record.add(order, steps, step_labels, has_label)
+        right = (step_labels == truth[order]) & has_label
         for column in np.flatnonzero((first_wrong < 0) & ~right.all(axis=0)):
             first_wrong[column] = steps[right[:, column].argmin()]
         decided = (features @ theta > 0) == truth
         measures["accuracy_train"].append(decided[train].mean(axis=0))
         measures["accuracy_test"].append(decided[test].mean(axis=0))
         measures["success_step"].append(right.mean(axis=0))
-        measures["success_kept"].append(((kept.labels == truth) & kept.answered)[train].mean(axis=0))
+        measures["success_kept"].append(((label_record.labels == truth) & label_record.answered)[train].mean(axis=0))
         measures["theta_norm"].append(np.linalg.norm(theta, axis=0))
         if watch.epoch is not None:
             watch.epoch()

@@ -81,9 +81,9 @@ class Situation:
     @cached_property
     def judge(self) -> LikewiseLabelled:
         """The classifier of attack accuracy (Jiang eq. 24), trained on held-out rows that aren't attacked."""
-        others = slice(self.setting.records, None)
-        held_out = self.model.features[others, list(self.setting.passive)]
-        return LikewiseLabelled(self.truth, held_out=held_out, held_out_labels=self.model.labels[others])
+        unattacked = slice(self.setting.records, None)
+        held_out = self.model.features[unattacked, list(self.setting.passive)]
+        return LikewiseLabelled(self.truth, held_out=held_out, held_out_labels=self.model.labels[unattacked])
 
     @cached_property
     def imputed(self) -> FloatArray:
@@ -105,7 +105,7 @@ class _Acting:
     disclosure: ParameterChannel | None = None
 
 
-def situation_of(model: LabModel, setting: Setting, chosen: Sequence[Defence] = (), *, seed: int = 0) -> Situation:
+def situation_of(model: LabModel, setting: Setting, defences: Sequence[Defence] = (), *, seed: int = 0) -> Situation:
     """Show a model to the active party, under defences in their order.
 
     Features are changed first, then the model is trained again where that or a defence of training asks for it, then
@@ -114,33 +114,35 @@ def situation_of(model: LabModel, setting: Setting, chosen: Sequence[Defence] = 
     Args:
         model: without defences.
         setting: who has which columns.
-        chosen: the defences.
+        defences: the defences.
         seed: of their noise, also in training.
 
     Raises:
         DefenceError: for a defence that can't work on this model.
     """
-    for defence in chosen:
+    for defence in defences:
         _refuse_elsewhere(defence, model, setting)
-    acting = _disclosing(_trained_again(model, setting, chosen, seed), setting, chosen, seed)
-    protect = _protection(acting.model, setting, chosen, seed)
+    acting = _disclosing(_trained_again(model, setting, defences, seed), setting, defences, seed)
+    protect = _protection(acting.model, setting, defences, seed)
     logits = acting.model.logits(acting.model.features)
     scores = protect(confidence_scores(logits))
-    asked = logits[: setting.records]
+    attacked_logits = logits[: setting.records]
     view = attacks.PredictionView(
         **_owned(model, acting.model, setting),
         **_told(acting, setting),
         scores=scores[: setting.records],
         auxiliary=_auxiliary(model, setting, scores),
-        channel=_channels(chosen, model.classes),
+        channel=_channels(defences, model.classes),
         disclosure=acting.disclosure if setting.white_box else None,
     )
     distance = 0.0 if acting.rows is None else interpretability(acting.rows, np.asarray(acting.disclosed))
-    return Situation(model, setting, view, scores, distance, lambda shift: protect(confidence_scores(asked + shift)))
+    return Situation(
+        model, setting, view, scores, distance, lambda shift: protect(confidence_scores(attacked_logits + shift))
+    )
 
 
-def _of_stage(chosen: Sequence[Defence], stage: str) -> list[Any]:
-    return [defence for defence in chosen if stage in defence.spec.stages]
+def _of_stage(defences: Sequence[Defence], stage: str) -> list[Any]:
+    return [defence for defence in defences if stage in defence.spec.stages]
 
 
 def _refuse_elsewhere(defence: Defence, model: LabModel, setting: Setting) -> None:
@@ -159,9 +161,9 @@ def _refuse_elsewhere(defence: Defence, model: LabModel, setting: Setting) -> No
 # --- features and training ----------------------------------------------------------------------------------------
 
 
-def _trained_again(model: LabModel, setting: Setting, chosen: Sequence[Defence], seed: int) -> _Acting:
+def _trained_again(model: LabModel, setting: Setting, defences: Sequence[Defence], seed: int) -> _Acting:
     """Train the model again, after defences of features and of training."""
-    trainers, transforms = _of_stage(chosen, "training"), _of_stage(chosen, "features")
+    trainers, transforms = _of_stage(defences, "training"), _of_stage(defences, "features")
     if len(trainers) > 1:
         raise DefenceError(f"{' and '.join(one.name for one in trainers)} both train the model: choose one of them.")
     acting: Any = model
@@ -181,13 +183,13 @@ def _trained_again(model: LabModel, setting: Setting, chosen: Sequence[Defence],
         acting = _trained_by(model, recipe)
     if not isinstance(acting, TrainedModel):
         return _Acting(acting)
-    own = acting.weights[:, passive]
+    weights = acting.weights[:, passive]
     if not transforms:
-        return _Acting(acting, own, own)
+        return _Acting(acting, weights, weights)
     corners = np.zeros((len(passive) + 1, model.features.shape[1]))
     corners[1:, passive] = np.eye(len(passive))
     images = moved(corners)[:, passive]
-    return _Acting(acting, own @ (images[1:] - images[0]).T, own)
+    return _Acting(acting, weights @ (images[1:] - images[0]).T, weights)
 
 
 @lru_cache(maxsize=2)
@@ -199,14 +201,14 @@ def _trained_by(model: Any, recipe: Any) -> Any:
 # --- parameters ---------------------------------------------------------------------------------------------------
 
 
-def _disclosing(acting: _Acting, setting: Setting, chosen: Sequence[Defence], seed: int) -> _Acting:
+def _disclosing(acting: _Acting, setting: Setting, defences: Sequence[Defence], seed: int) -> _Acting:
     """Say what is disclosed of the parameters, and how that is to be read."""
     disclosed = acting.disclosed
-    for defence in _of_stage(chosen, "parameters"):
+    for defence in _of_stage(defences, "parameters"):
         features = acting.model.features_train[:, list(setting.passive)]
         disclosed = defence.disclose(np.asarray(disclosed), features, NoiseSource(seed))
-    found = [one for one in map(disclosure_of, chosen) if one is not None]
-    return replace(acting, disclosed=disclosed, disclosure=least_known(found))
+    channels = [one for one in map(disclosure_of, defences) if one is not None]
+    return replace(acting, disclosed=disclosed, disclosure=least_known(channels))
 
 
 def _told(acting: _Acting, setting: Setting) -> dict[str, Any]:
@@ -223,14 +225,14 @@ def _told(acting: _Acting, setting: Setting) -> dict[str, Any]:
 
 
 def _protection(
-    acting: LabModel, setting: Setting, chosen: Sequence[Defence], seed: int
+    acting: LabModel, setting: Setting, defences: Sequence[Defence], seed: int
 ) -> Callable[[FloatArray], FloatArray]:
     """Say what the coordinator makes of scores."""
     gram: FloatArray | None = None
     if isinstance(acting, TrainedModel):
-        own = acting.weights[:, list(setting.passive)]
-        gram = own @ own.T
-    steps = [(defence, ScoreContext(NoiseSource(seed), gram)) for defence in _of_stage(chosen, "scores")]
+        weights = acting.weights[:, list(setting.passive)]
+        gram = weights @ weights.T
+    steps = [(defence, ScoreContext(NoiseSource(seed), gram)) for defence in _of_stage(defences, "scores")]
 
     def protect(scores: FloatArray) -> FloatArray:
         for defence, context in steps:
@@ -240,8 +242,8 @@ def _protection(
     return protect
 
 
-def _channels(chosen: Sequence[Defence], classes: int) -> tuple[ScoreChannel, ...]:
-    return tuple(channel_of(defence, classes) for defence in _of_stage(chosen, "scores"))
+def _channels(defences: Sequence[Defence], classes: int) -> tuple[ScoreChannel, ...]:
+    return tuple(channel_of(defence, classes) for defence in _of_stage(defences, "scores"))
 
 
 # --- what the active party has besides ----------------------------------------------------------------------------

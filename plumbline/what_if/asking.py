@@ -67,47 +67,47 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
     attacks = _attacks_that_matter(findings)
     # What the replay is off by stands beside all others.
     progress.stage("replaying the audit's own columns")
-    (whole,) = _measured(audited, attacks, question, SetsAhead(RunProgress()), 0, [()])
+    (replay,) = _measured(audited, attacks, question, SetsAhead(RunProgress()), 0, [()])
     progress.stage("simulating", "sets of columns")
     ahead = SetsAhead(progress)
     measure = partial(_measured, audited, attacks, question, ahead, 0)
-    asked = measure(sets)
+    requested = measure(sets)
     of_run = set_of(findings.answer, (), findings.summary.auc)
-    found = WhatIf(of_run, whole, asked=tuple(asked), attacks=attacks)
-    if not asked:
-        coarsenings = _coarser(audited, whole)
-        able = removals(whole)
+    what_if = WhatIf(of_run, replay, asked=tuple(requested), attacks=attacks)
+    if not requested:
+        coarsenings = _coarser(audited, replay)
+        able = removals(replay)
         ahead.expect(len(able) + len(coarsenings))
-        without = each_left_out(whole, measure)
+        without = each_left_out(replay, measure)
         coarser = tuple(measure(coarsenings))
         ahead = SetsAhead(progress)
-        if whole.exposed and able:
+        if replay.exposed and able:
             progress.stage("leaving out one after another", "sets of columns at most")
             ahead.expect(most_sets(len(able)))
         is_large = len(audited.tables.split.test) > _GLANCED_AT
         measure = partial(_measured, audited, attacks, question, ahead, 0)
         glance = partial(_measured, audited, attacks, question, ahead, _GLANCED_AT if is_large else 0)
-        found = replace(
-            found,
+        what_if = replace(
+            what_if,
             without=without,
-            frontier=frontier(whole, without, measure, glance, ahead.expect),
+            frontier=frontier(replay, without, measure, glance, ahead.expect),
             coarser=coarser,
         )
-    write_what_if(run, found)
-    chosen = asked or ([found.chosen] if found.chosen else [])
+    write_what_if(run, what_if)
+    candidates = requested or ([what_if.chosen] if what_if.chosen else [])
     # As long as the audit, or less: it has fewer columns.
     took = f"; the audit took {seconds(whole_run)}" if (whole_run := read_facts(run).get("seconds")) else ""
     try:
-        for one in chosen if question.confirms else []:
-            progress.stage(f"running a federation {one.title}{took}")
-            found = replace(found, confirmed=(*found.confirmed, confirmed(audited, one.changes)))
-            write_what_if(run, found)
+        for columns in candidates if question.confirms else []:
+            progress.stage(f"running a federation {columns.title}{took}")
+            what_if = replace(what_if, confirmed=(*what_if.confirmed, confirmed(audited, columns.changes)))
+            write_what_if(run, what_if)
     except (FederationFailed, ProcessFailed) as error:
-        words = f"What was simulated is in {run.report}. The federation that was to confirm it failed: {error}"
-        raise FederationFailed(words) from error
+        message = f"What was simulated is in {run.report}. The federation that was to confirm it failed: {error}"
+        raise FederationFailed(message) from error
     finally:
         report_again(run)
-    return found
+    return what_if
 
 
 def named_changes(run: AuditedRun, texts: Sequence[str]) -> tuple[Change, ...]:
@@ -117,7 +117,7 @@ def named_changes(run: AuditedRun, texts: Sequence[str]) -> tuple[Change, ...]:
         ValueError: for a name that no passive party's column has, and where one would have none left.
     """
     present = {name: [plan.name for plan in run.tables.data[name].table.kept] for name in run.tables.passive_names}
-    found: dict[tuple[str, str], Change] = {}
+    changes: dict[tuple[str, str], Change] = {}
     for text in texts:
         pattern, equals, kind = text.rpartition("=")
         if not equals or kind not in (DROP, *COARSENINGS):
@@ -126,24 +126,24 @@ def named_changes(run: AuditedRun, texts: Sequence[str]) -> tuple[Change, ...]:
         parties, name = ([owner], bare) if colon and owner in present else (list(present), pattern)
         meant = [Change(party, column, kind) for party in parties for column in matches(name, present[party])]
         if not meant:
-            known = [one for of_party in present.values() for one in of_party]
+            names = [one for of_party in present.values() for one in of_party]
             raise ValueError(
-                f"No passive party has a column {name!r} in this run.{did_you_mean(name, known)} --set takes NAME to "
+                f"No passive party has a column {name!r} in this run.{did_you_mean(name, names)} --set takes NAME to "
                 f"leave it out, or NAME=KIND with KIND one of {', '.join(COARSENINGS)}."
             )
-        found |= {(one.party, one.column): one for one in meant}
+        changes |= {(one.party, one.column): one for one in meant}
     for party, columns in present.items():
-        if all(found.get((party, name), Change(party, name, "")).kind == DROP for name in columns):
+        if all(changes.get((party, name), Change(party, name, "")).kind == DROP for name in columns):
             raise ValueError(
                 f"{party} would have no column left, and a party without any can't take part: keep at least one of "
                 f"{', '.join(columns[:5])}."
             )
-    return tuple(sorted(found.values()))
+    return tuple(sorted(changes.values()))
 
 
-def _coarser(run: AuditedRun, whole: ColumnSet) -> list[tuple[Change, ...]]:
+def _coarser(run: AuditedRun, all_columns: ColumnSet) -> list[tuple[Change, ...]]:
     """For each way to be coarser, all columns that leak and can be."""
-    leaking = {(one.party, one.column) for one in whole.exposed}
+    leaking = {(one.party, one.column) for one in all_columns.exposed}
     able = [
         (name, plan.name)
         for name in run.tables.passive_names
@@ -160,10 +160,10 @@ def _attacks_that_matter(findings: Findings) -> tuple[str, ...]:
     """
     headlines = [at(levels) for one in findings.predictions.sources for levels in one.measures]
     telling = [one.attack for one in headlines if one.part is not None and one.part.mean >= LEAST_PART]
-    found = dict.fromkeys(name for label in telling if not spec_of(name := label.partition("(")[0]).joins_sessions)
+    names = dict.fromkeys(name for label in telling if not spec_of(name := label.partition("(")[0]).joins_sessions)
     done = [one for one in findings.predictions.attacks if one.mse is not None and one.sees_scores]
     quickest = min(done, key=lambda one: one.seconds).attack.partition("(")[0] if done else ADAPTIVE
-    return tuple(found) or (quickest,)
+    return tuple(names) or (quickest,)
 
 
 def _measured(
@@ -230,5 +230,5 @@ def _with_own_tables(run: AuditedRun, folder: Path) -> AuditRequest:
     write_frames(frames, files)
     active, *passive = map(str, files)
     encode = {plan.name: plan.encoding for data in run.tables.data.values() for plan in data.table.kept}
-    own = {"data": "", "parties": 2, "active": active, "passive": tuple(passive), "label": "class"}
-    return request.changed(**own, id_column="row id", encode=encode)
+    sources = {"data": "", "parties": 2, "active": active, "passive": tuple(passive), "label": "class"}
+    return request.changed(**sources, id_column="row id", encode=encode)

@@ -10,9 +10,9 @@ Measure = Callable[[Sequence[tuple[Change, ...]]], Sequence[ColumnSet]]
 MOST_TRIED = 4
 
 
-def each_left_out(whole: ColumnSet, measure: Measure) -> tuple[ColumnSet, ...]:
+def each_left_out(all_columns: ColumnSet, measure: Measure) -> tuple[ColumnSet, ...]:
     """Measure the federation without each column by itself; a party's only column stays."""
-    return tuple(measure([(one,) for one in removals(whole).values()]))
+    return tuple(measure([(one,) for one in removals(all_columns).values()]))
 
 
 def most_sets(columns: int) -> int:
@@ -21,7 +21,7 @@ def most_sets(columns: int) -> int:
 
 
 def frontier(
-    whole: ColumnSet,
+    all_columns: ColumnSet,
     without: Sequence[ColumnSet],
     measure: Measure,
     glance: Measure,
@@ -32,7 +32,7 @@ def frontier(
     A step tries the columns that leak. It is greedy: two that only help together are not found.
 
     Args:
-        whole: the federation of all columns.
+        all_columns: the federation of all columns.
         without: the same without each column by itself.
         measure: measures sets.
         glance: measures them in less time, to choose among.
@@ -41,15 +41,15 @@ def frontier(
     Returns:
         The whole, and the set after each step.
     """
-    found, tried = [whole], tuple(without)
-    while found[-1].exposed and tried:
+    path, tried = [all_columns], tuple(without)
+    while path[-1].exposed and tried:
         best = least_leaking(tried)
-        found += [best] if best in without else measure([best.changes])
-        left = removals(found[-1])
-        leaking = [left[one.party, one.column] for one in found[-1].exposed if (one.party, one.column) in left]
-        expect(most_sets(len(left)) if leaking else 0)
-        tried = tuple(glance([tuple(sorted((*found[-1].changes, one))) for one in leaking[:MOST_TRIED]]))
-    return tuple(found)
+        path += [best] if best in without else measure([best.changes])
+        removable = removals(path[-1])
+        leaking = [removable[one.party, one.column] for one in path[-1].exposed if (one.party, one.column) in removable]
+        expect(most_sets(len(removable)) if leaking else 0)
+        tried = tuple(glance([tuple(sorted((*path[-1].changes, one))) for one in leaking[:MOST_TRIED]]))
+    return tuple(path)
 
 
 def removals(columns: ColumnSet) -> dict[tuple[str, str], Change]:

@@ -56,13 +56,13 @@ def audited_run(path: Path) -> AuditedRun:
         raise ValueError(f"{path} has no {FILE}, which says what it was made from: run the audit again.")
     try:
         request = read_configuration(file).request()
-        own = request.federation.said("table_megabytes", "table_columns", "table_cells")
+        limits = request.federation.said("table_megabytes", "table_columns", "table_cells")
     except ConfigurationError:
         raise
     except (ValueError, TypeError) as error:
         raise ConfigurationError(f"{file} asks for no audit that can be: {error} Run it again.") from error
     try:
-        examined = examine_tables(request.tables, own.table_limits)
+        examined = examine_tables(request.tables, limits.table_limits)
         recipe = candidates(request).recipe(examined.settings).checked()
         tables = JoinedTables(recipe.parties, examined.tables)
     except (ValueError, OSError) as error:
@@ -127,16 +127,16 @@ def measured(
     run = audited_run(Path(folder))
     if run.digest != digest:
         raise ValueError(f"The tables of {folder} have changed: start again.")
-    found = simulated(run, tuple(Change(*one) for one in changes), attacks, records)
-    return {"columns": [astuple(one) for one in found.columns], "auc": found.auc}
+    columns = simulated(run, tuple(Change(*one) for one in changes), attacks, records)
+    return {"columns": [astuple(one) for one in columns.columns], "auc": columns.auc}
 
 
 def simulated(run: AuditedRun, changes: tuple[Change, ...], attacks: Sequence[str], records: int = 0) -> ColumnSet:
     """Train a run's federation of a set of columns in one place, attack it, and judge it; see ``measured``."""
     tables = run.tables.changed(by_party(changes))
-    asked = run.plan.on(tables)
+    plan = run.plan.on(tables)
     names = tuple(attacks)
-    if ADAPTIVE in run.plan.request.adversary.attacks and not labels_of(names, asked.levels, asked.limit):
+    if ADAPTIVE in run.plan.request.adversary.attacks and not labels_of(names, plan.levels, plan.limit):
         # So few columns that one session is all: no attack on several stands beside those of one.
         names = tuple(dict.fromkeys((*names, ADAPTIVE)))
     settings = run.plan.request.federation.settings
@@ -145,9 +145,9 @@ def simulated(run: AuditedRun, changes: tuple[Change, ...], attacks: Sequence[st
         settings = {**settings, "attacked_records": min(records, attacked or records)}
     # Labels are for attacks on training, of which a set has none.
     request = run.plan.request.changed(attacks=names, known_labels=0, settings=settings)
-    recipe = replace(request.recipe(run.plan.recipe.tables), levels=asked.levels).checked()
+    recipe = replace(request.recipe(run.plan.recipe.tables), levels=plan.levels).checked()
     with tempfile.TemporaryDirectory(prefix="plumbline-what-if-") as scratch:
         place = AuditFolder(Path(scratch))
-        run_in_one_place(replace(asked, request=request, recipe=recipe), tables, place)
+        run_in_one_place(replace(plan, request=request, recipe=recipe), tables, place)
         findings = read_findings(place.parties, request.tables.passive_names, request.title)
     return set_of(findings.answer, changes, findings.summary.auc)

@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 def score_channels(agreement: Agreement) -> tuple[ScoreChannel, ...]:
     """List what the coordinator lets pass of scores, one channel per defence, in their order."""
-    told: Sequence[AnnouncedDefence | None] = agreement.announced or [None] * len(agreement.score_defences)
+    announcements: Sequence[AnnouncedDefence | None] = agreement.announced or [None] * len(agreement.score_defences)
     return tuple(
         _said(name, one, lambda defence: defences.channel_of(defence, agreement.classes))
-        for name, one in zip(agreement.score_defences, told, strict=True)
+        for name, one in zip(agreement.score_defences, announcements, strict=True)
     )
 
 
@@ -34,15 +34,15 @@ def disclosure(agreement: Agreement) -> ParameterChannel | None:
 
 
 def _of_party(announced: Sequence[AnnouncedDefence]) -> ParameterChannel | None:
-    found = (_said(told.name, told, defences.disclosure_of) for told in announced)
-    return least_known([one for one in found if one is not None])
+    channels = (_said(told.name, told, defences.disclosure_of) for told in announced)
+    return least_known([one for one in channels if one is not None])
 
 
-def least_known(found: Sequence[ParameterChannel]) -> ParameterChannel | None:
+def least_known(channels: Sequence[ParameterChannel]) -> ParameterChannel | None:
     """Say what several defences of one party's parameters are worth one after the other: the least known of them."""
-    if len(found) < 2:
-        return found[0] if found else None
-    return next((one for one in found if isinstance(one, Undeclared)), _any(found))
+    if len(channels) < 2:
+        return channels[0] if channels else None
+    return next((one for one in channels if isinstance(one, Undeclared)), _any(channels))
 
 
 def _side_by_side(parts: Sequence[ParameterChannel | None]) -> ParameterChannel | None:
@@ -58,8 +58,8 @@ def _side_by_side(parts: Sequence[ParameterChannel | None]) -> ParameterChannel 
     return Distorted("orthonormal", abouts.pop())
 
 
-def _any(found: Sequence[ParameterChannel | None]) -> Distorted:
-    return Distorted("any", sign_is_guess=all(isinstance(one, Distorted) and one.sign_is_guess for one in found))
+def _any(channels: Sequence[ParameterChannel | None]) -> Distorted:
+    return Distorted("any", sign_is_guess=all(isinstance(one, Distorted) and one.sign_is_guess for one in channels))
 
 
 def _said(name: str, announced: AnnouncedDefence | None, say: Callable[[Defence], T]) -> T | Undeclared:

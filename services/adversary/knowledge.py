@@ -133,39 +133,43 @@ class Knowledge:
         )
 
     def _auxiliary(self) -> attacks.AuxiliaryRows | None:
-        known = self.auxiliary
-        if known is None or self.model.agreement.plan.family.spec.answers == "scores":
-            return known
-        return replace(known, scores=unit_scores(known.scores))
+        auxiliary = self.auxiliary
+        if auxiliary is None or self.model.agreement.plan.family.spec.answers == "scores":
+            return auxiliary
+        return replace(auxiliary, scores=unit_scores(auxiliary.scores))
 
     def _parameters(self) -> dict[str, Any]:
         """Give the parts of the model that this party knows, as a view has them."""
         pieces: dict[str, Any] = {}
-        own, others = self.model.known_part or self.model.part, self.disclosed
-        rows = own.class_rows
-        if isinstance(own, LinearPart):
-            pieces["weights_active"], pieces["bias"] = own.class_rows[:, :-1], own.class_rows[:, -1]
+        own_part, passive_parts = self.model.known_part or self.model.part, self.disclosed
+        rows = own_part.class_rows
+        if isinstance(own_part, LinearPart):
+            pieces["weights_active"], pieces["bias"] = own_part.class_rows[:, :-1], own_part.class_rows[:, -1]
         elif self.own_rows is not None:
             pieces["weights_active"], pieces["bias"] = self.own_rows[:, :-1], self.own_rows[:, -1]
         elif rows is not None:
             pieces["weights_active"] = rows
-        elif isinstance(own, DenseNetwork):
-            pieces["network_active"] = own
-        elif isinstance(own, NetworkPart):
-            units = unit_rows(own.weights)
+        elif isinstance(own_part, DenseNetwork):
+            pieces["network_active"] = own_part
+        elif isinstance(own_part, NetworkPart):
+            units = unit_rows(own_part.weights)
             pieces["weights_active"], pieces["bias"] = units[:, :-1], units[:, -1]
-        if others is None:
+        if passive_parts is None:
             return pieces
-        layers = [unit_rows(part.weights) for part in others if isinstance(part, NetworkPart)]
-        if len(layers) == len(others):
+        layers = [unit_rows(part.weights) for part in passive_parts if isinstance(part, NetworkPart)]
+        if len(layers) == len(passive_parts):
             pieces["weights_passive"] = np.hstack(layers)
-        disclosed = [part.class_rows for part in others]
+        disclosed = [part.class_rows for part in passive_parts]
         if rows is not None and all(one is not None for one in disclosed):
             pieces["weights_passive"] = np.hstack([one for one in disclosed if one is not None])
-            biases = [part.biases[0] for part in (own, *others) if isinstance(part, DenseNetwork)]
+            biases = [part.biases[0] for part in (own_part, *passive_parts) if isinstance(part, DenseNetwork)]
             pieces.setdefault("bias", sum(biases[1:], start=biases[0]) if biases else np.zeros(len(rows)))
-        elif isinstance(own, DenseNetwork) and len(others) == 1 and isinstance(others[0], DenseNetwork):
-            pieces["network"] = VerticalNetwork(own, others[0])
+        elif (
+            isinstance(own_part, DenseNetwork)
+            and len(passive_parts) == 1
+            and isinstance(passive_parts[0], DenseNetwork)
+        ):
+            pieces["network"] = VerticalNetwork(own_part, passive_parts[0])
         return pieces
 
 
@@ -185,9 +189,9 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
         return None
     turn, columns = model.agreement.serving.turn(model.part), model.features.shape[1]
     # What is served of them, turned, is nothing or one column alone.
-    chosen = np.vstack([np.zeros(columns), turn.sums(np.eye(columns)).T])
-    asked = [replace(model, features=np.broadcast_to(row, model.features.shape)) for row in chosen]
-    scores = np.vstack([score(one, [0]) for one in asked])
+    inputs = np.vstack([np.zeros(columns), turn.sums(np.eye(columns)).T])
+    probes = [replace(model, features=np.broadcast_to(row, model.features.shape)) for row in inputs]
+    scores = np.vstack([score(one, [0]) for one in probes])
     if not scores.all():
         return None
     logits = np.log(scores / scores[:, :1])

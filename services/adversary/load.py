@@ -31,12 +31,12 @@ def load_attacks(
     for name in names:
         spec = attacks.spec_of(name)
         is_played = _is_played(name, spec, role)
-        for label, chosen in instances(name, options.get(name, {})):
+        for label, attack_options in instances(name, options.get(name, {})):
             if label in (*prediction, *training):
                 raise ValueError(f"{label} is mounted twice: name each attack, and each of its options, once.")
             # An ignored attack is loaded, too: its options are checked wherever it is named.
             if spec.phase == "prediction":
-                on_predictions = attacks.load_prediction(name, **chosen)
+                on_predictions = attacks.load_prediction(name, **attack_options)
                 if is_played:
                     prediction[label] = on_predictions
             else:
@@ -44,7 +44,7 @@ def load_attacks(
                     raise ValueError(
                         f"{label[:120]} can't be part of a file's name: give {name} one object of options."
                     )
-                in_training = attacks.load_training(name, **chosen)
+                in_training = attacks.load_training(name, **attack_options)
                 if is_played:
                     training[label] = in_training
     return prediction, training
@@ -55,18 +55,18 @@ def instances(name: str, options: AttackOptions) -> Iterator[tuple[str, Mapping[
     if isinstance(options, Mapping):
         yield name, options
         return
-    for one in options:
-        yield labelled(name, **one), one
+    for variant in options:
+        yield labelled(name, **variant), variant
 
 
 def labelled(label: str, **options: Any) -> str:
     """Write a label with options in parentheses, behind those that it has: ``gia(init=half, distance=kld)``."""
     if not options:
         return label
-    words = ", ".join(
+    option_text = ", ".join(
         f"{option}={value if isinstance(value, str) else json.dumps(value)}" for option, value in options.items()
     )
-    return f"{label[:-1]}, {words})" if label.endswith(")") else f"{label}({words})"
+    return f"{label[:-1]}, {option_text})" if label.endswith(")") else f"{label}({option_text})"
 
 
 def _is_played(name: str, spec: attacks.AttackSpec, role: Role) -> bool:

@@ -43,17 +43,20 @@ class AttackHost:
     """
 
     def __init__(
-        self, mounted: Mapping[str, attacks.PredictionAttack], folder: Path | None, lost: LostRecords | None = None
+        self,
+        attacks_by_label: Mapping[str, attacks.PredictionAttack],
+        folder: Path | None,
+        lost: LostRecords | None = None,
     ) -> None:
         """Mount attacks.
 
         Args:
-            mounted: the attacks, by label.
+            attacks_by_label: the attacks, by label.
             folder: where what they found is written. None writes nothing.
             lost: where it is noted what could not be written.
         """
         self._lost = lost or LostRecords()
-        self._mounted = dict(mounted)
+        self._mounted = dict(attacks_by_label)
         self._folder = RunFolder(folder) if folder is not None else None
         self._outcomes: list[PredictionAttackOutcome] = []
         self._batch = 0
@@ -92,33 +95,33 @@ class AttackHost:
         records = indices if knowledge.order is None else knowledge.order[indices]
 
         def view() -> attacks.PredictionView:
-            seen = knowledge.view(indices, scores)
-            return replace(seen, earlier=self._earlier.of(records, seen.d))
+            present = knowledge.view(indices, scores)
+            return replace(present, earlier=self._earlier.of(records, present.d))
 
         def black_box() -> attacks.PredictionView:
             return replace(knowledge, disclosed=None).view(indices, scores)
 
         # A view for each: an attack is a guest, and may write into its own.
-        mounted = [
+        attackers = [
             Mounted(label, attack, black_box if attack.spec.knowledge == "black_box" else view)
             for label, attack in self._mounted.items()
         ]
         if (knowing := _knowing(knowledge, view)) is not None:
             defences, undone = knowing
-            mounted += [
+            attackers += [
                 Mounted(labelled(one.label, knowing=defences), one.attack, lambda: replace(undone.view), undone.level)
-                for one in mounted
+                for one in attackers
                 if one.attack.spec.sees_scores and not one.attack.spec.reads_channel
             ]
-        mounted += [
+        attackers += [
             Mounted(labelled(label, parameters="kept"), attack, lambda: _kept(view()), is_optional=True)
             for label, attack in self._mounted.items()
             if _can_do_without_parameters(attack.spec)
         ]
-        for number, one in enumerate(mounted):
-            tell(number, len(mounted), one.label)
-            batch.mount(one)
-        tell(len(mounted), len(mounted), "")
+        for number, attacker in enumerate(attackers):
+            tell(number, len(attackers), attacker.label)
+            batch.mount(attacker)
+        tell(len(attackers), len(attackers), "")
         with suppress(attacks.ViewError):  # each attack has said why there is no view
             self._earlier.remember(records, knowledge.view(indices, scores))
         self._outcomes += batch.outcomes
@@ -155,8 +158,8 @@ def _knowing(knowledge: Knowledge, view: Callable[[], attacks.PredictionView]) -
 
 def _named(defences: Sequence[str]) -> str:
     """Names in one short word: other parties choose them, and how many there are."""
-    words = "+".join(defences)
-    return words if len(words) <= _MOST_NAMED else f"{len(defences)} defences"
+    names = "+".join(defences)
+    return names if len(names) <= _MOST_NAMED else f"{len(defences)} defences"
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,19 +197,19 @@ class AttackedBatch:
     arrays: dict[str, FloatArray] = field(default_factory=dict)
     outcomes: list[PredictionAttackOutcome] = field(default_factory=list)
 
-    def mount(self, mounted: Mounted) -> None:
+    def mount(self, attacker: Mounted) -> None:
         """Run an attack, and keep what becomes of it."""
-        label, attack, view = mounted.label, mounted.attack, mounted.view
+        label, attack, view = attacker.label, attacker.attack, attacker.view
         start = time.perf_counter()
         status: AttackStatus = DONE
         reason, notes, sees_parameters = None, tuple[str, ...](), False
         try:
-            seen = view()
-            is_told = seen.weights_passive is not None or seen.network is not None
+            attack_view = view()
+            is_told = attack_view.weights_passive is not None or attack_view.network is not None
             sees_parameters = is_told and attack.spec.sees_scores and attack.spec.knowledge != "black_box"
-            found = attacks.reconstruct(attack, seen)
-            self._keep(label, found)
-            notes = (*found.notes, *self._keep_baseline(label, attack, view))
+            reconstruction = attacks.reconstruct(attack, attack_view)
+            self._keep(label, reconstruction)
+            notes = (*reconstruction.notes, *self._keep_baseline(label, attack, view))
             _log.info("Attack %s reconstructed %d records.", label, self.records)
         except ValueError as error:  # a ViewError, or a problem that the attack can't solve: its text says which
             status, reason = NOT_APPLICABLE, str(error)
@@ -214,7 +217,7 @@ class AttackedBatch:
         except (Exception, SystemExit) as error:  # a guest's bugs are reported and the federation goes on
             status, reason = FAILED, f"{label} failed with {type(error).__name__}: {error}"
             _log.exception("Attack %s failed.", label)
-        if mounted.is_optional and status != DONE:
+        if attacker.is_optional and status != DONE:
             return
         self.outcomes.append(
             PredictionAttackOutcome(
@@ -223,7 +226,7 @@ class AttackedBatch:
                 records=self.records,
                 status=status,
                 reason=reason,
-                level=highest(attacks.level_of(attack), mounted.level),
+                level=highest(attacks.level_of(attack), attacker.level),
                 sees_scores=attack.spec.sees_scores,
                 sees_parameters=sees_parameters,
                 notes=notes or None,
@@ -231,12 +234,12 @@ class AttackedBatch:
             )
         )
 
-    def _keep(self, label: str, found: attacks.Reconstruction) -> None:
-        self.arrays[label] = found.estimate
-        if found.low is not None and found.high is not None:
-            self.arrays |= {f"low: {label}": found.low, f"high: {label}": found.high}
-        if found.densest is not None:
-            self.arrays[f"densest: {label}"] = found.densest
+    def _keep(self, label: str, reconstruction: attacks.Reconstruction) -> None:
+        self.arrays[label] = reconstruction.estimate
+        if reconstruction.low is not None and reconstruction.high is not None:
+            self.arrays |= {f"low: {label}": reconstruction.low, f"high: {label}": reconstruction.high}
+        if reconstruction.densest is not None:
+            self.arrays[f"densest: {label}"] = reconstruction.densest
 
     def _keep_baseline(
         self, label: str, attack: attacks.PredictionAttack, view: Callable[[], attacks.PredictionView]
@@ -265,8 +268,8 @@ class EarlierSessions:
     """
 
     def __init__(self) -> None:
-        self._ended: deque[_Session] = deque(maxlen=_MOST_SESSIONS)
-        self._current: _Session | None = None
+        self._ended: deque[_PastSession] = deque(maxlen=_MOST_SESSIONS)
+        self._current: _PastSession | None = None
 
     def begin(self) -> None:
         """Begin another session: what is seen from now on belongs to it."""
@@ -277,18 +280,18 @@ class EarlierSessions:
     def remember(self, records: IntArray, view: attacks.PredictionView) -> None:
         """Add a view of predictions of these rows of the own table to the session that goes on."""
         if self._current is None:
-            self._current = _Session(view)
+            self._current = _PastSession(view)
         self._current.add(records, view)
         while self._ended and sum(one.numbers for one in (*self._ended, self._current)) > _MOST_NUMBERS:
             self._ended.popleft()
 
     def of(self, records: IntArray, passive_features: int) -> tuple[attacks.PredictionView, ...]:
         """List views of these records in earlier sessions of as many passive columns that saw them, oldest first."""
-        found = (session.view_of(records) for session in self._ended if session.d == passive_features)
-        return tuple(view for view in found if view is not None)
+        views = (session.view_of(records) for session in self._ended if session.d == passive_features)
+        return tuple(view for view in views if view is not None)
 
 
-class _Session:
+class _PastSession:
     """What was seen in one session.
 
     Attributes:
@@ -303,8 +306,8 @@ class _Session:
         self._records: list[IntArray] = []
         self._pieces: list[list[FloatArray | IntArray]] = []
         self.d = view.d
-        known = view.auxiliary
-        self.numbers = 0 if known is None else known.features_active.size + known.features_passive.size
+        auxiliary = view.auxiliary
+        self.numbers = 0 if auxiliary is None else auxiliary.features_active.size + auxiliary.features_passive.size
 
     def add(self, records: IntArray, view: attacks.PredictionView) -> None:
         """Keep what was seen of more records; what is too much of one session alone is left out."""
@@ -316,11 +319,11 @@ class _Session:
 
     def view_of(self, records: IntArray) -> attacks.PredictionView | None:
         """Make the view of these records; None unless all were seen."""
-        known = np.concatenate(self._records)
-        order = np.argsort(known, kind="stable")
-        places = order[np.minimum(np.searchsorted(known, records, sorter=order), len(known) - 1)]
-        if not np.array_equal(known[places], records):
+        session_records = np.concatenate(self._records)
+        order = np.argsort(session_records, kind="stable")
+        places = order[np.minimum(np.searchsorted(session_records, records, sorter=order), len(session_records) - 1)]
+        if not np.array_equal(session_records[places], records):
             return None
         columns = (np.concatenate(parts)[places] for parts in zip(*self._pieces, strict=True))
-        found: dict[str, Any] = dict(zip(self._names, columns, strict=True))
-        return replace(self._model, **found)
+        pieces: dict[str, Any] = dict(zip(self._names, columns, strict=True))
+        return replace(self._model, **pieces)

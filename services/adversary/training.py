@@ -70,7 +70,7 @@ class TrainingAdversary:
 
     def __init__(
         self,
-        mounted: Mapping[str, TrainingAttack],
+        attacks: Mapping[str, TrainingAttack],
         name: str,
         folder: Path | None,
         lost: LostRecords | None = None,
@@ -81,7 +81,7 @@ class TrainingAdversary:
         """Mount attacks.
 
         Args:
-            mounted: the attacks, by name.
+            attacks: the attacks, by name.
             name: the party's.
             folder: where the outcomes are written. None writes nothing.
             lost: where it is noted what could not be written.
@@ -93,10 +93,10 @@ class TrainingAdversary:
         Raises:
             ValueError: for two attacks that both replace messages, features or shares.
         """
-        check_replaced(mounted)
+        check_replaced(attacks)
         self._lost = lost or LostRecords()
         self._arithmetic = arithmetic or EngineArithmetic()
-        self._mounted, self._known, self._moments = dict(mounted), known, moments
+        self._mounted, self._known, self._moments = dict(attacks), known, moments
         self._name = name
         self._folder = RunFolder(folder) if folder is not None else None
         self._transcript = Transcript()
@@ -124,57 +124,57 @@ class TrainingAdversary:
     def _cipher(self, agreement: Agreement, name: str, *, honest: MakesCipher, ids: IdArray | None) -> Cipher:
         """Make the cipher of Protocol 1: an attack's, or the honest one."""
         cipher: Cipher | None = None
-        for one, attack in self._mounted.items():
-            if replaces_messages(attack) and one not in self._refused:
+        for label, attack in self._mounted.items():
+            if replaces_messages(attack) and label not in self._refused:
                 try:
                     messages = partial(messages_by, self._arithmetic, agreement, name)
-                    known = self._known_records(ids) if ids is not None and name == agreement.active.name else None
-                    terms = _terms(agreement, name, known)
-                    cipher, self._conclude[one] = _replaced(attack, agreement, terms, messages)
+                    records = self._known_records(ids) if ids is not None and name == agreement.active.name else None
+                    terms = _terms(agreement, name, records)
+                    cipher, self._conclude[label] = _replaced(attack, agreement, terms, messages)
                 except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
-                    self._refused[one] = error
+                    self._refused[label] = error
         return cipher or honest(agreement, name)
 
     def _begin(self, agreement: Agreement) -> None:
         """Forget the session before, and refuse the attacks that can't be on this one."""
         self._transcript = Transcript(agreement.party(self._name).feature_count)
         self._conclude, self._refused, self._others = {}, {}, {}
-        for one, attack in self._mounted.items():
-            if reason := obstacle(one, attack, agreement.plan):
-                self._refused[one] = ValueError(reason)
+        for label, attack in self._mounted.items():
+            if reason := obstacle(label, attack, agreement.plan):
+                self._refused[label] = ValueError(reason)
             elif listens(attack):
-                self._conclude[one] = partial(listen, attack)
+                self._conclude[label] = partial(listen, attack)
 
     def _other_columns(self, setting: SideSetting, cells: FloatArray) -> OtherFeatures | None:
         """Make what this party encrypts in place of its columns where weights are shared; None for these."""
-        chosen: OtherFeatures | None = self._chosen(
+        coded: OtherFeatures | None = self._chosen(
             replaces_features,
             lambda attack: _CheckedFeatures(
                 attack.code(sharing_terms(setting.agreement, cells, setting.name)), cells.shape
             ),
         )
-        return chosen
+        return coded
 
     def _added_shares(self, setting: SideSetting) -> ChosenShares | None:
         """Make what this party adds to its shares of others' first layers; None for nothing."""
-        chosen: ChosenShares | None = self._chosen(
+        shares: ChosenShares | None = self._chosen(
             replaces_shares,
             lambda attack: _CheckedShares(
                 attack.choose(sharing_terms(setting.agreement, setting.gridded.values, setting.name))
             ),
         )
-        return chosen
+        return shares
 
     def _chosen(self, replaces: Callable[[TrainingAttack], bool], make: Callable[[Any], Any]) -> Any:
         """Have the attack that replaces something make it; what it raises is reported with all outcomes."""
-        chosen = None
-        for one, attack in self._mounted.items():
-            if replaces(attack) and one not in self._refused:
+        replacement = None
+        for label, attack in self._mounted.items():
+            if replaces(attack) and label not in self._refused:
                 try:
-                    self._others[one] = chosen = make(attack)
+                    self._others[label] = replacement = make(attack)
                 except (Exception, SystemExit) as error:  # a guest's, reported when training is over
-                    self._others[one] = error
-        return chosen
+                    self._others[label] = error
+        return replacement
 
     @property
     def is_idle(self) -> bool:
@@ -202,18 +202,18 @@ class TrainingAdversary:
         for number, name in enumerate(self._mounted):
             tell(number, len(self._mounted), name)
             start = time.perf_counter()
-            found: dict[str, Any] = {}
+            facts: dict[str, Any] = {}
             status: AttackStatus = DONE
             reason = None
             try:
                 if name in self._refused:
                     raise self._refused[name]
                 if name in self._others:
-                    found = self._found(name, _result(self._others[name]))
+                    facts = self._found(name, _result(self._others[name]))
                 else:
                     view = view or self._view(training, records, ids)
-                    found = self._found(name, self._conclude[name](view), view.known_labels)
-                reason = None if (said := found.pop("reason", None)) is None else str(said)
+                    facts = self._found(name, self._conclude[name](view), view.known_labels)
+                reason = None if (why := facts.pop("reason", None)) is None else str(why)
                 _log.info("Attack %s has run.", name)
             except ValueError as error:
                 status, reason = NOT_APPLICABLE, str(error)
@@ -225,8 +225,8 @@ class TrainingAdversary:
                 TrainingAttackOutcome(
                     attack=name,
                     party=self._name,
-                    kind=found.pop("kind", None),
-                    facts=found,
+                    kind=facts.pop("kind", None),
+                    facts=facts,
                     status=status,
                     reason=reason,
                     conduct=self._mounted[name].spec.conduct,
@@ -243,15 +243,15 @@ class TrainingAdversary:
             with self._lost.noting("What attacks on training found"):
                 self._folder.write_training_outcomes(self._name, outcomes)
 
-    def _found(self, attack: str, result: TrainingResult, known: IntArray | None = None) -> dict[str, Json]:
-        """Write a result's arrays, with whose labels were ``known``, and return its kind and facts."""
+    def _found(self, attack: str, result: TrainingResult, known_labels: IntArray | None = None) -> dict[str, Json]:
+        """Write a result's arrays, with whose labels were ``known_labels``, and return its kind and facts."""
         facts = dict(result.facts())
-        if taken := _RESERVED & set(facts):
-            raise TypeError(f"its facts can't be called {', '.join(sorted(taken))}: these the service writes")
+        if reserved := _RESERVED & set(facts):
+            raise TypeError(f"its facts can't be called {', '.join(sorted(reserved))}: these the service writes")
         json.dumps(facts)  # raises TypeError now for what couldn't be written later, with all other outcomes
         arrays = result.arrays()
-        if result.kind == "labels" and known is not None:
-            arrays = {**arrays, "known": np.flatnonzero(known >= 0)}
+        if result.kind == "labels" and known_labels is not None:
+            arrays = {**arrays, "known": np.flatnonzero(known_labels >= 0)}
         if self._folder is not None:
             with self._lost.noting(f"What {attack} found"):
                 self._folder.write_training_arrays(self._name, attack, arrays)
@@ -348,12 +348,12 @@ class TrainingAdversary:
         steps, equations = [], []
         for step, share in self._transcript.kept.items():
             rows = batches[step]
-            own = model.features_of(rows)
-            steps.append(OwnStep(step, rows, own @ weights))
+            features = model.features_of(rows)
+            steps.append(OwnStep(step, rows, features @ weights))
             centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
             sums = training.side.turn.sums((centred / half_ring).astype(np.float64) * len(rows))
             senders = [peer.name for peer in agreement.peers_of(self._name) if peer.name in agreement.senders]
-            equations += [Equations(step, peer, rows, own, sums) for peer in senders]
+            equations += [Equations(step, peer, rows, features, sums) for peer in senders]
         return steps, equations
 
 
@@ -412,21 +412,21 @@ class _CheckedShares(_CheckedGuest):
 
 
 def _checked(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    found = np.asarray(values, dtype=np.float64)
-    if found.shape != shape or not np.isfinite(found).all():
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all():
         raise ValueError(f"Expected finite numbers of shape {shape}.")
-    return found
+    return array
 
 
-def check_replaced(mounted: Mapping[str, TrainingAttack]) -> None:
+def check_replaced(attacks: Mapping[str, TrainingAttack]) -> None:
     """Refuse attacks of one party of which two replace the same; raises ValueError.
 
     Args:
-        mounted: the attacks, by label.
+        attacks: the attacks, by label.
     """
     replacing_what = ("messages", replaces_messages), ("features", replaces_features), ("shares", replaces_shares)
     for what, replaces in replacing_what:
-        replacing = [one for one, attack in mounted.items() if replaces(attack)]
+        replacing = [one for one, attack in attacks.items() if replaces(attack)]
         if len(replacing) > 1:
             raise ValueError(f"{' and '.join(replacing)} both replace {what}: mount one of them.")
 
@@ -462,9 +462,9 @@ def _in_own_units(equations: Equations, order: IntArray, scales: FloatArray) -> 
         order: (d,) which feature each of the first columns is.
         scales: (d,) what one step of each feature is worth, in the party's own order.
     """
-    own, matrix, sums = len(order), equations.matrix.copy(), equations.sums.copy()
-    matrix[:, order], sums[order] = equations.matrix[:, :own], equations.sums[:own]
-    beyond = 2.0 ** -np.ceil(np.log2(np.maximum(np.abs(matrix[:, own:]).max(axis=0, initial=1.0), 1.0)))
+    width, matrix, sums = len(order), equations.matrix.copy(), equations.sums.copy()
+    matrix[:, order], sums[order] = equations.matrix[:, :width], equations.sums[:width]
+    beyond = 2.0 ** -np.ceil(np.log2(np.maximum(np.abs(matrix[:, width:]).max(axis=0, initial=1.0), 1.0)))
     steps = np.concatenate([scales, beyond])
     return replace(equations, matrix=matrix * steps, sums=sums * steps[:, None], steps=steps)
 
@@ -477,7 +477,7 @@ def _replaced(
     return PaillierCipher(agreement, terms.party, messages), messages.result
 
 
-def _terms(agreement: Agreement, party: str, known: KnownRecords | None) -> SessionTerms:
+def _terms(agreement: Agreement, party: str, known_records: KnownRecords | None) -> SessionTerms:
     """Describe a session's terms as an attack of this party knows them. Raises ValueError where packing can't work."""
     is_active = party == agreement.active.name
     return SessionTerms(
@@ -490,7 +490,7 @@ def _terms(agreement: Agreement, party: str, known: KnownRecords | None) -> Sess
         batch_size=agreement.plan.batch_size,
         key_bits=agreement.plan.key_bits,
         formats=CipherFormats(agreement).messages_of(party),
-        known=known,
+        known=known_records,
     )
 
 
@@ -500,10 +500,10 @@ def _identity(rows: int) -> FloatArray:
     return np.eye(rows)
 
 
-def _result(others: OtherFeatures | ChosenShares | Exception | SystemExit) -> TrainingResult:
-    if isinstance(others, (Exception, SystemExit)):
-        raise others
-    return others.result()
+def _result(outcome: OtherFeatures | ChosenShares | Exception | SystemExit) -> TrainingResult:
+    if isinstance(outcome, (Exception, SystemExit)):
+        raise outcome
+    return outcome.result()
 
 
 def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> SharingTerms:

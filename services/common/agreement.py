@@ -156,33 +156,38 @@ class TrainingPlan:
     def terms(self) -> dict[str, Any]:
         """Every term by its name, the protocol's and the learner's options among them."""
         apart = ("protocol_options", "learner_options")
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart}
-        return {**own, **self.protocol_options, **self.learner_options}
+        plan_terms = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart}
+        return {**plan_terms, **self.protocol_options, **self.learner_options}
 
     def changed(self, **changes: Any) -> "TrainingPlan":
         """Change terms of the plan; an option of its learner or protocol, or of those named, goes by its own name."""
-        own = {name: value for name, value in changes.items() if name in TrainingPlan.__dataclass_fields__}
-        of_protocol = {*protocols.option_names(own.get("protocol", self.protocol)), *OF_SHARING} - own.keys()
-        kept = {f"{plugin}_options": getattr(self, f"{plugin}_options") for plugin in _PLUGINS}
-        renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
-        kept |= {f"{plugin}_options": {} for plugin in renamed}
-        for name in changes.keys() - own.keys():
+        plan_terms = {name: value for name, value in changes.items() if name in TrainingPlan.__dataclass_fields__}
+        of_protocol = {
+            *protocols.option_names(plan_terms.get("protocol", self.protocol)),
+            *OF_SHARING,
+        } - plan_terms.keys()
+        options_of = {f"{plugin}_options": getattr(self, f"{plugin}_options") for plugin in _PLUGINS}
+        renamed = [
+            plugin for plugin in _PLUGINS if plan_terms.get(plugin, getattr(self, plugin)) != getattr(self, plugin)
+        ]
+        options_of |= {f"{plugin}_options": {} for plugin in renamed}
+        for name in changes.keys() - plan_terms.keys():
             options = "protocol_options" if name in of_protocol else "learner_options"
-            kept[options] = {**kept[options], name: changes[name]}
-        return replace(self, **{**kept, **own}).following_its_learner(own)
+            options_of[options] = {**options_of[options], name: changes[name]}
+        return replace(self, **{**options_of, **plan_terms}).following_its_learner(plan_terms)
 
     def following_its_learner(self, given: Container[str] = ()) -> "TrainingPlan":
         """Take over the terms that the learner's options ask for; those that are given stay as they are."""
         try:
-            asked: Mapping[str, Any] = LearnerCalls(self.family).terms()
+            wanted: Mapping[str, Any] = LearnerCalls(self.family).terms()
         except (ValueError, TypeError, LearnerFailed):
             return self  # ``check`` says why
-        others = {name: asked[name] for name in asked if name not in given and getattr(self, name) != asked[name]}
-        if not others:
+        differing = {name: wanted[name] for name in wanted if name not in given and getattr(self, name) != wanted[name]}
+        if not differing:
             return self
-        taken = protocols.option_names(others.get("protocol", self.protocol))
-        options = {name: self.protocol_options[name] for name in taken if name in self.protocol_options}
-        return replace(self, **others, protocol_options=options)
+        option_names = protocols.option_names(differing.get("protocol", self.protocol))
+        options = {name: self.protocol_options[name] for name in option_names if name in self.protocol_options}
+        return replace(self, **differing, protocol_options=options)
 
     def schedule(self, train_rows: IntArray) -> BatchSchedule:
         """Make the public batches of the training rows."""
@@ -234,16 +239,16 @@ class TrainingPlan:
         except (ValueError, TypeError) as error:
             raise InvalidMessage(one_line(str(error))) from error
         for name, value in needed.items():
-            if (found := getattr(self, name, None)) != value:
+            if (actual := getattr(self, name, None)) != value:
                 both = " and ".join(f"{one}={word}" for one, word in needed.items())
                 raise InvalidMessage(
                     f"The learner {self.learner} trains under {both} with these options, and the plan has {name}="
-                    f"{one_line(str(found))}: leave {name} out, or change learner_options."
+                    f"{one_line(str(actual))}: leave {name} out, or change learner_options."
                 )
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if expected := self.what_is_expected_of(one.name, value):
-                raise InvalidMessage(f"Expected {one.name} to be {expected}, got {one_line(repr(value))}.")
+        for term in fields(self):
+            value = getattr(self, term.name)
+            if expected := self.what_is_expected_of(term.name, value):
+                raise InvalidMessage(f"Expected {term.name} to be {expected}, got {one_line(repr(value))}.")
         if self.validation_fraction + self.test_fraction >= 1:
             raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
         if self.patience > 0 and self.validation_fraction == 0:
@@ -272,9 +277,9 @@ class TrainingPlan:
             limits.check_name(values[plugin])
             values[f"{plugin}_options"] = options_in(values[f"{plugin}_options"], values[plugin])
         with suppress(ValueError):  # ``check`` says that nobody knows it
-            own = _own_terms(message.cipher, values["cipher_options"])
-            further = {name: value for name, value in values["cipher_options"].items() if name not in own}
-            values |= {**own, "cipher_options": further}
+            cipher_terms = _own_terms(message.cipher, values["cipher_options"])
+            further = {name: value for name, value in values["cipher_options"].items() if name not in cipher_terms}
+            values |= {**cipher_terms, "cipher_options": further}
         plan = cls(**values)
         plan._check_others(plan.learner, learners, lambda: plan.family)
         plan._check_others(plan.protocol, protocols, lambda: protocols.made(plan.protocol, plan.protocol_options))
@@ -282,12 +287,12 @@ class TrainingPlan:
         return plan
 
     @staticmethod
-    def _check_others(name: str, known: Any, make: Callable[[], object]) -> None:
+    def _check_others(name: str, registry: Any, make: Callable[[], object]) -> None:
         """Check another party's plan: what another package's plugin says of it here stays in this party's log."""
         try:
             make()
         except (ValueError, TypeError) as error:
-            if name in known.names() and not known.is_built_in(name):
+            if name in registry.names() and not registry.is_built_in(name):
                 _log.error("%s", error)
                 raise InvalidMessage(
                     f"{name} can't be used with these options here: the log of who refuses says why."

@@ -32,17 +32,17 @@ class AnnouncedDefence:
     @classmethod
     def of(cls, defence: Defence) -> "AnnouncedDefence":
         """Announce a defence. An option that is private, or no JSON, is withheld unless it has its default value."""
-        told: dict[str, Any] = {}
+        public: dict[str, Any] = {}
         withheld: list[str] = []
         private = getattr(defence, "private_options", ())
         options: list[Field[Any]] = [one for one in fields(defence) if one.init] if is_dataclass(defence) else []
         for option in options:
             value = getattr(defence, option.name)
             if option.name not in private and _is_json(value):
-                told[option.name] = value
+                public[option.name] = value
             elif value is not option.default and not (_is_json(value) and value == option.default):
                 withheld.append(option.name)
-        text = json.dumps(told, sort_keys=True)
+        text = json.dumps(public, sort_keys=True)
         if len(text.encode()) > limits.OPTIONS_BYTES:
             return cls(defence.name, withheld=tuple(one.name for one in options))
         return cls(defence.name, text, tuple(withheld))
@@ -80,14 +80,14 @@ def options_in(text: str, name: str) -> dict[str, Any]:
     """
     limits.check_count(len(text.encode()), limits.OPTIONS_BYTES, f"bytes of the options of {name}")
     try:
-        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        options = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise InvalidMessage(f"The options of {name} are no JSON that can be read.") from error
-    if not isinstance(found, dict):
+    if not isinstance(options, dict):
         raise InvalidMessage(f"The options of {name} are no JSON object.")
-    if _is_deeper(found, _DEEPEST_OPTIONS):
+    if _is_deeper(options, _DEEPEST_OPTIONS):
         raise InvalidMessage(f"The options of {name} lie too deep within each other.")
-    return found
+    return options
 
 
 def check_announced(announced: Sequence[AnnouncedDefence], most: int, what: str) -> None:

@@ -26,11 +26,11 @@ def load_defences(settings: Settings, role: Role) -> tuple[Defence, ...]:
         ValueError: for a wrong name, option or combination, and for a defence that nothing here would call. It is
             raised at once, so that the service doesn't start.
     """
-    chosen = defences.load_all(settings.defences, settings.defence_options)
-    for defence in chosen:
+    loaded = defences.load_all(settings.defences, settings.defence_options)
+    for defence in loaded:
         if role not in defence.spec.sits:
             _log.warning("%s is a defence of the %s: ignored here.", defence.name, " and the ".join(defence.spec.sits))
-    here = tuple(defence for defence in chosen if role in defence.spec.sits)
+    here = tuple(defence for defence in loaded if role in defence.spec.sits)
     for defence in here:
         if not set(defence.spec.stages) & set(APPLIED[role]):
             raise ValueError(

@@ -262,15 +262,15 @@ def revoke_certificates(folder: Path, names: Sequence[str]) -> Path:
 def _issued(authority: x509.Certificate, path: Path) -> x509.Certificate:
     """Read the certificate in a file, if this authority has signed it; raises CertificateError."""
     try:
-        found = x509.load_pem_x509_certificate(path.read_bytes())
-        found.verify_directly_issued_by(authority)
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        certificate.verify_directly_issued_by(authority)
     except (OSError, ValueError, TypeError, InvalidSignature) as error:
         raise CertificateError(
             f"{path} is no certificate of this authority: name a party that has one there, or give the path of a .crt."
         ) from error
-    if found.subject == authority.subject:
+    if certificate.subject == authority.subject:
         raise CertificateError("An authority can't revoke itself: replace it (docs/how-to/certificates.md).")
-    return found
+    return certificate
 
 
 def read_revocations(path: Path, authorities: Iterable[x509.Certificate]) -> list[x509.RevokedCertificate]:
@@ -280,23 +280,23 @@ def read_revocations(path: Path, authorities: Iterable[x509.Certificate]) -> lis
         CertificateError: for a list that can't be read, or that none of these authorities has signed.
     """
     try:
-        found = x509.load_pem_x509_crl(path.read_bytes())
+        revocations = x509.load_pem_x509_crl(path.read_bytes())
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
         raise CertificateError(
             f"{path} can't be read as a list of revoked certificates: copy it again from where the authority is."
         ) from error
-    if not any(_has_signed(one, found) for one in authorities):
+    if not any(_has_signed(one, revocations) for one in authorities):
         raise CertificateError(
             f"{path} isn't signed by the authority in ca.crt: copy both from where the authority is, or remove the "
             "list of an authority that was replaced."
         )
-    return [*found]
+    return [*revocations]
 
 
-def _has_signed(authority: x509.Certificate, found: x509.CertificateRevocationList) -> bool:
+def _has_signed(authority: x509.Certificate, revocations: x509.CertificateRevocationList) -> bool:
     try:
-        return found.is_signature_valid(authority.public_key())  # type: ignore[arg-type]  # others are a TypeError
+        return revocations.is_signature_valid(authority.public_key())  # type: ignore[arg-type]  # others are a TypeError
     except TypeError:
         return False

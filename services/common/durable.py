@@ -64,8 +64,8 @@ def write_durably(path: Path, content: Callable[[BinaryIO], object] | bytes, pri
 def make_folder(folder: Path, private: bool = True) -> None:
     """Make a folder and those above it that aren't there, for this user alone when ``private``. Raises OSError."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode=_PRIVATE_FOLDER if private else _PUBLIC_FOLDER, exist_ok=True)
+    for missing_folder in reversed(missing):
+        missing_folder.mkdir(mode=_PRIVATE_FOLDER if private else _PUBLIC_FOLDER, exist_ok=True)
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
@@ -85,7 +85,7 @@ def _prefix(path: Path) -> str:
 
 def _remove_unfinished(path: Path) -> None:
     """Take away what a killed process left of this very file."""
-    for left in path.parent.iterdir():
-        middle = left.name.removeprefix(_prefix(path)).removesuffix(_UNFINISHED)
-        if left.name == f"{_prefix(path)}{middle}{_UNFINISHED}" and "." not in middle:
-            left.unlink(missing_ok=True)
+    for leftover in path.parent.iterdir():
+        middle = leftover.name.removeprefix(_prefix(path)).removesuffix(_UNFINISHED)
+        if leftover.name == f"{_prefix(path)}{middle}{_UNFINISHED}" and "." not in middle:
+            leftover.unlink(missing_ok=True)

@@ -19,8 +19,8 @@ def plan_content(content: Any, terms: Container[str]) -> Any:
         content["protocol_options"] = options if content.get("protocol") == "shared" else {}
     if "learner_options" in content:
         return content
-    own = {key: content[key] for key in content if key in terms}
-    options = {key: content[key] for key in content if key not in own}
+    terms_of_plan = {key: content[key] for key in content if key in terms}
+    options = {key: content[key] for key in content if key not in terms_of_plan}
     if options.pop("installed_model", False):
-        return {**own, "learner": "installed"}
-    return {**own, "learner_options": options}
+        return {**terms_of_plan, "learner": "installed"}
+    return {**terms_of_plan, "learner_options": options}

@@ -74,9 +74,9 @@ class PeerRefused(FederationError):
         kind: the error that it is at that party; FederationError where this release knows none.
     """
 
-    def __init__(self, party: str, words: str, kind: type[FederationError] = FederationError) -> None:
+    def __init__(self, party: str, message: str, kind: type[FederationError] = FederationError) -> None:
         self.party = party
-        self.words = one_line(words)
+        self.words = one_line(message)
         super().__init__(f"{party}: {self.words}")
         self.kind = kind
 
@@ -87,9 +87,9 @@ def is_interruption(error: BaseException) -> bool:
     return issubclass(kind, PeerVanished | Suspended)
 
 
-def one_line(words: str) -> str:
+def one_line(message: str) -> str:
     """Cut another party's words to one printable line, fit for a log, a terminal and a further party's error."""
-    return escaped(words, _MOST_HEARD)
+    return escaped(message, _MOST_HEARD)
 
 
 def told(error: BaseException) -> str:

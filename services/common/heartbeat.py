@@ -24,5 +24,5 @@ class Answer(Enum):
 class Heartbeat(Protocol):
     """Asks one peer whether it is there, and whether it knows a session."""
 
-    def ask(self, session_id: str, seconds: float, answered: Callable[[Answer], None]) -> None:
-        """Ask without waiting. ``answered`` is called once, on any thread, within ``seconds``."""
+    def ask(self, session_id: str, seconds: float, on_answer: Callable[[Answer], None]) -> None:
+        """Ask without waiting. ``on_answer`` is called once, on any thread, within ``seconds``."""

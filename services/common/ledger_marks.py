@@ -80,6 +80,6 @@ class LedgerMark:
         """Give the mark of the next write."""
         return replace(self, generation=self.generation + 1)
 
-    def is_behind(self, known: "LedgerMark") -> bool:
+    def is_behind(self, latest: "LedgerMark") -> bool:
         """Tell whether this is of an older copy of the same ledger."""
-        return (self.attempt, self.step) < (known.attempt, known.step) or self.generation < known.generation
+        return (self.attempt, self.step) < (latest.attempt, latest.step) or self.generation < latest.generation

@@ -74,9 +74,9 @@ def check_name(name: str) -> None:
         raise InvalidMessage(f"Expected names of 1 to {NAME_LETTERS} printable letters.")
 
 
-def check_count(found: int | Sized, most: int, what: str, *, least: int = 0) -> None:
+def check_count(items: int | Sized, most: int, what: str, *, least: int = 0) -> None:
     """Raise InvalidMessage unless there are ``least`` to ``most`` of something."""
-    count = found if isinstance(found, int) else len(found)
+    count = items if isinstance(items, int) else len(items)
     if not least <= count <= most:
         raise InvalidMessage(f"Expected {least} to {most} {what}, got {count}.")
 

@@ -39,8 +39,8 @@ def log_context(*, session: str | None = None, step: int | None = None, caller: 
 
     What is None stays as it is outside. Another thread has a context of its own.
     """
-    given = {"session": session, "step": step, "caller": caller}
-    before = _facts.set({**_facts.get(), **{name: value for name, value in given.items() if value is not None}})
+    facts = {"session": session, "step": step, "caller": caller}
+    before = _facts.set({**_facts.get(), **{name: value for name, value in facts.items() if value is not None}})
     try:
         yield
     finally:

@@ -67,8 +67,8 @@ class TrafficMeter:
         return self._by(0)
 
     def _by(self, part: int) -> dict[str, int]:
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         with self._lock:
             for key, size in self._bytes.items():
-                found[key[part]] += size
-        return dict(found)
+                totals[key[part]] += size
+        return dict(totals)

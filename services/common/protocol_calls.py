@@ -75,12 +75,12 @@ class Watched:
         self._calls, self._thing, self._makes = calls, thing, makes
 
     def __getattr__(self, name: str) -> Any:
-        found = self._calls(lambda: getattr(self._thing, name))
-        if not callable(found):
-            return found
+        attribute = self._calls(lambda: getattr(self._thing, name))
+        if not callable(attribute):
+            return attribute
 
         def call(*arguments: Any, **named: Any) -> Any:
-            result = self._calls(lambda: found(*arguments, **named))
+            result = self._calls(lambda: attribute(*arguments, **named))
             return Watched(self._calls, result) if name in self._makes else result
 
         return call

@@ -71,13 +71,13 @@ class Roster:
     @property
     def sentences(self) -> list[str]:
         """Say how many records are in no role, why, and from which number on they are."""
-        found = []
+        lines = []
         if self.waiting:
-            found.append(
+            lines.append(
                 f"In no role yet: {counted(self.waiting, 'record')} of {self.total}. A batch keeps its members over "
                 "all sessions, or the difference of two sums would tell a newcomer's label. Newcomers join as a batch "
                 f"of their own, once {self.least} have come that were in no batch before."
             )
         if self.held:
-            found.append(f"In no role until they have a label: {counted(self.held, 'record')} of {self.total}.")
-        return found
+            lines.append(f"In no role until they have a label: {counted(self.held, 'record')} of {self.total}.")
+        return lines

@@ -113,8 +113,10 @@ def parsed(kind: Any, content: Any, path: Path, again: str = AGAIN) -> Any:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = escaped(".".join(str(part) for part in first["loc"]), _MOST_SAID)
-        at = f" at {place}" if place else ""
-        raise RunFolderError(f"{path} is broken{at}: {escaped(fault_words(first), _MOST_SAID)}. {again}") from error
+        location = f" at {place}" if place else ""
+        raise RunFolderError(
+            f"{path} is broken{location}: {escaped(fault_words(first), _MOST_SAID)}. {again}"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} is broken: {escaped(str(error), _MOST_SAID)}. {again}") from error
 
@@ -123,11 +125,11 @@ def _most_names(content: Any) -> int:
     """Entries of the largest object: as many names as values take several times the memory."""
     most, within = 0, [content]
     while within:
-        one = within.pop()
-        if isinstance(one, dict):
-            most = max(most, len(one))
+        node = within.pop()
+        if isinstance(node, dict):
+            most = max(most, len(node))
         within += [
-            inner for inner in (one.values() if isinstance(one, dict) else one) if isinstance(inner, dict | list)
+            inner for inner in (node.values() if isinstance(node, dict) else node) if isinstance(inner, dict | list)
         ]
     return most
 
@@ -179,10 +181,10 @@ def fields_of(kind: type[T], arrays: Mapping[str, NDArray[Any]], path: Path) -> 
     names = {one.name: one.default for one in fields(kind)}  # type: ignore[arg-type]
     if lacking := [name for name, default in names.items() if default is MISSING and name not in arrays]:
         raise RunFolderError(f"{path} is broken: it lacks the array {' and '.join(lacking)}. {AGAIN}")
-    held = {name: array for name, array in arrays.items() if name in names}
+    values = {name: array for name, array in arrays.items() if name in names}
     hints = get_type_hints(kind, include_extras=True)
-    check_arrays(held, {name: _holds(hints[name]) for name in held}, path)
-    return kind(**held)
+    check_arrays(values, {name: _holds(hints[name]) for name in values}, path)
+    return kind(**values)
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], holds: Mapping[str, ArraySpec], path: Path) -> None:

@@ -43,16 +43,16 @@ def attacks_labelled(labels: Iterable[str], options: Mapping[str, Any]) -> tuple
     Raises:
         ValueError: for a label that can't be read, and an attack with options in both places.
     """
-    found: dict[str, list[dict[str, Any]]] = {}
+    options_by_name: dict[str, list[dict[str, Any]]] = {}
     for label in labels:
-        name, chosen = _read_label(label)
-        found.setdefault(name, []).append(chosen)
-    own = {name: chosen for name, chosen in found.items() if any(chosen)}
-    if twice := sorted(own.keys() & options.keys()):
+        name, attack_options = _read_label(label)
+        options_by_name.setdefault(name, []).append(attack_options)
+    labelled = {name: chosen for name, chosen in options_by_name.items() if any(chosen)}
+    if twice := sorted(labelled.keys() & options.keys()):
         raise ValueError(f"{twice[0]} has options behind its name and in attack_options: give them in one place.")
     # Who names an attack twice without options is told so.
-    names = (name for name, chosen in found.items() for _ in range(1 if name in own else len(chosen)))
-    return tuple(names), {**options, **own}
+    names = (name for name, chosen in options_by_name.items() for _ in range(1 if name in labelled else len(chosen)))
+    return tuple(names), {**options, **labelled}
 
 
 def _read_label(label: str) -> tuple[str, dict[str, Any]]:
@@ -79,10 +79,10 @@ def _value(text: str) -> Any:
 
 def pairs(text: str) -> dict[str, str]:
     """Read COLUMN=ENCODING, comma-separated; raises ValueError for an entry without a column."""
-    found = [entry.rpartition("=") for entry in listed(text)]
-    if wrong := [encoding for column, _, encoding in found if not column.strip()]:
+    entries = [entry.rpartition("=") for entry in listed(text)]
+    if wrong := [encoding for column, _, encoding in entries if not column.strip()]:
         raise ValueError(f"expected COLUMN=ENCODING, such as zip=onehot, got {wrong[0]!r}")
-    return {column.strip(): encoding.strip() for column, _, encoding in found}
+    return {column.strip(): encoding.strip() for column, _, encoding in entries}
 
 
 def from_json(text: str, expected: str) -> Any:

@@ -131,9 +131,9 @@ class StateFolder:
 
     def _own(self, owner: Identity) -> None:
         path = self.path / _OWNER
-        if path.exists() and (found := owner_of(self.path)) != owner:
+        if path.exists() and (former := owner_of(self.path)) != owner:
             raise StateError(
-                f"{self.path} is the state of {found.name} ({found.role}), and this is {owner.name} ({owner.role}): "
+                f"{self.path} is the state of {former.name} ({former.role}), and this is {owner.name} ({owner.role}): "
                 "every party needs a folder of its own (PLUMBLINE_STATE_DIR)."
             )
         # Written at each start: a folder that can't be written is found out now, not when a model is ready.
@@ -250,9 +250,9 @@ def owner_of(folder: Path) -> Identity:
     if content is None:
         raise StateError(f"{folder} holds no state of a party: give the folder of PLUMBLINE_STATE_DIR.")
     try:
-        found: dict[str, Any] = json.loads(content)
-        schema = found["schema"]
-        owner = Identity(Role(found["role"]), str(found["party"]))
+        record: dict[str, Any] = json.loads(content)
+        schema = record["schema"]
+        owner = Identity(Role(record["role"]), str(record["party"]))
     except (ValueError, KeyError, TypeError) as error:
         raise StateError(f"{folder / _OWNER} is broken: put the folder back from a copy, or remove it.") from error
     if schema != SCHEMA:

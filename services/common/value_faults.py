@@ -38,8 +38,8 @@ def fault_words(fault: ErrorDetails) -> str:
     kind, context = fault["type"], dict[str, Any](fault.get("ctx", {}))
     if kind in ("value_error", "assertion_error"):
         return fault["msg"].partition(", ")[2]
-    known = _EXPECTED.get(kind) or _EXPECTED.get(kind.partition("_")[0], "something else")
-    return f"expected {known.format(**context)}"
+    expectation = _EXPECTED.get(kind) or _EXPECTED.get(kind.partition("_")[0], "something else")
+    return f"expected {expectation.format(**context)}"
 
 
 def error_words(error: Exception) -> str:

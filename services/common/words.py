@@ -11,7 +11,7 @@ _ELLIPSIS = "…"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def escaped(words: str, most: int) -> str:
+def escaped(text: str, most: int) -> str:
     """Write words as one printable line of at most ``most`` characters.
 
     Written out: control characters (line ends and ANSI escapes among them), Unicode's own separators of lines and
@@ -19,13 +19,13 @@ def escaped(words: str, most: int) -> str:
     characters. Spaces of any width stay.
     """
     # Cut first: the words may be megabytes.
-    line = "".join(map(_shown, words[: most + 1]))
+    line = "".join(map(_shown, text[: most + 1]))
     return line if len(line) <= most else line[: most - 1] + _ELLIPSIS
 
 
-def escaped_lines(words: str, most: int) -> str:
+def escaped_lines(text: str, most: int) -> str:
     """Escape our own text of several lines: its line ends stay, each line is made harmless."""
-    return "\n".join(escaped(line, most) for line in words.split("\n"))
+    return "\n".join(escaped(line, most) for line in text.split("\n"))
 
 
 def system_words(error: OSError) -> str:

@@ -200,12 +200,12 @@ class KeptSessions:
     def first(self, session_id: str, party: str, tokens: Sequence[int], columns: int) -> dict[int, FloatArray]:
         """Find the logits with which records were first answered, (columns,) each, by a party's pseudonym of them."""
         query = "SELECT logits FROM answers WHERE session = ? AND party = ? AND token = ?"
-        known = {}
+        logits = {}
         with self._lock:
             for token in dict.fromkeys(tokens):
-                if found := self._database.execute(query, (session_id, party, _bytes_of(token))).fetchone():
-                    known[token] = np.frombuffer(found[0], dtype=np.float64, count=columns)
-        return known
+                if row := self._database.execute(query, (session_id, party, _bytes_of(token))).fetchone():
+                    logits[token] = np.frombuffer(row[0], dtype=np.float64, count=columns)
+        return logits
 
     def count_answers(self, session_id: str, party: str) -> int:
         """Count the records of a session that were answered, by a party's pseudonyms of them."""
@@ -238,10 +238,10 @@ class KeptSessions:
         """
         with self._change() as database:
             query = "SELECT generation, attempt, step FROM ledgers WHERE party = ? AND ledger = ?"
-            kept = database.execute(query, (party, mark.ledger)).fetchone()
-            known = mark if kept is None else LedgerMark(mark.ledger, *kept)
-            if mark.is_behind(known):
-                return known
+            row = database.execute(query, (party, mark.ledger)).fetchone()
+            latest = mark if row is None else LedgerMark(mark.ledger, *row)
+            if mark.is_behind(latest):
+                return latest
             place = mark.generation, mark.attempt, mark.step
             database.execute(_NOTE, (party, mark.ledger, *place, of_session))
             database.execute(_FORGET_UNUSED, (party, _MOST_LEDGERS))
@@ -296,8 +296,8 @@ def _count(database: sqlite3.Connection, table: str, session_id: str, party: str
 
 def _shares(database: sqlite3.Connection, session_id: str, party: str) -> int:
     query = "SELECT shares FROM submissions WHERE session = ? AND party = ?"
-    found = database.execute(query, (session_id, party)).fetchone()
-    return int(found[0]) if found else 0
+    row = database.execute(query, (session_id, party)).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _forget_orphans(database: sqlite3.Connection) -> None:

@@ -71,9 +71,9 @@ class Protection:
 
 def total_gram(grams: Sequence[FloatArray | None]) -> FloatArray | None:
     """Add up the Gram matrix of all passive parameters side by side; None unless every party gave its own."""
-    given = [gram for gram in grams if gram is not None]
-    total: FloatArray = np.sum(given, axis=0)
-    return total if len(given) == len(grams) else None
+    present = [gram for gram in grams if gram is not None]
+    total: FloatArray = np.sum(present, axis=0)
+    return total if len(present) == len(grams) else None
 
 
 def check_gram(gram: FloatArray, classes: int) -> None:

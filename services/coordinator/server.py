@@ -18,9 +18,9 @@ from services.watching.audit_log import log_of
 def run(settings: Settings) -> None:
     """Serve the coordinator until it is stopped."""
     transport = make_transport(settings, Role.COORDINATOR)
-    chosen = cast(tuple[ScoreDefence, ...], load_defences(settings, Role.COORDINATOR))
+    score_defences = cast(tuple[ScoreDefence, ...], load_defences(settings, Role.COORDINATOR))
     state = open_state(settings.state_dir, transport.identity)
-    sessions = Sessions(settings.step_timeout, chosen, noise_source(settings, secret_of(state)), state)
+    sessions = Sessions(settings.step_timeout, score_defences, noise_source(settings, secret_of(state)), state)
     transport.tally.write_to(log_of(state))
     handler = servicer.CoordinatorServicer(sessions, transport.tally)
     try:

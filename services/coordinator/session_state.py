@@ -36,24 +36,24 @@ class AnsweredRecords:
         self._session_id = session_id
         self._most = most
 
-    def asked(self, party: str, tokens: Sequence[int], seen: int) -> int:
+    def asked(self, party: str, tokens: Sequence[int], submissions_seen: int) -> int:
         """Keep that a party's share of records has come, before anybody can be answered; returns how many have.
 
         Args:
             party: whose share.
             tokens: its pseudonym of each row's record.
-            seen: the highest number that it was told before.
+            submissions_seen: the highest number that it was told before.
 
         Raises:
             OutOfOrder: where this state is older than an answer, or may be.
             NotAllowed: for more pseudonyms than there are records.
             StateNotKept: when it can't be written.
         """
-        if seen > (known := self._kept.submissions(self._session_id, party)):
+        if submissions_seen > (submissions := self._kept.submissions(self._session_id, party)):
             raise OutOfOrder(
-                f"The coordinator's state is older than its answers: it knows of {known} shares of scores, {party} of "
-                f"{seen} of its own. Put the newer state folder back, or train again: defended scores are answered "
-                "once per record."
+                f"The coordinator's state is older than its answers: it knows of {submissions} shares of scores, "
+                f"{party} of {submissions_seen} of its own. Put the newer state folder back, or train again: defended "
+                "scores are answered once per record."
             )
         if self._kept.is_lost(self._session_id, party, tokens):
             raise OutOfOrder(
@@ -74,21 +74,21 @@ class AnsweredRecords:
                 there are records. Nothing is remembered then.
             StateNotKept: when they can't be written.
         """
-        asked = logits
+        new_logits = logits
         new: dict[tuple[str, int], FloatArray] = {}
         for party, of_party in tokens.items():
             first = self._kept.first(self._session_id, party, of_party, logits.shape[1])
             self._check_room(party, len(set(of_party) - first.keys()))
-            for token, row in zip(of_party, asked, strict=True):
+            for token, row in zip(of_party, new_logits, strict=True):
                 if token not in first:
                     first[token] = new[party, token] = row
-            known = np.array([first[token] for token in of_party])
-            if not np.allclose(logits, known, rtol=_TOLERANCE, atol=_TOLERANCE):
+            earlier = np.array([first[token] for token in of_party])
+            if not np.allclose(logits, earlier, rtol=_TOLERANCE, atol=_TOLERANCE):
                 raise NotAllowed(
                     "The parties' shares of a record add up to another sum than when it was first asked for: defended "
                     "scores are answered once per record and model. Whose data has changed opens another session."
                 )
-            logits = known
+            logits = earlier
         self._kept.answer(self._session_id, new)
         return logits
 
@@ -137,13 +137,13 @@ class SessionState:
     agreeing: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def restored(cls, kept: KeptSession) -> "SessionState":
+    def restored(cls, record: KeptSession) -> "SessionState":
         """Restore a session from before a restart, but for the columns."""
-        terms = kept.agreement
+        terms = record.agreement
         passive = tuple(party.name for party in terms.parties[1:])
-        joined = {party.name: party for party in terms.parties}
-        session = cls(terms.plan, terms.classes, terms.active.name, passive, kept.defences, 0, joined)
-        session.agreement, session.is_served = terms, kept.is_served
+        parties = {party.name: party for party in terms.parties}
+        session = cls(terms.plan, terms.classes, terms.active.name, passive, record.defences, 0, parties)
+        session.agreement, session.is_served = terms, record.is_served
         return session
 
     @property
@@ -163,11 +163,11 @@ class SessionState:
 
         Each party has a part of its own: nobody pushes out another's shares.
         """
-        own = self.shares.setdefault(party, {})
-        own[request_id] = share
-        held, most = sum(one.nbytes for one in own.values()), _KEPT_SHARES_BYTES // len(self.passive_parties)
-        while len(own) > _KEPT_REQUESTS or (held > most and len(own) > 1):
-            held -= own.pop(next(iter(own))).nbytes
+        shares = self.shares.setdefault(party, {})
+        shares[request_id] = share
+        size, most = sum(one.nbytes for one in shares.values()), _KEPT_SHARES_BYTES // len(self.passive_parties)
+        while len(shares) > _KEPT_REQUESTS or (size > most and len(shares) > 1):
+            size -= shares.pop(next(iter(shares))).nbytes
 
     def shares_of(self, request_id: int) -> dict[str, PartialScores]:
         """Read every passive party's share of a request, in the order of their names.

@@ -71,8 +71,8 @@ class Sessions:
         self._sessions: dict[str, SessionState] = {}
         self._is_closed = False
         self._kept = KeptSessions(state or StateInMemory())
-        for kept in self._kept.all():
-            self._sessions[kept.agreement.session_id] = _restored(kept, self._protection)
+        for record in self._kept.all():
+            self._sessions[record.agreement.session_id] = _restored(record, self._protection)
 
     def open(self, caller: Identity, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
         """Open a session for an active party; returns its id. It ends every other that isn't served.
@@ -94,8 +94,8 @@ class Sessions:
         columns = LearnerCalls(plan.family, self._timeout).outputs(classes)
         opened = SessionState(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint, columns)
         with self._condition:
-            others = [one for one in self._of(caller.name) if not one.is_served]
-            self._end_all(others, "its active party has opened another.")
+            abandoned = [one for one in self._of(caller.name) if not one.is_served]
+            self._end_all(abandoned, "its active party has opened another.")
             self._sessions[session_id] = opened
         return session_id
 
@@ -185,8 +185,8 @@ class Sessions:
             submissions = 0
             if self._protection.is_on:
                 # First: a share that waits for its sum is one that this state can't forget.
-                answered = self._answered(session_id, session)
-                submissions = answered.asked(caller.name, share.record_tokens, share.submissions_seen)
+                records = self._answered(session_id, session)
+                submissions = records.asked(caller.name, share.record_tokens, share.submissions_seen)
             session.keep_share(caller.name, request_id, share)
             return submissions
 
@@ -235,10 +235,10 @@ class Sessions:
         with self._condition:
             is_training = mark.ledger == session_id
             (self._agreed if is_training else self._session)(caller, session_id)
-            known = self._kept.note_ledger(caller.name, mark, of_session=is_training)
-        if mark.is_behind(known):
-            _log.warning("%s has an older copy of its state: a ledger has %s, of %s.", caller.name, mark, known)
-        return known
+            latest = self._kept.note_ledger(caller.name, mark, of_session=is_training)
+        if mark.is_behind(latest):
+            _log.warning("%s has an older copy of its state: a ledger has %s, of %s.", caller.name, mark, latest)
+        return latest
 
     def holds_session(self, session_id: str) -> bool:
         """Tell whether this coordinator knows the session, ended or not: what parties ask who watch it."""
@@ -271,10 +271,10 @@ class Sessions:
             self._agreed(caller, session_id)
             self._kept.serve(session_id)
             session.is_served = True
-            others = [other for other in self._of(session.active) if other is not session]
-            for other in others:
+            former = [other for other in self._of(session.active) if other is not session]
+            for other in former:
                 other.is_served = False
-            self._end_all(others, "another model has taken its place.")
+            self._end_all(former, "another model has taken its place.")
 
     def holds_model(self, session_id: str) -> bool:
         """Tell whether this coordinator can answer for a session's model."""

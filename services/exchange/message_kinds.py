@@ -97,8 +97,8 @@ class MessageKind:
         """Raise InvalidMessage for another header than the declared one."""
         expected = self.header(header.step)
         for name, value in vars(expected).items():
-            if (found := getattr(header, name)) != value:
-                raise InvalidMessage(f"Wrong {name} of {self.name}: expected {value}, got {one_line(str(found))}.")
+            if (actual := getattr(header, name)) != value:
+                raise InvalidMessage(f"Wrong {name} of {self.name}: expected {value}, got {one_line(str(actual))}.")
 
     def packed(self, step: int, values: NDArray[Any]) -> Message:
         """Write numbers as a message; raises InvalidMessage for others than are declared."""
@@ -111,8 +111,8 @@ class MessageKind:
         """Read a message whose header was checked; raises InvalidMessage for anything but the declared numbers."""
         if len(message.data) != message.header.size:
             raise InvalidMessage(f"Expected {message.header.size} bytes of {self.name}, got {len(message.data)}.")
-        read = np.frombuffer(message.data, dtype=self._on_the_wire)
-        values = read.astype(self.numbers).reshape(self.shape(message.header.step))
+        numbers = np.frombuffer(message.data, dtype=self._on_the_wire)
+        values = numbers.astype(self.numbers).reshape(self.shape(message.header.step))
         self._check_finite(values)
         return values
 

@@ -32,9 +32,9 @@ class MessagesServicer(messages_pb2_grpc.MessagesServicer):
         first = next(request_iterator, None)
         if first is None or first.WhichOneof("part") != "header":
             raise InvalidMessage("A message starts with its header.")
-        found = first.header
-        header = MessageHeader(found.kind, found.step, found.numbers, found.count)
-        mailbox = self._mailbox_of(found.session_id)
+        part_header = first.header
+        header = MessageHeader(part_header.kind, part_header.step, part_header.numbers, part_header.count)
+        mailbox = self._mailbox_of(part_header.session_id)
         mailbox.expects(peer, header)
         mailbox.receive(peer, Message(header, joined((part.data for part in request_iterator), header.size)))
         return common_pb2.Acknowledgement()

@@ -22,12 +22,12 @@ def caller_of(context: grpc.ServicerContext) -> Caller | None:
     """Find the caller of an RPC, None when it shows no identity of this federation."""
     # grpc's stubs type the values as bytes; they are tuples of bytes.
     certificate = cast(Mapping[str, Iterable[bytes]], context.auth_context())
-    said = said_by(context.invocation_metadata())
+    metadata = said_by(context.invocation_metadata())
     names = [value.decode(errors="replace") for value in certificate.get("x509_subject_alternative_name", ())]
     # Without TLS older gRPC says nothing of security, newer "insecure".
     if {*certificate.get("transport_security_type", ())} <= {b"insecure"}:
-        names = [said.get(INSECURE_IDENTITY_KEY, "")]
-    instance = said.get(INSTANCE_KEY, "")
+        names = [metadata.get(INSECURE_IDENTITY_KEY, "")]
+    instance = metadata.get(INSTANCE_KEY, "")
     for name in names:
         try:
             identity = Identity.parse(name)
@@ -42,9 +42,9 @@ def check_release(context: grpc.ServicerContext, caller: Caller) -> None:
 
     Operators' tools, such as grpcurl, name no instance and no version: they have to know the messages.
     """
-    said = said_by(context.invocation_metadata())
-    if caller.instance or WIRE_KEY in said:
-        check_wire_version(caller.name, said.get(WIRE_KEY))
+    metadata = said_by(context.invocation_metadata())
+    if caller.instance or WIRE_KEY in metadata:
+        check_wire_version(caller.name, metadata.get(WIRE_KEY))
 
 
 def require_caller(context: grpc.ServicerContext) -> Caller:

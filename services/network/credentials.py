@@ -95,13 +95,13 @@ def _check_private(key: Path) -> None:
 def _valid_certificates(path: Path, content: bytes) -> Sequence[x509.Certificate]:
     """Read the certificates of a file. One of them at least is valid now, and the first of a party's own."""
     try:
-        found = x509.load_pem_x509_certificates(content)
+        certificates = x509.load_pem_x509_certificates(content)
     except ValueError as error:
         raise CertificateError(
             f"{path} holds no certificate: copy it again from where `plumbline certs` was run."
         ) from error
     now = datetime.datetime.now(datetime.UTC)
-    current = [one for one in found if one.not_valid_after_utc >= now]
+    current = [one for one in certificates if one.not_valid_after_utc >= now]
     if not current:
         raise CertificateError(
             f"The certificate in {path} has expired: run `plumbline certs --renew` where the authority is, and copy "
@@ -197,26 +197,26 @@ class RenewedCredentials:
             return present
 
     def _look(self, before: Credentials | None) -> Credentials:
-        seen = _marks_of(self._files)
-        if before is not None and seen == self._seen:
+        marks = _marks_of(self._files)
+        if before is not None and marks == self._seen:
             return before
         try:
-            found = read_credentials(self._files, self._identity)
+            credentials = read_credentials(self._files, self._identity)
         except CertificateError as error:
             if before is None:
                 raise
             _log.warning("The certificate files have changed and can't be used, those before stay: %s", error)
-            found = before
+            credentials = before
         else:
             if before is not None:
                 # Nobody is taken off the list while this process runs: a file that was lost must let nobody in.
-                found = replace(found, revoked=before.revoked | found.revoked)
-                if fresh := found.revoked - before.revoked:
+                credentials = replace(credentials, revoked=before.revoked | credentials.revoked)
+                if fresh := credentials.revoked - before.revoked:
                     _log.info("Certificates that nobody may use any more: %d more, by ca.crl.", len(fresh))
-            if before is not None and found.certificate != before.certificate:
-                _log.info("The certificate is renewed, valid until %s UTC.", f"{found.expires:%Y-%m-%d %H:%M}")
-        self._seen = seen
-        return found
+            if before is not None and credentials.certificate != before.certificate:
+                _log.info("The certificate is renewed, valid until %s UTC.", f"{credentials.expires:%Y-%m-%d %H:%M}")
+        self._seen = marks
+        return credentials
 
     def _warn_of_expiry(self, present: Credentials, now: float) -> None:
         if not present.expires_soon or now - self._warned < _SECONDS_BETWEEN_WARNINGS:

@@ -42,10 +42,10 @@ def inner_timeout(timeout: float | None) -> float | None:
     deadline = _deadline.get()
     if deadline is None:
         return timeout
-    left = max(0.0, deadline - time.monotonic())
-    if math.isinf(left):
+    remaining = max(0.0, deadline - time.monotonic())
+    if math.isinf(remaining):
         return timeout
-    inner = left - min(_MARGIN * left, _MOST_MARGIN_SECONDS)
+    inner = remaining - min(_MARGIN * remaining, _MOST_MARGIN_SECONDS)
     return inner if timeout is None else min(timeout, inner)
 
 

@@ -77,7 +77,7 @@ def channel_options(address: str) -> list[tuple[str, Any]]:
 
 def intercepted(
     channel: grpc.Channel,
-    said: Sequence[tuple[str, str]],
+    metadata: Sequence[tuple[str, str]],
     meter: PeerMeter,
     look: PeerLook | None = None,
 ) -> grpc.Channel:
@@ -85,7 +85,7 @@ def intercepted(
 
     Each call begins with ``look``, which raises CallNotMade where it must not be made.
     """
-    return grpc.intercept_channel(channel, _ClientInterceptor(said, meter, look))
+    return grpc.intercept_channel(channel, _ClientInterceptor(metadata, meter, look))
 
 
 class _Received(Iterator[Any]):
@@ -123,8 +123,8 @@ class _ClientInterceptor(
 ):
     """Counts the bytes that this party sends and receives as a client, and adds what it says of itself to each call."""
 
-    def __init__(self, said: Sequence[tuple[str, str]], meter: PeerMeter, look: PeerLook | None) -> None:
-        self._said = tuple(said)
+    def __init__(self, metadata: Sequence[tuple[str, str]], meter: PeerMeter, look: PeerLook | None) -> None:
+        self._said = tuple(metadata)
         self._meter = meter
         self._look = look
 

@@ -49,16 +49,18 @@ def examine(transport: Transport, address: str, peer: str) -> PeerFacts:
                 raise
             return PeerFacts(trouble=str(error_of(peer, error)))
         end = time.time()
-        said = said_by(call.trailing_metadata())
-    return PeerFacts("", said.get(WIRE_KEY), said.get(RELEASE_KEY), *_compared(said.get(CLOCK_KEY), begin, end))
+        metadata = said_by(call.trailing_metadata())
+    return PeerFacts(
+        "", metadata.get(WIRE_KEY), metadata.get(RELEASE_KEY), *_compared(metadata.get(CLOCK_KEY), begin, end)
+    )
 
 
 def _compared(clock: str | None, begin: float, end: float) -> tuple[float | None, float]:
     """Tell how far another clock was ahead when it was read between two moments of this one, and how sure that is."""
     try:
-        told = float(clock or "nan")
+        moment = float(clock or "nan")
     except ValueError:
-        told = math.nan
-    if not math.isfinite(told):
+        moment = math.nan
+    if not math.isfinite(moment):
         return None, 0.0
-    return told - (begin + end) / 2, (end - begin) / 2 + _ROUNDING
+    return moment - (begin + end) / 2, (end - begin) / 2 + _ROUNDING

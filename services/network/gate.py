@@ -151,10 +151,10 @@ class _MethodGate:
             for one in (handler.unary_unary, handler.unary_stream, handler.stream_unary, handler.stream_stream)
             if one is not None
         )
-        read = _all_messages if handler.request_streaming else _only_message
+        messages_of = _all_messages if handler.request_streaming else _only_message
 
         def request(parts: Iterator[bytes], call: HeldCall) -> Any:
-            return read(_Messages(parts, handler.request_deserializer, call))
+            return messages_of(_Messages(parts, handler.request_deserializer, call))
 
         def answer(parts: Iterator[bytes], context: grpc.ServicerContext) -> Any:
             with self._passing(context) as call, answering_within(context.time_remaining()):

@@ -28,11 +28,11 @@ class HealthLink:
         self.name = name
         self._stub: Any = health_pb2_grpc.HealthStub(channel)
 
-    def ask(self, session_id: str, seconds: float, answered: Callable[[Answer], None]) -> None:
+    def ask(self, session_id: str, seconds: float, on_answer: Callable[[Answer], None]) -> None:
         """Ask whether it knows a session, without waiting."""
         request = health_pb2.HealthCheckRequest(service=session_service(session_id))
         call = self._stub.Check.future(request, timeout=seconds)
-        call.add_done_callback(lambda done: answered(_answer_of(done)))
+        call.add_done_callback(lambda done: on_answer(_answer_of(done)))
 
     def await_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until a party that is starting again serves.

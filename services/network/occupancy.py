@@ -126,10 +126,10 @@ class Occupancy:
 
     def _await_silence(self, occupant: _Occupant, caller: Caller, address: str) -> None:
         came = self._clock()
-        while (left := self._seconds_left(occupant)) > 0:
+        while (remaining := self._seconds_left(occupant)) > 0:
             if occupant.heard_at > came:
                 self._refuse(occupant, caller, address)
-            self._pause(self._condition, left)
+            self._pause(self._condition, remaining)
 
     def _seconds_left(self, occupant: _Occupant) -> float:
         """Until the occupant counts as dead, if it isn't heard meanwhile."""

@@ -64,8 +64,8 @@ def _named(variables: Mapping[str, str]) -> Proxy | None:
     for name in _VARIABLES:
         if url := variables.get(name, "").strip():
             with suppress(ValueError):
-                found = urlsplit(url if "://" in url else f"http://{url}")
-                return Proxy(f"{found.hostname}:{found.port or 80}", name)
+                parts = urlsplit(url if "://" in url else f"http://{url}")
+                return Proxy(f"{parts.hostname}:{parts.port or 80}", name)
             return Proxy("that can't be read", name)
     return None
 

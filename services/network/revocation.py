@@ -34,8 +34,8 @@ def check_caller(context: grpc.ServicerContext, revoked: Revoked) -> None:
     """Raise NotIdentified for a caller whose certificate, or one between it and the authority, is revoked."""
     if not revoked:
         return
-    shown = cast(Mapping[str, Iterable[bytes]], context.auth_context())
-    chain = [*shown.get("x509_pem_cert", ()), *shown.get("x509_pem_cert_chain", ())]
+    properties = cast(Mapping[str, Iterable[bytes]], context.auth_context())
+    chain = [*properties.get("x509_pem_cert", ()), *properties.get("x509_pem_cert_chain", ())]
     if any(not revoked.isdisjoint(_serials(pem)) for pem in chain):
         raise NotIdentified(
             "The caller's certificate is revoked by the federation's authority: its owner needs a new pair "
@@ -144,7 +144,7 @@ class PeerLook:
         """Note how a call ended. One without a connection may mean that the server has a new pair."""
         self._has_failed = self._has_failed or code is grpc.StatusCode.UNAVAILABLE
 
-    def _check(self, asked: float, must_look: bool) -> None:
+    def _check(self, moment: float, must_look: bool) -> None:
         present = self._credentials()
         if not present.revoked:
             return
@@ -152,7 +152,7 @@ class PeerLook:
             is_new = present is not self._looked_with
             must_look = must_look or is_new or self._has_failed or self._refusal is not None
             # Who has waited for another thread's look takes what that has seen.
-            if is_new or (self._looked < asked and (must_look or asked - self._looked > _LOOKED_AT_SECONDS)):
+            if is_new or (self._looked < moment and (must_look or moment - self._looked > _LOOKED_AT_SECONDS)):
                 self._look(present, must_look)
             if self._refusal is not None:
                 raise CallNotMade(*self._refusal)  # type: ignore[abstract]  # nothing else of a call is asked for
@@ -160,7 +160,7 @@ class PeerLook:
     def _look(self, present: Credentials, must_look: bool) -> None:
         self._looked_with, self._looked = present, self._clock()
         try:
-            shown = _chain_at(self._address, self._host_name, self._files, present.authority)
+            chain = _chain_at(self._address, self._host_name, self._files, present.authority)
         except (OSError, ValueError) as error:
             # The certificate that is trusted stays good: only whether the server has a newer one isn't known.
             if must_look:
@@ -169,8 +169,8 @@ class PeerLook:
                 )
             return
         self._has_failed = False
-        if present.revoked.isdisjoint(certificate.serial_number for certificate in shown):
-            self._trusted, self._refusal = shown[0].public_bytes(Encoding.PEM), None
+        if present.revoked.isdisjoint(certificate.serial_number for certificate in chain):
+            self._trusted, self._refusal = chain[0].public_bytes(Encoding.PEM), None
         else:
             self._refuse(
                 grpc.StatusCode.UNAUTHENTICATED,

@@ -66,8 +66,8 @@ def error_of(party: str, call: grpc.Call) -> FederationError:
     if silence := _silence(status, details):
         proxy = proxy_in(details)
         return PeerVanished(f"{party} does not answer: {silence}" + (f" {proxy.words(party)}" if proxy else ""))
-    words = details or "It gives no reason, and its log may have one."
-    return PeerRefused(party, words, _KINDS.get(status, FederationError))
+    reason = details or "It gives no reason, and its log may have one."
+    return PeerRefused(party, reason, _KINDS.get(status, FederationError))
 
 
 def _silence(status: grpc.StatusCode, details: str) -> str:

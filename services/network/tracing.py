@@ -39,12 +39,12 @@ def tracers(party: str) -> list[Any]:
     try:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
-        found = [traced(OTLPSpanExporter(), party)]
+        interceptors = [traced(OTLPSpanExporter(), party)]
     except ImportError:
         _log.warning("%s is set, and nothing is traced: pip install 'plumbline[otel]'.", asking[0])
         return []
     _log.info("Calls are traced (%s).", asking[0])
-    return found
+    return interceptors
 
 
 def traced(exporter: "SpanExporter", party: str) -> Any:

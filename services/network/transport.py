@@ -73,19 +73,19 @@ def add_reflection(server: grpc.Server, service_names: Sequence[str]) -> None:
 
 def renewed_server_credentials(present: Callable[[], Credentials]) -> grpc.ServerCredentials:
     """Server credentials that each new connection asks ``present`` for; who calls must show a certificate."""
-    shown = present()
+    latest = present()
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
         """None while nothing has changed."""
-        nonlocal shown
-        found = present()
-        if found is shown:
+        nonlocal latest
+        credentials = present()
+        if credentials is latest:
             return None
-        shown = found
-        return _configuration(found)
+        latest = credentials
+        return _configuration(credentials)
 
     return grpc.dynamic_ssl_server_credentials(
-        _configuration(shown),
+        _configuration(latest),
         renewed,  # type: ignore[arg-type]  # the stubs know no None
         require_client_authentication=True,
     )

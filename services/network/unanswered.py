@@ -54,19 +54,19 @@ _UNKNOWN = "there is no connection to it. Check that it runs, its address and th
 
 def why_unreachable(details: str) -> str:
     """Say, without its subject, what the transport's words on a connection mean."""
-    known = details.lower()
+    lowered = details.lower()
     for sign, meaning in _MEANINGS:
-        if sign in known:
+        if sign in lowered:
             return meaning
     if is_cut(details):
-        return _AT_ONCE if known.startswith("failed to connect") else CUT
+        return _AT_ONCE if lowered.startswith("failed to connect") else CUT
     return _UNKNOWN
 
 
 def is_another_party(details: str) -> bool:
     """Tell whether these are the transport's words on a party of this federation that isn't the one dialled."""
-    known = details.lower()
-    return any(sign in known for sign in _OTHER_NAMES)
+    lowered = details.lower()
+    return any(sign in lowered for sign in _OTHER_NAMES)
 
 
 def is_nobody(details: str) -> bool:
@@ -76,5 +76,5 @@ def is_nobody(details: str) -> bool:
 
 def is_cut(details: str) -> bool:
     """Tell whether these are the transport's words on a connection that ended, and not those of a party."""
-    known = details.lower()
-    return any(sign in known for sign in _CUT_SIGNS)
+    lowered = details.lower()
+    return any(sign in lowered for sign in _CUT_SIGNS)

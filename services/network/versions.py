@@ -29,14 +29,14 @@ def said_by(metadata: Iterable[tuple[str, str | bytes]] | None) -> dict[str, str
     return {key: str(value) for key, value in metadata or ()}
 
 
-def check_wire_version(party: str, said: str | None) -> None:
+def check_wire_version(party: str, announced: str | None) -> None:
     """Raise OutOfOrder where ``party`` speaks another version of the wire than this one; None is a silent party's."""
-    spoken = said or "1"
+    spoken = announced or "1"
     if spoken != str(WIRE_VERSION):
-        shown = (
+        spoken_version = (
             f"version {spoken}" if spoken.isascii() and spoken.isdigit() and len(spoken) < 10 else "no known version"
         )
         raise OutOfOrder(
-            f"{party} speaks {shown} of Plumbline's wire, its peer version {WIRE_VERSION}: install the same "
+            f"{party} speaks {spoken_version} of Plumbline's wire, its peer version {WIRE_VERSION}: install the same "
             "release of Plumbline at every party."
         )

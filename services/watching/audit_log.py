@@ -185,7 +185,7 @@ def verify(folder: Path, noted: str = "") -> Verified:
         raise LogChanged(f"{folder} has no audit log: give the folder of PLUMBLINE_STATE_DIR, or {FOLDER} in it.")
     # Where the first files are put elsewhere, the chain begins with what the first line here says.
     is_whole = files[0].name == _name(1)
-    first, number, head, found = 0, 0, NOTHING_BEFORE, not noted
+    first, number, head, has_noted = 0, 0, NOTHING_BEFORE, not noted
     mended = unwritten = 0
     for line, place in _lines_of(files):
         entry = _parsed(line, place)
@@ -198,10 +198,10 @@ def verify(folder: Path, noted: str = "") -> Verified:
                 f"{place}: line {number} was changed after it was written, or the hash of it in line {number + 1}."
             )
         first, number, head = first or entry["line"], entry["line"], hashlib.sha256(line).hexdigest()
-        found |= head == noted.lower()
+        has_noted |= head == noted.lower()
         mended += entry["kind"] == _MENDED
         unwritten += entry["count"] if entry["kind"] == _UNWRITTEN else 0
-    if not found:
+    if not has_noted:
         raise LogChanged(f"No line of {folder} has the SHA-256 {noted[:64]}: lines were cut off, or rewritten.")
     return Verified(first, number, head, mended, unwritten)
 
@@ -215,8 +215,8 @@ def _lines_of(files: list[Path]) -> Iterator[tuple[bytes, str]]:
     """Read every line with its place. A torn one at the very end is what a kill has left, and none yet."""
     for file in files:
         with file.open("rb") as opened:
-            for at, line in enumerate(opened, 1):
-                place = f"{file.name}:{at}"
+            for number, line in enumerate(opened, 1):
+                place = f"{file.name}:{number}"
                 if line.endswith(b"\n"):
                     yield line[:-1], place
                 elif file != files[-1]:
@@ -252,11 +252,11 @@ def _tail(file: Path) -> tuple[bytes | None, int]:
     """Read a file's last whole line, None where there is none, and count the bytes that follow it."""
     with file.open("rb") as opened:
         opened.seek(max(0, opened.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        whole, end, torn = opened.read().rpartition(b"\n")
+        lines, end, torn = opened.read().rpartition(b"\n")
     if not end and len(torn) == _TAIL_BYTES:
         # Too long for a line that a kill has torn: it is refused, and not cut off.
         return torn, 0
-    return (whole.rpartition(b"\n")[2] if end else None), len(torn)
+    return (lines.rpartition(b"\n")[2] if end else None), len(torn)
 
 
 def _name(number: int) -> str:
@@ -264,8 +264,8 @@ def _name(number: int) -> str:
 
 
 def _moment(seconds: float) -> str:
-    whole, part = divmod(int(seconds * 1000), 1000)
-    return f"{_second(whole)}.{part:03d}Z"
+    second, part = divmod(int(seconds * 1000), 1000)
+    return f"{_second(second)}.{part:03d}Z"
 
 
 @lru_cache(maxsize=2)

@@ -46,13 +46,13 @@ class Metrics(Collector):
 
     def ended(self, method: str, code: str, seconds: float) -> None:
         """Count a call of /package.Service/Method, one that this server has."""
-        found = self._of_call.get((method, code))
-        if found is None:
+        series = self._of_call.get((method, code))
+        if series is None:
             service, _, name = method.lstrip("/").partition("/")
             labels = _type_of(method), service, name
-            found = self._handled.labels(*labels, code), self._seconds.labels(*labels)
-            self._of_call[method, code] = found
-        handled, took = found
+            series = self._handled.labels(*labels, code), self._seconds.labels(*labels)
+            self._of_call[method, code] = series
+        handled, took = series
         handled.inc()
         took.observe(seconds)
 
@@ -89,12 +89,12 @@ def serve_metrics(address: str, tally: Tally) -> None:
 
 def _handler(registry: prometheus_client.CollectorRegistry, host: str) -> type[BoundedHandler]:
     """Make what answers scrapes of ``registry`` at ``host``, by whichever name cannot have been made to lead here."""
-    own = frozenset({host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()})
+    host_names = frozenset({host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()})
 
     class Handler(BoundedHandler, prometheus_client.MetricsHandler):
         def is_own_name(self, name: str) -> bool:
             # A page elsewhere has a name with a dot, and no address in numbers.
-            return bool(name) and ("." not in name or name in own or _is_address(name.strip("[]")))
+            return bool(name) and ("." not in name or name in host_names or _is_address(name.strip("[]")))
 
         def advice(self) -> str:
             return "Ask by IP address, by a name without a dot, or by the name in PLUMBLINE_METRICS"
@@ -118,10 +118,10 @@ def _is_loopback(host: str) -> bool:
 def _type_of(method: str) -> str:
     """Tell which of the four kinds of RPC a method is, as gRPC's metrics have it."""
     try:
-        found = descriptor_pool.Default().FindMethodByName(method.lstrip("/").replace("/", "."))
+        descriptor = descriptor_pool.Default().FindMethodByName(method.lstrip("/").replace("/", "."))
     except KeyError:
         # Of another package's service. Metrics must not end a call.
         return "unknown"
-    if found.client_streaming:
-        return "bidi_stream" if found.server_streaming else "client_stream"
-    return "server_stream" if found.server_streaming else "unary"
+    if descriptor.client_streaming:
+        return "bidi_stream" if descriptor.server_streaming else "client_stream"
+    return "server_stream" if descriptor.server_streaming else "unary"

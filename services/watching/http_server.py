@@ -26,8 +26,8 @@ class BoundedServer(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: Any) -> None:
         """Bind to HOST and port, 0 for any; raises OSError for an address that can't be had."""
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        self.address_family = found[0]
+        resolved = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        self.address_family = resolved[0]
         self._lock = threading.Lock()
         # When each began, the oldest first; and those whose request is whole.
         self._begun: dict[socket.socket, float] = {}

@@ -83,10 +83,10 @@ class Tally:
         """Tell what ``source`` measures, too."""
         self._sources.append(source)
 
-    def begin(self, told: Mapping[str, Told]) -> None:
+    def begin(self, per_answer: Mapping[str, Told]) -> None:
         """Begin a session in which each decryption tells so much, by peer."""
         with self._lock:
-            self._told = dict(told)
+            self._told = dict(per_answer)
 
     def answered(self, peer: str, kind: str, count: int, session_id: str = "") -> None:
         """Count an answer that is about to be given.
@@ -103,9 +103,9 @@ class Tally:
             key = (self._known(peer), kind)
             self._answers[key] += 1
             self._answered[key] += count
-            if kind == "decryption" and (told := self._told.get(peer)) is not None:
-                self._equations[key[0]] += told.equations
-                self._bits[key[0]] += told.bits
+            if kind == "decryption" and (peer_answer := self._told.get(peer)) is not None:
+                self._equations[key[0]] += peer_answer.equations
+                self._bits[key[0]] += peer_answer.bits
 
     def interrupted(self, peer: str, session_id: str) -> None:
         """Count that a training goes on after an interruption, before it does: ``peer`` has this party go back."""
@@ -124,7 +124,7 @@ class Tally:
         by_kind = ("peer", "kind")
         with self._lock:
             ratios = {peer: told.ratio for peer, told in self._told.items()}
-            own = [
+            totals = [
                 Measure("answers", "Answers, by who asked and what for.", dict(self._answers), by_kind, grows=True),
                 Measure("answered_items", "What is in them, counted.", dict(self._answered), by_kind, grows=True),
                 Measure("refusals", "Calls refused.", dict(self._refusals), ("peer", "reason"), grows=True),
@@ -133,7 +133,7 @@ class Tally:
                 Measure.by("peer", "guard_ratio", _RATIO, ratios),
                 Measure.by("peer", "interruptions", _INTERRUPTIONS, dict(self._interruptions), grows=True),
             ]
-        yield from own
+        yield from totals
         if self._log is not None:
             yield from self._log.measures()
         for source in self._sources:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from plumbline.charts.axes import NUMBERS, POWERS, WHOLE, Axis, Frame, Values, frame, number_words, padded
+from plumbline.charts.axes import NUMBERS, POWERS, WHOLE, Axis, ChartFrame, Values, frame, number_words, padded
 from plumbline.charts.marks import SIGNS, Chart, Mark, Point, Signs, Trace, Word
 from plumbline.report.html import environment
 from studies.page.plots import Curve, Panel, Plot
@@ -120,7 +120,7 @@ def _kind(values: Sequence[float], *, log: bool) -> Values:
     return WHOLE if len(values) and all(float(v).is_integer() for v in values if math.isfinite(v)) else NUMBERS
 
 
-def _rules(panel: Panel, field: Frame) -> Iterator[tuple[Trace, Word]]:
+def _rules(panel: Panel, field: ChartFrame) -> Iterator[tuple[Trace, Word]]:
     """Lines at some x, their words one below the other so that neighbours don't meet."""
     top, bottom = field.y(field.y.high), field.y(field.y.low)
     for number, (at, words) in enumerate(panel.marks):
@@ -133,7 +133,7 @@ def _rules(panel: Panel, field: Frame) -> Iterator[tuple[Trace, Word]]:
         )
 
 
-def _band(field: Frame, curve: Curve, look: Look) -> Iterator[Trace]:
+def _band(field: ChartFrame, curve: Curve, look: Look) -> Iterator[Trace]:
     """The interval around a line, a shade for each of its uninterrupted parts."""
     if not (curve.low and curve.high):
         return
@@ -144,7 +144,7 @@ def _band(field: Frame, curve: Curve, look: Look) -> Iterator[Trace]:
             yield Trace((*upper, *lower), f"band {look.colour}")
 
 
-def _line(field: Frame, curve: Curve, look: Look) -> Iterator[Mark]:
+def _line(field: ChartFrame, curve: Curve, look: Look) -> Iterator[Mark]:
     classes = look.classes(curve.ours)
     for part in _parts(curve.x, curve.y):
         for piece in _below(part, field.y.high):

@@ -17,7 +17,7 @@ import pytest
 
 from vfl.arrays import IntArray
 from vfl.crypto.native.build import FLAGS, SOURCES, CompilationFailed, build, find_compiler
-from vfl.crypto.native.library import Modulus, Task, open_library
+from vfl.crypto.native.library import Modulus, NativeTask, open_library
 
 TRACING = ("-fsanitize=thread", "-fsanitize-coverage=trace-pc")
 REPLACED = "-Wl,--wrap=memcpy,--wrap=memset,--wrap=aligned_alloc,--wrap=free"
@@ -50,7 +50,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = open_library(str(path))
     hashes = POINTER(c_uint64 * 2)
     library.trace_powers.argtypes = (Modulus, c_char_p, c_uint64, c_char_p, c_uint64, c_int, hashes)
-    library.trace_product.argtypes = (Modulus, c_char_p, POINTER(Task), hashes)
+    library.trace_product.argtypes = (Modulus, c_char_p, POINTER(NativeTask), hashes)
     library.trace_output.restype = POINTER(ctypes.c_ubyte * WIDTH)
     return library
 
@@ -125,7 +125,7 @@ def test_products_execute_the_same_and_look_up_what_they_are_told(traced: ctypes
     # Everything stays in its place, for addresses are part of the trace: only the entries are written anew.
     entries = np.zeros((rows, columns), dtype=np.int64)
     arrays = [entries, np.full(columns, 6), np.arange(columns) * 10, np.zeros_like(entries[0]), np.full(columns, -1)]
-    task = Task(1, rows, columns, 1, 5, 0, *(array.ctypes.data for array in arrays), b"")
+    task = NativeTask(1, rows, columns, 1, 5, 0, *(array.ctypes.data for array in arrays), b"")
     data = residues(root**2, rows, 4)
 
     def trace(values: IntArray) -> Trace:

@@ -71,6 +71,13 @@ MOST_LINES_OF_A_CLASS = 320
 # Where shares become words.
 NUMBERS = "plumbline/telling/numbers.py"
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
+# Names that say nothing of what they name, so that a reader keeps it in the head.
+PRONOUNS = re.compile(
+    "one|found|told|at|others|known|kept|shown|asked|chosen|held|made|given|own|some|whole|words|said|read|left|seen|taken|"
+    "drawn|mounted|joined|judged|counted|answered"
+)
+# In percent of all names that the product binds. It only goes down: whoever renames some lowers it.
+MOST_PRONOUNS = 3.0
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.
@@ -266,6 +273,34 @@ def test_functions_take_few_arguments_and_are_short() -> None:
             many.append(str(one))
     assert not many
     assert statistics.median(lengths) <= MOST_LINES_OF_THE_MEDIAN_FUNCTION
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """List names of variables, fields and parameters; those of comprehensions and lambdas end with their line."""
+    brief: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.comprehension | ast.Lambda):
+            brief.update(ast.walk(node.target if isinstance(node, ast.comprehension) else node.args))
+    for node in ast.walk(tree):
+        if node not in brief:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+            elif isinstance(node, ast.arg):
+                yield node.arg
+
+
+def test_bound_names_are_those_that_outlive_a_line() -> None:
+    source = (
+        "def f(one, *, told):\n    a = b = [own for own in (lambda at: at)(told)]\n    for seen, a.kept in b: one.x = 1"
+    )
+    assert sorted(bound_names(ast.parse(source))) == ["a", "b", "one", "seen", "told"]
+
+
+def test_names_say_what_they_name() -> None:
+    names = [
+        name for path in files_of(*(ARROWS.keys() - {"studies"})) for name in bound_names(ast.parse(path.read_text()))
+    ]
+    assert 100 * sum(PRONOUNS.fullmatch(name) is not None for name in names) / len(names) <= MOST_PRONOUNS
 
 
 @pytest.mark.parametrize("package", [*ARROWS, *TOOLS])

@@ -64,8 +64,8 @@ class ScoreChannel(ABC):
             ChannelError: where there is none to be had.
         """
 
-    def likelihood_after(self, drawn: "ScoreChannel", delivered: Delivered) -> Likelihood | None:
-        """Compute the same, given the log scores before ``drawn``, a channel with secret draws just before this one.
+    def likelihood_after(self, noise: "ScoreChannel", delivered: Delivered) -> Likelihood | None:
+        """Compute the same, given the log scores before ``noise``, a channel with secret draws just before this one.
 
         None where no likelihood of both is known.
         """

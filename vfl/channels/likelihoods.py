@@ -145,9 +145,9 @@ class ArgMax(Likelihood):
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
         """Tell by how much another class is ahead."""
-        chosen = self.chosen[rows, None]
-        lead = log_scores - np.take_along_axis(log_scores, chosen, axis=1)
-        earlier = np.arange(lead.shape[1]) < chosen
+        decision = self.chosen[rows, None]
+        lead = log_scores - np.take_along_axis(log_scores, decision, axis=1)
+        earlier = np.arange(lead.shape[1]) < decision
         ahead: FloatArray = np.where(np.where(earlier, lead >= 0.0, lead > 0.0), lead + NARROWEST, 0.0).max(axis=1)
         return ahead
 

@@ -128,17 +128,20 @@ class NoisyArgMax(Likelihood):
 
     def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """Compute how probably this class wins: inside [0, 1], clipped to 1, or as the first of a row of nothing."""
-        before, chosen = np.exp(log_scores), self.chosen[rows, None]
-        own = np.take_along_axis(before, chosen, axis=1)
-        others = np.arange(before.shape[1]) != chosen
-        earlier = np.arange(before.shape[1]) < chosen
-        low, high = np.maximum(0.0, own - _DEVIATIONS * self.sigma), np.minimum(1.0, own + _DEVIATIONS * self.sigma)
+        before, decision = np.exp(log_scores), self.chosen[rows, None]
+        winner = np.take_along_axis(before, decision, axis=1)
+        rivals = np.arange(before.shape[1]) != decision
+        earlier = np.arange(before.shape[1]) < decision
+        low, high = (
+            np.maximum(0.0, winner - _DEVIATIONS * self.sigma),
+            np.minimum(1.0, winner + _DEVIATIONS * self.sigma),
+        )
         tops = (low + high) / 2 + (high - low) / 2 * _NODES
-        behind = np.where(others[:, None], log_ndtr((tops[:, :, None] - before[:, None]) / self.sigma), 0.0).sum(axis=2)
-        inside = _log_integral(behind + _log_normal(tops - own, self.sigma), (high - low)[:, 0])
+        behind = np.where(rivals[:, None], log_ndtr((tops[:, :, None] - before[:, None]) / self.sigma), 0.0).sum(axis=2)
+        inside = _log_integral(behind + _log_normal(tops - winner, self.sigma), (high - low)[:, 0])
         at_one = np.where(earlier, log_ndtr((1.0 - before) / self.sigma), 0.0).sum(axis=1)
-        at_one += log_ndtr((own[:, 0] - 1.0) / self.sigma)
-        nothing = np.where(chosen[:, 0] == 0, log_ndtr(-before / self.sigma).sum(axis=1), -np.inf)
+        at_one += log_ndtr((winner[:, 0] - 1.0) / self.sigma)
+        nothing = np.where(decision[:, 0] == 0, log_ndtr(-before / self.sigma).sum(axis=1), -np.inf)
         density: FloatArray = np.logaddexp(np.logaddexp(inside, at_one), nothing)
         return density
 
@@ -156,14 +159,14 @@ def _clipped_at_one(before: FloatArray, row: FloatArray, full: BoolArray, sigma:
 def _unclipped(before: FloatArray, row: FloatArray, sigma: FloatArray) -> FloatArray:
     """log of the integral over s from 0 to 1 / max(q) of s^(m-1) prod N(s q_i; p_i, sigma)."""
     positive = row > _NOTHING
-    kept, width = np.where(positive, row, 0.0), sigma[:, 0]
-    squared = (kept**2).sum(axis=1)
-    centre, spread = (kept * before).sum(axis=1) / squared, width / np.sqrt(squared)
+    values, width = np.where(positive, row, 0.0), sigma[:, 0]
+    squared = (values**2).sum(axis=1)
+    centre, spread = (values * before).sum(axis=1) / squared, width / np.sqrt(squared)
     low, high = _window(centre, spread, 1.0 / row.max(axis=1))
     sums = ((low + high) / 2)[:, None] + ((high - low) / 2)[:, None] * _NODES
     count = positive.sum(axis=1)[:, None]
     exponent = (count - 1) * np.log(np.maximum(sums, _TINY)) - 0.5 * ((sums - centre[:, None]) / spread[:, None]) ** 2
-    rest = np.where(positive, before - centre[:, None] * kept, 0.0)
+    rest = np.where(positive, before - centre[:, None] * values, 0.0)
     constant = -0.5 * (rest**2).sum(axis=1) / width**2 - count[:, 0] * np.log(width * np.sqrt(2 * np.pi))
     total: FloatArray = _log_integral(exponent, high - low) + constant
     return total

@@ -42,13 +42,13 @@ class Rounding(RepeatableChannel):
         with np.errstate(divide="ignore"):
             return Intervals(np.log(low) - NARROWEST, np.log(high) + NARROWEST)
 
-    def likelihood_after(self, drawn: ScoreChannel, delivered: Delivered) -> Likelihood | None:
+    def likelihood_after(self, noise: ScoreChannel, delivered: Delivered) -> Likelihood | None:
         """Place each score with its noise in its interval."""
-        if not isinstance(drawn, Noise):
+        if not isinstance(noise, Noise):
             return None
         from vfl.channels.noise_likelihoods import NoisyIntervals
 
-        return NoisyIntervals(*self._cells(delivered), drawn.width)
+        return NoisyIntervals(*self._cells(delivered), noise.width)
 
     def passed(self, log_scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
         """Round scores; rows need not sum to 1."""
@@ -118,13 +118,13 @@ class Decision(ScoreChannel):
         """Say which score is the largest."""
         return ArgMax(delivered.scores.argmax(axis=1))
 
-    def likelihood_after(self, drawn: ScoreChannel, delivered: Delivered) -> Likelihood | None:
+    def likelihood_after(self, noise: ScoreChannel, delivered: Delivered) -> Likelihood | None:
         """Say which score is the largest with its noise."""
-        if not isinstance(drawn, Noise):
+        if not isinstance(noise, Noise):
             return None
         from vfl.channels.noise_likelihoods import NoisyArgMax
 
-        return NoisyArgMax(delivered.scores.argmax(axis=1), drawn.width)
+        return NoisyArgMax(delivered.scores.argmax(axis=1), noise.width)
 
 
 @dataclass(frozen=True)
@@ -190,11 +190,11 @@ class StrongestDirection(RepeatableChannel):
         cleared = self.cleared(delivered.logits, delivered.parameter_gram)
         if not cleared.raised.any():
             return None
-        others = np.where(cleared.decided, -np.inf, cleared.logits)
-        level = others.max(axis=1, keepdims=True)
+        rivals = np.where(cleared.decided, -np.inf, cleared.logits)
+        level = rivals.max(axis=1, keepdims=True)
         low = np.where(cleared.decided, cleared.lowest[:, None], cleared.logits) - level - NARROWEST
         high = np.where(cleared.decided, cleared.highest[:, None], cleared.logits) - level + NARROWEST
-        return DifferenceIntervals(others.argmax(axis=1), low, high)
+        return DifferenceIntervals(rivals.argmax(axis=1), low, high)
 
     def inverse(self, logits: FloatArray, parameter_gram: FloatArray | None) -> FloatArray | None:
         """Exact, but for decisions that were raised: these are put in the middle of what they can have been."""

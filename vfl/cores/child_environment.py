@@ -16,5 +16,5 @@ def child_environment(*prefixes: str) -> dict[str, str]:
     Args:
         prefixes: of further variables that this child needs.
     """
-    kept = (*_PREFIXES, *prefixes)
-    return {name: value for name, value in os.environ.items() if name in _NAMES or name.startswith(kept)}
+    wanted = (*_PREFIXES, *prefixes)
+    return {name: value for name, value in os.environ.items() if name in _NAMES or name.startswith(wanted)}

@@ -74,16 +74,16 @@ def _quotas(mount: Path, membership: Path) -> Iterator[float]:
     for line in lines:
         hierarchy, controllers, path = line.split(":", 2)
         if hierarchy == "0":
-            folders, read = [mount], _unified_quota
+            folders, quota_of = [mount], _unified_quota
         elif "cpu" in controllers.split(","):
-            folders, read = [mount / controllers, mount / "cpu"], _legacy_quota
+            folders, quota_of = [mount / controllers, mount / "cpu"], _legacy_quota
         else:
             continue
         for folder in folders:
             # Within a container the path may be the host's: then the mount's root is this process's group.
-            own = folder / path.lstrip("/")
-            for group in (own, *own.parents):
-                if group.is_relative_to(folder) and (quota := read(group)) is not None:
+            group_folder = folder / path.lstrip("/")
+            for group in (group_folder, *group_folder.parents):
+                if group.is_relative_to(folder) and (quota := quota_of(group)) is not None:
                     yield quota
 
 

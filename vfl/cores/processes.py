@@ -52,10 +52,10 @@ class WorkerLink:
 
         self.session = session
         self._patience = patience
-        self._pipe, others = socket.socketpair()
-        with others:
+        self._pipe, worker_end = socket.socketpair()
+        with worker_end:
             try:
-                self._process = start_worker(work, others, patience)
+                self._process = start_worker(work, worker_end, patience)
             except BaseException:
                 self._pipe.close()
                 raise
@@ -217,14 +217,14 @@ class ProcessCores:
                 return
         worker.end()
 
-    def _bury(self, worker: WorkerLink, words: str) -> None:
+    def _bury(self, worker: WorkerLink, warning: str) -> None:
         worker.end()
-        self._note_deaths(1, words)
+        self._note_deaths(1, warning)
 
-    def _note_deaths(self, count: int, words: str) -> None:
+    def _note_deaths(self, count: int, warning: str) -> None:
         with self._lock:
             before, self._deaths = self._deaths, self._deaths + count
         if self._deaths < self._most_deaths:
-            _log.warning(words)
+            _log.warning(warning)
         elif before < self._most_deaths:
             _log.warning("Worker processes keep dying, for lack of memory perhaps: work goes on without them.")

@@ -32,16 +32,16 @@ def in_order(
         tasks: drawn one after the other.
         under_way: how many are submitted ahead of the result that is waited for.
     """
-    drawn = iter(tasks)
-    pending = deque(map(submit, islice(drawn, under_way)))
+    remaining = iter(tasks)
+    pending = deque(map(submit, islice(remaining, under_way)))
     try:
         while pending:
             result = pending.popleft().result()
-            pending.extend(map(submit, islice(drawn, 1)))
+            pending.extend(map(submit, islice(remaining, 1)))
             yield result
     finally:
-        for one in pending:
-            one.cancel()
+        for unfinished in pending:
+            unfinished.cancel()
 
 
 _UNDER_WAY = 2  # tasks per core: one runs, one waits

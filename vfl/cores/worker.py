@@ -51,9 +51,9 @@ def _read(stream: socket.socket, count: int) -> bytes:
     data = bytearray(count)
     rest = memoryview(data)
     while rest:
-        if not (found := stream.recv_into(rest)):
+        if not (received := stream.recv_into(rest)):
             raise EOFError
-        rest = rest[found:]
+        rest = rest[received:]
     return bytes(data)
 
 

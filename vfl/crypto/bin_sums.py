@@ -123,10 +123,10 @@ def bin_products(ciphertexts: Sequence[int], bins: IntArray, count: int, modulus
     lengths = np.diff(cuts, prepend=0)
     by_length = np.argsort(-lengths, kind="stable")
     pieces = [order[cuts[piece] - lengths[piece] : cuts[piece]] for piece in by_length.tolist()]
-    chosen = np.concatenate(pieces) % max(1, rows) if pieces else order
-    found = engine.kernel.list_products(ciphertexts, chosen, np.cumsum(lengths[by_length]), modulus)
+    indices = np.concatenate(pieces) % max(1, rows) if pieces else order
+    piece_products = engine.kernel.list_products(ciphertexts, indices, np.cumsum(lengths[by_length]), modulus)
     products = [mpz(1)] * (columns * count)
-    for piece, product in zip(by_length.tolist(), found, strict=True):
+    for piece, product in zip(by_length.tolist(), piece_products, strict=True):
         if lengths[piece]:
             place = int(keys[order[cuts[piece] - 1]])
             products[place] = products[place] * product % modulus
@@ -135,11 +135,11 @@ def bin_products(ciphertexts: Sequence[int], bins: IntArray, count: int, modulus
 
 def prefix_products(products: Sequence[int], count: int, used: int, modulus: int) -> list[int]:
     """Multiply along each column's `count` bins, and keep the first `used` of them."""
-    kept: list[int] = []
+    prefixes: list[int] = []
     for start in range(0, len(products), count):
         running = accumulate(map(mpz, products[start : start + used]), lambda a, b: a * b % modulus)
-        kept += map(int, running)
-    return kept
+        prefixes += map(int, running)
+    return prefixes
 
 
 def pack_sums(
@@ -169,11 +169,11 @@ def pack_sums(
 def _side_by_side(layout: SumLayout) -> ProductTask:
     """Say that each of a block's ciphertexts stands in a slot of its own."""
     slots = layout.slots
-    one, none = np.ones(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
+    ones, zeros = np.ones(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
     return ProductTask(
         entries=np.eye(slots, dtype=np.int64),
-        digits=one,
-        offsets=none,
+        digits=ones,
+        offsets=zeros,
         shifts=np.arange(slots) * layout.slot_bits,
-        answers=none,
+        answers=zeros,
     )

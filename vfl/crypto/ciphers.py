@@ -96,9 +96,9 @@ class _FixedPointCipher:
     rerandomise: bool = described(True, "off: INSECURE, answers keep the key holder's randomness.")
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if expected := expected_of(one, value := getattr(self, one.name)):
-                raise ValueError(f"Expected {one.name} to be {expected}, got {value!r}.")
+        for option in fields(self):
+            if expected := expected_of(option, value := getattr(self, option.name)):
+                raise ValueError(f"Expected {option.name} to be {expected}, got {value!r}.")
         if self.residual_fraction_bits + self.residual_integer_bits > 52:
             raise ValueError("residual_fraction_bits + residual_integer_bits must be at most 52: lower one of them.")
 
@@ -192,9 +192,9 @@ def load(name: str, /, **options: Any) -> Cipher:
 
 
 def _class_of(name: str) -> Any:
-    chosen = REGISTRY.class_of(name)
-    if not is_dataclass(chosen) or not isinstance(getattr(chosen, "spec", None), CipherSpec):
+    cipher = REGISTRY.class_of(name)
+    if not is_dataclass(cipher) or not isinstance(getattr(cipher, "spec", None), CipherSpec):
         raise ValueError(f"{name} is no cipher: make it a frozen dataclass with a spec, a CipherSpec.")
-    if lacking := [member for member in _MEMBERS if not hasattr(chosen, member)]:
+    if lacking := [member for member in _MEMBERS if not hasattr(cipher, member)]:
         raise ValueError(f"{name} lacks {', '.join(lacking)}, which its session asks for.")
-    return chosen
+    return cipher

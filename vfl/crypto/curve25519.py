@@ -126,7 +126,7 @@ class BlindingKey(OwnChildrenOnly):
 
     def powers_of_messages(self, chunks: Iterable[Sequence[bytes]], domain: bytes, cores: Cores) -> Iterator[bytes]:
         """Map chunks of messages to points (`encode_to_curve`) and raise those to this key's power, in their order."""
-        return cores.map(_powers_of_messages, (_Messages(self, tuple(chunk), domain) for chunk in chunks))
+        return cores.map(_powers_of_messages, (_PowerTask(self, tuple(chunk), domain) for chunk in chunks))
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class _Points:
 
 
 @dataclass(frozen=True)
-class _Messages:
+class _PowerTask:
     """A core's task: messages, and the secret power."""
 
     key: BlindingKey
@@ -161,7 +161,7 @@ def _powers_of_points(task: _Points) -> bytes:
     return b"".join(map(task.key.blind, points))
 
 
-def _powers_of_messages(task: _Messages) -> bytes:
+def _powers_of_messages(task: _PowerTask) -> bytes:
     return b"".join(map(task.key.blind, encode_to_curve(task.messages, task.domain)))
 
 

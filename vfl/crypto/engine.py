@@ -70,11 +70,11 @@ class Engine:
 
     def rerandomisers(self, n: int, count: int) -> list[int]:
         """Draw fresh rho**n mod n**2, rho uniform in Z_n* (`vfl.crypto.rerandomising`), secret; each serves once."""
-        found = self._rerandomisers.get(n) or self._rerandomisers.setdefault(n, Rerandomiser(n, self.kernel))
+        rerandomiser = self._rerandomisers.get(n) or self._rerandomisers.setdefault(n, Rerandomiser(n, self.kernel))
         for older in list(self._rerandomisers)[: -self._most_keys]:
             self._rerandomisers.pop(older, None)
-        cuts = self._cuts(count, found.products, n * n)
-        return self._mapped(_draw, [_Drawing(found, cut.stop - cut.start) for cut in cuts])
+        cuts = self._cuts(count, rerandomiser.products, n * n)
+        return self._mapped(_draw, [_Drawing(rerandomiser, cut.stop - cut.start) for cut in cuts])
 
     def close(self) -> None:
         """Forget what rerandomisers are drawn from. From here on it is made again when it is needed."""
@@ -183,16 +183,16 @@ def product_chunks(
     computes a batch at once squares as many answers in the time of one.
     """
     rows = len(task.entries)
-    whole = _Cut(1, [0, len(task.digits)])
+    uncut = _Cut(1, [0, len(task.digits)])
     if blocks > 1:
-        worthwhile = _worthwhile_chunks(blocks * whole.cost(task, 1), modulus_bits)
+        worthwhile = _worthwhile_chunks(blocks * uncut.cost(task, 1), modulus_bits)
         pieces = cut_evenly(blocks, min(blocks, cores, worthwhile))
         parts = product_chunks(task, modulus_bits, cores // len(pieces), batch)
         return [replace(part, blocks=piece) for piece in pieces for part in parts]
-    most = min(cores, _worthwhile_chunks(whole.cost(task, batch), modulus_bits))
+    most = min(cores, _worthwhile_chunks(uncut.cost(task, batch), modulus_bits))
     # Few shapes of the grid are tried: halves, quarters and so on.
     bands = {min(most, rows), *(1 << power for power in range(min(most, rows).bit_length()))}
-    cuts = [whole, *(cut for count in sorted(bands) for cut in _cuts(task, count, most // count))]
+    cuts = [uncut, *(cut for count in sorted(bands) for cut in _cuts(task, count, most // count))]
     best = min(cuts, key=lambda cut: cut.cost(task, batch))
     return list(best.chunks(task))
 
@@ -213,8 +213,8 @@ class _Cut:
 
     def chunks(self, task: ProductTask) -> Iterator[ProductChunk]:
         for rows in cut_evenly(len(task.entries), self.bands):
-            for left, right in pairwise(self.columns):
-                yield _chunk(task, rows, slice(left, right))
+            for start, end in pairwise(self.columns):
+                yield _chunk(task, rows, slice(start, end))
 
 
 def _cuts(task: ProductTask, bands: int, pieces: int) -> Iterator[_Cut]:

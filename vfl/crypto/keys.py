@@ -105,8 +105,8 @@ class PrivateKey:
 
     def obfuscator(self, kernel: Kernel) -> OwnerObfuscator:
         """Find what draws this key's obfuscators by a kernel; its tables are made once."""
-        found = self._obfuscators.get(kernel.name)
-        return found or self._obfuscators.setdefault(kernel.name, OwnerObfuscator(self.p, self.q, kernel))
+        cached = self._obfuscators.get(kernel.name)
+        return cached or self._obfuscators.setdefault(kernel.name, OwnerObfuscator(self.p, self.q, kernel))
 
     @cached_property
     def parts(self) -> tuple["PrimePart", "PrimePart"]:

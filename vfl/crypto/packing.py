@@ -54,7 +54,7 @@ _NO_PRODUCT = "A plaintext does not fit its layout: wrong key, wrong mask, or a 
 
 
 @dataclass(frozen=True)
-class Place:
+class ColumnPlace:
     """Where a column stands.
 
     Attributes:
@@ -133,10 +133,10 @@ class PackingLayout:
         for bits, columns_left in self._slots_of(columns):
             step = self.rows_per_ciphertext * bits
             fitting = min(columns_left, (self._room - used) // step)
-            used, left = used + fitting * step, columns_left - fitting
-            if left:
+            used, remaining = used + fitting * step, columns_left - fitting
+            if remaining:
                 yield used, 1
-                full, used = divmod(left * step, self._room // step * step)
+                full, used = divmod(remaining * step, self._room // step * step)
                 if full:
                     yield self._room // step * step, full
         if used:
@@ -150,16 +150,16 @@ class PackingLayout:
         free = answers - sum(count for _, count in fillings)
         return (self._room - used) // bits + free * (self._room // bits)
 
-    def places(self, columns: Columns) -> list[Place]:
+    def places(self, columns: Columns) -> list[ColumnPlace]:
         """Place every column: its answer, where it stands in it, and the bits of its slots."""
-        places: list[Place] = []
+        places: list[ColumnPlace] = []
         answer, used = 0, 0
         for bits, count in self._slots_of(columns):
             step = self.rows_per_ciphertext * bits
             for _ in range(count):
                 if used + step > self._room:
                     answer, used = answer + 1, 0
-                places.append(Place(answer, used, bits))
+                places.append(ColumnPlace(answer, used, bits))
                 used += step
         return places
 
@@ -216,7 +216,7 @@ class PackingLayout:
         """The bits of an answer that one class's columns share."""
         return self.class_stride * self.slot_bits
 
-    def _wanted(self, place: Place, c: int) -> int:
+    def _wanted(self, place: ColumnPlace, c: int) -> int:
         """Find the bit at which a column's sum of a class stands; with several rows, the last of its slots."""
         return c * self._room + place.shift + (self.rows_per_ciphertext - 1) * self.slot_bits
 
@@ -228,8 +228,8 @@ class PackingLayout:
         for entry, count in columns.runs:
             if entry.bound > self.features.bound:
                 raise LayoutMismatch(f"The layout was made for features up to {self.features.bound}, got {entry}.")
-            own = slot_bits(self.batch_size, self.residual, entry)
-            yield self.slot_bits if self.rows_per_ciphertext > 1 else own, count
+            narrow_bits = slot_bits(self.batch_size, self.residual, entry)
+            yield self.slot_bits if self.rows_per_ciphertext > 1 else narrow_bits, count
 
     def _lifts(self, columns: Columns) -> list[tuple[int, int]]:
         """(bits of an answer, what makes every slot of it >= 0)."""

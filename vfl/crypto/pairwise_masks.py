@@ -38,8 +38,8 @@ class AgreedMasks:
         total = np.zeros(shape, dtype=np.uint64)
         for peer, seed in self.seeds.items():
             stream = hashlib.shake_256(seed + about).digest(total.nbytes)
-            drawn = np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(shape)
-            total = total + drawn if self.name < peer else total - drawn
+            peer_mask = np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(shape)
+            total = total + peer_mask if self.name < peer else total - peer_mask
         return total
 
 

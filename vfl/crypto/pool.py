@@ -45,9 +45,9 @@ class Pool:
         with self._lock:
             self._asked += count
             split = max(0, len(self._ready) - count)
-            taken, self._ready = self._ready[split:], self._ready[:split]
-        missing = count - len(taken)
-        return taken + (self._draw(missing) if missing else [])
+            numbers, self._ready = self._ready[split:], self._ready[:split]
+        missing = count - len(numbers)
+        return numbers + (self._draw(missing) if missing else [])
 
     def top_up(self) -> bool:
         """Make a batch ahead; returns whether there was room for it. One thread at a time."""
@@ -57,10 +57,10 @@ class Pool:
             room = 0 if self._is_closed else self._most - len(self._ready)
         if room <= 0:
             return False
-        made = self._draw(min(room, self._batch))
+        numbers = self._draw(min(room, self._batch))
         with self._lock:
             if not self._is_closed:
-                self._ready += made
+                self._ready += numbers
         return True
 
     def close(self) -> None:

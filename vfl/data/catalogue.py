@@ -105,8 +105,8 @@ def sampled_rows(name: str, data_dir: Path | None) -> int | None:
     if data_dir is None or not entry.sample_file:
         return None
     folder = data_dir / entry.folder
-    whole = all(existing_file(folder / file) for file in entry.files)
-    return entry.sample_rows if not whole and existing_file(folder / entry.sample_file) else None
+    is_complete = all(existing_file(folder / file) for file in entry.files)
+    return entry.sample_rows if not is_complete and existing_file(folder / entry.sample_file) else None
 
 
 def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool = False) -> RegistryTable:

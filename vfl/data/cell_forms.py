@@ -86,8 +86,8 @@ def whole_text(text: str) -> str:
 
 def is_whole_float(text: str) -> bool:
     """Tell whether a text is a whole number as programs write those that they keep as floats."""
-    found = _WHOLE_FLOAT.fullmatch(text)
-    return found is not None and len(found["decimals"] or "") <= int(found["exponent"] or 0)
+    match = _WHOLE_FLOAT.fullmatch(text)
+    return match is not None and len(match["decimals"] or "") <= int(match["exponent"] or 0)
 
 
 def has_lost_digits(text: str) -> bool:

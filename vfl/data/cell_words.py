@@ -120,10 +120,10 @@ def is_missing_word(text: str) -> bool:
 
 def yes_or_no(texts: Sequence[str]) -> FloatArray | None:
     """Read texts such as ``yes`` and ``no``, ``True`` and ``False``: 1.0 and 0.0 each; None for any others."""
-    words = [text.lower() for text in texts]
+    lowered = [text.lower() for text in texts]
     for pair in _YES_OR_NO:
-        if set(words) <= set(pair):
-            return np.array([float(pair.index(word)) for word in words])
+        if set(lowered) <= set(pair):
+            return np.array([float(pair.index(word)) for word in lowered])
     return None
 
 
@@ -143,19 +143,19 @@ def read_numbers(texts: Sequence[str], decimal: DecimalMark) -> FloatArray:
     """
     import pandas as pd
 
-    words: pd.Series[str] = pd.Series(list(texts), dtype="str")
-    values = _floats(words if decimal == "." else _with_point(words))
-    left = np.flatnonzero(np.isnan(values))
-    if len(left):
-        values[left] = _floats(_ungrouped(words.iloc[left], decimal))
+    cells: pd.Series[str] = pd.Series(list(texts), dtype="str")
+    values = _floats(cells if decimal == "." else _with_point(cells))
+    unread = np.flatnonzero(np.isnan(values))
+    if len(unread):
+        values[unread] = _floats(_ungrouped(cells.iloc[unread], decimal))
     return values
 
 
 def _floats(texts: pd.Series[str]) -> FloatArray:
     import pandas as pd
 
-    read: FloatArray = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan).copy()
-    return read
+    values: FloatArray = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan).copy()
+    return values
 
 
 def _with_point(texts: pd.Series[str]) -> pd.Series[str]:
@@ -172,15 +172,15 @@ def _ungrouped(texts: pd.Series[str], decimal: DecimalMark) -> pd.Series[str]:
 
     def plain(text: str) -> str:
         amount = _AMOUNT.fullmatch(text.strip(_BLANK_MARKS))
-        found = pattern.fullmatch(amount["number"].strip(_BLANK_MARKS)) if amount else None
-        if not amount or not found or [amount["early"], amount["close"]].count(")") != bool(amount["open"]):
+        number = pattern.fullmatch(amount["number"].strip(_BLANK_MARKS)) if amount else None
+        if not amount or not number or [amount["early"], amount["close"]].count(")") != bool(amount["open"]):
             return "x"
         signs = [amount["open"] and "-", amount["sign"], amount["inner"], amount["last"]]
         if sum(map(bool, signs)) > 1:
             return "x"
-        digits = "".join(letter for letter in found[1] if letter.isdigit())
+        digits = "".join(letter for letter in number[1] if letter.isdigit())
         sign = "-" if any(one in ("-", "−", "–") for one in signs) else ""
-        return f"{sign}{digits}.{found[3] or '0'}e{found[4] or '0'}"
+        return f"{sign}{digits}.{number[3] or '0'}e{number[4] or '0'}"
 
     return texts.map(plain)
 
@@ -219,8 +219,8 @@ def _notation_of(
 ) -> DecimalMark | Literal["either", "same"]:
     if not marked:
         return "same"
-    words = [texts[at] for at in marked]
-    point, comma = read_numbers(words, "."), read_numbers(words, ",")
+    marked_texts = [texts[at] for at in marked]
+    point, comma = read_numbers(marked_texts, "."), read_numbers(marked_texts, ",")
     as_point, as_comma = (weights[marked][~np.isnan(read)].sum() for read in (point, comma))
     if as_point != as_comma:
         return "." if as_point > as_comma else ","
@@ -256,11 +256,11 @@ def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None
     best, most = None, 0
     for form in _forms(sample, weights[:_SAMPLE]):
         days = _days(texts, form)
-        read = weights[~np.isnan(days)].sum()
+        count = weights[~np.isnan(days)].sum()
         order = _order(form)
-        if read > most:
-            best, most = Dates(days, order, has_short_years="%y" in form), read
-        elif best and read == most and order == "month first" and best.order == "day first":
+        if count > most:
+            best, most = Dates(days, order, has_short_years="%y" in form), count
+        elif best and count == most and order == "month first" and best.order == "day first":
             differ = not np.array_equal(best.days, days, equal_nan=True)
             # Dates with points have the day first wherever they are written.
             best = replace(best, ambiguous=differ and "." not in form)
@@ -271,17 +271,17 @@ def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None
 
 def _in_english(text: str) -> str:
     """A date with a month's name in any of the languages as 31-Dec-2024; a week, month or quarter as its first day."""
-    if found := _WEEK.fullmatch(text):
+    if match := _WEEK.fullmatch(text):
         with suppress(ValueError):
-            monday = date.fromisocalendar(int(found["x"] or found["y"]), int(found["a"] or found["b"]), 1)
+            monday = date.fromisocalendar(int(match["x"] or match["y"]), int(match["a"] or match["b"]), 1)
             return f"{monday.day}-{_ENGLISH[monday.month - 1]}-{monday.year}"
-    if found := _QUARTER.fullmatch(text):
-        quarter, year = (next(filter(None, found.group(*names))) for names in ("abc", "xyz"))
+    if match := _QUARTER.fullmatch(text):
+        quarter, year = (next(filter(None, match.group(*names))) for names in ("abc", "xyz"))
         return f"1-{_ENGLISH[3 * int(quarter) - 3]}-{year}"
-    if found := _WORD_AND_YEAR.fullmatch(text):
+    if match := _WORD_AND_YEAR.fullmatch(text):
         # Without a day a word is a month's name or none: Market 2024, Novartis 2024.
-        is_whole = any(words.fullmatch(found[1].lower()) for words in _MONTH_WORDS.values())
-        return _of_month(text, "1", *found.groups()) if is_whole else text
+        is_whole = any(words.fullmatch(match[1].lower()) for words in _MONTH_WORDS.values())
+        return _of_month(text, "1", *match.groups()) if is_whole else text
     dated = text[weekday.end() :] if (weekday := _WEEKDAY.match(text)) else text
     return _DAY_AND_WORD.sub(lambda found: _of_month(found[0], *found.groups()), dated)
 
@@ -312,13 +312,13 @@ def iso_days(texts: Sequence[str]) -> FloatArray:
 def _days(texts: Sequence[str], form: str) -> FloatArray:
     import pandas as pd
 
-    words = pd.Series(list(texts), dtype=object)
+    cells = pd.Series(list(texts), dtype=object)
     if form == "ISO8601":  # a number of four or eight digits has a form of its own
-        words = words.where(~words.str.fullmatch(r"\d+"), "")
-    days = days_since_1970(pd.to_datetime(words, format=form, errors="coerce", utc=True))
+        cells = cells.where(~cells.str.fullmatch(r"\d+"), "")
+    days = days_since_1970(pd.to_datetime(cells, format=form, errors="coerce", utc=True))
     # Older versions have moments of nanoseconds only, of which there are none beyond the year 2262.
-    for at in np.flatnonzero(np.isnan(days)):
-        days[at] = _far_day(texts[int(at)], form)
+    for place in np.flatnonzero(np.isnan(days)):
+        days[place] = _far_day(texts[int(place)], form)
     return days
 
 

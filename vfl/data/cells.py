@@ -58,16 +58,16 @@ class Cells:
         """A value for each row (n,), from one for each of the texts; NaN for gaps."""
         return np.append(values, np.nan)[self.codes]
 
-    def without(self, words: Collection[str]) -> Cells:
+    def without(self, gap_words: Collection[str]) -> Cells:
         """Take the same cells, of which some stand for a gap: as text, or as the numbers that the words write."""
-        if not words or self.kind not in ("number", "text"):
+        if not gap_words or self.kind not in ("number", "text"):
             return self
-        numbers = [float(word) for word in words if _is_number(word)]
+        numbers = [float(word) for word in gap_words if _is_number(word)]
         if self.kind == "text":
-            is_gap = [one in words or (_is_number(one) and float(one) in numbers) for one in self.texts]
-            known = ["" if gap else one for one, gap in zip(self.texts, is_gap, strict=True)]
+            is_gap = [one in gap_words or (_is_number(one) and float(one) in numbers) for one in self.texts]
+            names = ["" if gap else one for one, gap in zip(self.texts, is_gap, strict=True)]
             # The last is for gaps, whose code is -1.
-            return _texts([*known, ""], self.codes)
+            return _texts([*names, ""], self.codes)
         return replace(self, values=np.where(np.isin(self.values, numbers), np.nan, self.values))
 
     def as_text(self) -> Cells:
@@ -138,8 +138,8 @@ def _texts(names: Sequence[str], codes: NDArray[np.int64]) -> Cells:
     stripped = [name.strip() for name in names]
     used = np.zeros(len(names) + 1, dtype=bool)
     used[codes] = True
-    known = [name for name, is_used in zip(stripped, used, strict=False) if is_used and not is_missing_word(name)]
-    number_of = {name: at for at, name in enumerate(dict.fromkeys(known))}
+    used_names = [name for name, is_used in zip(stripped, used, strict=False) if is_used and not is_missing_word(name)]
+    number_of = {name: at for at, name in enumerate(dict.fromkeys(used_names))}
     # The last is for gaps, whose code is -1.
     numbered = np.array([*(number_of.get(name, -1) for name in stripped), -1], dtype=np.int64)
     return Cells("text", texts=tuple(number_of), codes=numbered[codes])

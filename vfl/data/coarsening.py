@@ -18,15 +18,15 @@ from vfl.data.columns import COARSENINGS, ColumnPlan, EncodedColumn
 from vfl.data.faults import TableError, quoted
 
 
-def coarser_plan(plan: ColumnPlan, asked: str) -> ColumnPlan:
+def coarser_plan(plan: ColumnPlan, choice: str) -> ColumnPlan:
     """Make the plan of a column whose values become coarser as asked; raises TableError for one of categories."""
     if plan.encoding == "onehot":
         raise TableError(
             f"Column {quoted(plan.name)} is of categories, and only numbers, dates and codes become coarser: group "
             "its categories, or leave it out."
         )
-    coarsening = next(one for one in COARSENINGS if one == asked)
-    return replace(plan, coarsening=coarsening, becomes=f"{plan.becomes}, coarser ({asked})")
+    coarsening = next(one for one in COARSENINGS if one == choice)
+    return replace(plan, coarsening=coarsening, becomes=f"{plan.becomes}, coarser ({choice})")
 
 
 def coarsened(
@@ -40,14 +40,14 @@ def coarsened(
         columns: (d,) what each feature is of.
         plans: of the source columns.
     """
-    asked = {plan.name: plan.coarsening for plan in plans if plan.coarsening}
-    if not asked:
+    choices = {plan.name: plan.coarsening for plan in plans if plan.coarsening}
+    if not choices:
         return features
-    made = features.copy()
-    for at, one in enumerate(columns):
-        if one.source in asked and one.kind in ("number", "date", "code"):
-            made[:, at] = _coarser(features[:, at], features[rows, at], asked[one.source])
-    return made
+    coarse = features.copy()
+    for index, column in enumerate(columns):
+        if column.source in choices and column.kind in ("number", "date", "code"):
+            coarse[:, index] = _coarser(features[:, index], features[rows, index], choices[column.source])
+    return coarse
 
 
 def _coarser(values: FloatArray, fitted_on: FloatArray, coarsening: str) -> FloatArray:
@@ -61,7 +61,7 @@ def _coarser(values: FloatArray, fitted_on: FloatArray, coarsening: str) -> Floa
     # Every bin begins with a value that there is, so that none is empty.
     begins = np.unique(np.quantile(fitted_on, np.arange(1, parts) / parts, method="higher"))
     begins = begins[begins > low]
-    own = np.searchsorted(begins, fitted_on, side="right")
-    means = np.bincount(own, fitted_on) / np.bincount(own)
+    bins = np.searchsorted(begins, fitted_on, side="right")
+    means = np.bincount(bins, fitted_on) / np.bincount(bins)
     binned: FloatArray = means[np.searchsorted(begins, values, side="right")]
     return binned

@@ -79,6 +79,6 @@ OPEN_ENDS = (("has no end", float("inf")), ("has no beginning", float("-inf")))
 
 def open_ends(days: FloatArray) -> Iterator[tuple[str, float, int]]:
     """Say what dates (n,) lack, what stands for it, and how many lack it: see `vfl.data.cell_words.with_open_ends`."""
-    for words, stands_for_it in OPEN_ENDS:
+    for phrase, stands_for_it in OPEN_ENDS:
         if count := int((days == stands_for_it).sum()):
-            yield words, stands_for_it, count
+            yield phrase, stands_for_it, count

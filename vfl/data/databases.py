@@ -47,26 +47,27 @@ def read_database(
     import pandas as pd
     import sqlalchemy as sa
 
-    shown = without_password(source)
+    address = without_password(source)
     try:
         url = sa.make_url(source)
     except (sa.exc.ArgumentError, ValueError):
         raise TableError(
-            f"Cannot read the database URL {shown}: write DIALECT://USER:PASSWORD@HOST/DATABASE?table=NAME, "
+            f"Cannot read the database URL {address}: write DIALECT://USER:PASSWORD@HOST/DATABASE?table=NAME, "
             "with special characters in the password percent-encoded."
         ) from None
     if "@" in f"{url.host}{url.database}" and url.get_backend_name() != "sqlite":
         # What follows the first @ would be taken for the host and shown: it is the end of the password.
         raise TableError(
-            f"The password in {shown} contains @: write it as %40, and / as %2F. A colon stands between user and it."
+            f"The password in {address} contains @: write it as %40, and / as %2F. A colon stands between user and it."
         )
     if LEFT_OUT in (url.password, *url.query.values()):
         raise TableError(
-            f"In {shown} the password is left out, as in every file that a run leaves: write it in place of {LEFT_OUT}."
+            f"In {address} the password is left out, as in every file that a run leaves: write it in place of "
+            f"{LEFT_OUT}."
         )
     table_name = url.query.get("table")
     if not isinstance(table_name, str) or not table_name:
-        raise TableError(f"The database URL {shown} names no table: end it in ?table=NAME.")
+        raise TableError(f"The database URL {address} names no table: end it in ?table=NAME.")
     url = url.difference_update_query(["table"])
     # SQLite would make an empty database of a mistyped path.
     if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
@@ -86,17 +87,17 @@ def read_database(
             return pd.DataFrame(rows, columns=pd.Index(wanted), dtype=object)
     except ModuleNotFoundError as error:
         raise TableError(
-            f"The database driver {error.name!r} for {shown} is not installed: install it, for PostgreSQL "
+            f"The database driver {error.name!r} for {address} is not installed: install it, for PostgreSQL "
             "with "
             'pip install "plumbline[postgres]" and a URL that starts with postgresql+psycopg://.'
         ) from None
     except sa.exc.NoSuchModuleError:
         raise TableError(
-            f"Unknown kind of database in {shown}: start the URL with sqlite:// or postgresql+psycopg://."
+            f"Unknown kind of database in {address}: start the URL with sqlite:// or postgresql+psycopg://."
         ) from None
     except sa.exc.SQLAlchemyError as error:
         raise TableError(
-            f"Cannot read table {quoted(without_password(table_name))} from {shown}: {_driver_message(error, url)}. "
+            f"Cannot read table {quoted(without_password(table_name))} from {address}: {_driver_message(error, url)}. "
             "Check the address, the user's rights and the table name."
         ) from None
     finally:

@@ -277,15 +277,15 @@ def load_mnist01(folder: Path) -> RawTable:
     """Load MNIST's digits 0 and 1: the training images, then the test images."""
     images = np.concatenate([_read_idx(folder / f"{part}-images-idx3-ubyte", 3) for part in ("train", "t10k")])
     digits = np.concatenate([_read_idx(folder / f"{part}-labels-idx1-ubyte", 1) for part in ("train", "t10k")])
-    kept = digits <= 1
-    pixels = images[kept].reshape(-1, 784) / 255.0
-    return RawTable(pixels, [f"pixel_{row}_{column}" for row in range(28) for column in range(28)], digits[kept])
+    is_binary = digits <= 1
+    pixels = images[is_binary].reshape(-1, 784) / 255.0
+    return RawTable(pixels, [f"pixel_{row}_{column}" for row in range(28) for column in range(28)], digits[is_binary])
 
 
 def _read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     """Read an idx file of unsigned bytes. Raises ValueError for another header or a truncated file."""
-    at = existing_file(path) or path
-    data = gzip.decompress(at.read_bytes()) if at.suffix == ".gz" else at.read_bytes()
+    file = existing_file(path) or path
+    data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     magic, *shape = struct.unpack_from(f">{1 + dimensions}I", data)
     if magic != 0x0800 + dimensions:
         raise ValueError("not an idx file of unsigned bytes")

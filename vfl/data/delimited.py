@@ -159,9 +159,9 @@ def _as_utf8(content: bytes, path: Path, encoding: str) -> tuple[bytes | bytearr
 def _recoded_wide(content: bytes, codec: str, name: str, path: Path) -> bytes | bytearray:
     """The same for text that says it is of this encoding: what else it is would be one name of wild letters."""
     with suppress(UnicodeDecodeError):
-        made = recoded(content, codec)
-        if 0 not in made and (not made or b"\n" in made or b"\r" in made):
-            return made
+        text = recoded(content, codec)
+        if 0 not in text and (not text or b"\n" in text or b"\r" in text):
+            return text
     raise TableError(f"The file {quoted_path(path)} begins as {name} text and isn't: save it again, as UTF-8.")
 
 
@@ -250,7 +250,7 @@ def _cells(
 
     names = [str(at) for at in range(columns)]
     try:
-        read = arrow_csv.read_csv(
+        table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(content).slice(start)),
             # One thread: only then rows have numbers. One block: no row is longer.
             arrow_csv.ReadOptions(use_threads=False, block_size=len(content) + 1, column_names=names, skip_rows=0),
@@ -268,18 +268,18 @@ def _cells(
         ) from None
     lines = max(content.count(b"\n"), content.count(b"\r"))
     # The first row is the header. What isn't trimmed is given back column by column.
-    cells, filled, rows = read.slice(1).columns, 0, read.num_rows - 1
+    cells, filled, rows = table.slice(1).columns, 0, table.num_rows - 1
     has_formulas = b'="' in content
-    del read
-    for at, column in enumerate(cells):
+    del table
+    for index, column in enumerate(cells):
         column = pc.utf8_trim_whitespace(column)
         # ="0123" keeps a spreadsheet from taking a text for a number.
-        cells[at] = column = pc.replace_substring_regex(column, '^="(.*)"$', r"\1") if has_formulas else column
+        cells[index] = column = pc.replace_substring_regex(column, '^="(.*)"$', r"\1") if has_formulas else column
         lengths = pc.binary_length(column).to_numpy()
         if len(lengths) and lengths.max() > _MOST_OF_A_CELL:
             raise TableError(
-                f"In {quoted_path(path)}, a cell of column {at + 1:,} has more than {_MOST_OF_A_CELL:,} letters: check "
-                "that quotes are closed, or leave the column out of the file."
+                f"In {quoted_path(path)}, a cell of column {index + 1:,} has more than {_MOST_OF_A_CELL:,} letters: "
+                "check that quotes are closed, or leave the column out of the file."
             )
         filled = max(filled, int(np.flatnonzero(lengths).max(initial=-1)) + 1)
     # Spreadsheets write rows of separators below the table.
@@ -298,8 +298,8 @@ def _cells(
     if counts:
         # In their places, so that the rows of all other faults have their numbers.
         places = np.setdiff1d(np.arange(1, rows + len(counts) + 1), list(counts))[:filled]
-        others = pd.DataFrame(mended, index=list(counts), columns=names)
-        frame = pd.concat([frame.set_axis(places), others]).sort_index().reset_index(drop=True)
+        mended_rows = pd.DataFrame(mended, index=list(counts), columns=names)
+        frame = pd.concat([frame.set_axis(places), mended_rows]).sort_index().reset_index(drop=True)
     return frame, faults
 
 
@@ -308,7 +308,7 @@ def _uneven(counts: Mapping[int, int], columns: int, path: Path, *, all_of_it: b
     rows_of: dict[int, list[int]] = {}
     for row, count in counts.items():
         rows_of.setdefault(count, []).append(row)
-    told = "; ".join(f"{count:,} in {row_list(rows)}" for count, rows in itertools.islice(rows_of.items(), 3))
+    listing = "; ".join(f"{count:,} in {row_list(rows)}" for count, rows in itertools.islice(rows_of.items(), 3))
     why = (
         "name every column in the first line, put nothing above it and no separator at the end of rows."
         if all_of_it
@@ -316,21 +316,21 @@ def _uneven(counts: Mapping[int, int], columns: int, path: Path, *, all_of_it: b
     )
     more = " or more" if len(counts) * columns >= _MOST_MENDED else ""
     have = "1 row has" if len(counts) == 1 else f"{len(counts):,} rows{more} have"
-    return f"In {quoted_path(path)}, {have} more or fewer cells than the header's {columns:,} ({told}): {why}"
+    return f"In {quoted_path(path)}, {have} more or fewer cells than the header's {columns:,} ({listing}): {why}"
 
 
 def _open_quotes(content: bytes | bytearray, separator: str) -> list[int]:
     """Rows with a quote that is closed lines below, in another row's cell, or never: nothing else tells of them."""
     text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
     lines, row = csv.reader(text, delimiter=separator, strict=True), 0
-    found: list[int] = []
+    open_rows: list[int] = []
     while True:
         before = lines.line_num
         try:
             row += bool(next(lines))
         except StopIteration:
-            return found
+            return open_rows
         except csv.Error:
             row += 1
             if lines.line_num > before + 1:
-                found.append(row - 1)
+                open_rows.append(row - 1)

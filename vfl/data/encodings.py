@@ -89,12 +89,12 @@ def decoded(content: bytes, path: Path, encoding: str = "") -> tuple[bytes | byt
 def recoded(content: bytes, codec: str) -> bytes | bytearray:
     """Write the same text in UTF-8, a part at a time: as a Python string it may take four times as much."""
     part = 1 << 20
-    decoder, made = codecs.getincrementaldecoder(codec)(), bytearray()
-    for at in range(0, len(content) + 1, part):
-        letters = decoder.decode(content[at : at + part], at + part > len(content))
+    decoder, text = codecs.getincrementaldecoder(codec)(), bytearray()
+    for start in range(0, len(content) + 1, part):
+        letters = decoder.decode(content[start : start + part], start + part > len(content))
         if codec != "utf-8":
-            made += letters.encode()
-    return content if codec == "utf-8" else made
+            text += letters.encode()
+    return content if codec == "utf-8" else text
 
 
 def is_encoding(name: str) -> bool:
@@ -124,8 +124,8 @@ def _guessed(content: bytes) -> str:
         same = max((confidence[name] for name in readings if readings[name] == western), default=0.0)
         if not best or readings[best] == western or confidence[best] < max(_CONFIDENT, _TWICE * same):
             return "cp1252"
-    others = [confidence[name] for name in readings if readings[name] != readings[best]]
-    return best if best and confidence[best] >= max([_CONFIDENT, *(one / _NEARLY for one in others)]) else ""
+    rivals = [confidence[name] for name in readings if readings[name] != readings[best]]
+    return best if best and confidence[best] >= max([_CONFIDENT, *(one / _NEARLY for one in rivals)]) else ""
 
 
 def _read(sample: bytes, codec: str) -> str | None:

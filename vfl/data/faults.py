@@ -23,11 +23,11 @@ class TableError(ValueError):
     """
 
     def __init__(self, *problems: str) -> None:
-        told = [_cut(problem, _MOST_OF_A_FAULT) for problem in problems[:_MOST_FAULTS]]
+        sentences = [_cut(problem, _MOST_OF_A_FAULT) for problem in problems[:_MOST_FAULTS]]
         if len(problems) > _MOST_FAULTS:
-            told.append(f"And {counted(len(problems) - _MOST_FAULTS, 'more fault')}.")
-        super().__init__("\n".join(told))
-        self.problems = tuple(told)
+            sentences.append(f"And {counted(len(problems) - _MOST_FAULTS, 'more fault')}.")
+        super().__init__("\n".join(sentences))
+        self.problems = tuple(sentences)
 
 
 @dataclass
@@ -60,8 +60,8 @@ class Problems:
 
 def row_list(rows: Sequence[int]) -> str:
     """Name rows: the first three of them."""
-    shown = ", ".join(f"{row:,}" for row in rows[:3])
-    return f"row {shown}" if len(rows) == 1 else f"rows {shown}" + (", ..." if len(rows) > 3 else "")
+    numbers = ", ".join(f"{row:,}" for row in rows[:3])
+    return f"row {numbers}" if len(rows) == 1 else f"rows {numbers}" + (", ..." if len(rows) > 3 else "")
 
 
 def counted(number: int, noun: str) -> str:
@@ -88,14 +88,14 @@ def quoted_path(path: object) -> str:
 
 def name_list(names: Sequence[str]) -> str:
     """List names of columns: up to twenty, and no more letters than a line has."""
-    shown: list[str] = []
+    quoted_names: list[str] = []
     for name in names[:_MOST_NAMES]:
-        if shown and sum(map(len, shown)) + len(name) > _MOST_OF_A_LIST:
+        if quoted_names and sum(map(len, quoted_names)) + len(name) > _MOST_OF_A_LIST:
             break
-        shown.append(quoted(name))
-    listed = ", ".join(shown) or "none"
-    return listed if len(names) <= len(shown) else f"{listed} and {len(names) - len(shown):,} more"
+        quoted_names.append(quoted(name))
+    listed = ", ".join(quoted_names) or "none"
+    return listed if len(names) <= len(quoted_names) else f"{listed} and {len(names) - len(quoted_names):,} more"
 
 
-def _cut(words: str, most: int) -> str:
-    return words if len(words) <= most else f"{words[: most - 1]}…"
+def _cut(sentence: str, most: int) -> str:
+    return sentence if len(sentence) <= most else f"{sentence[: most - 1]}…"

@@ -264,10 +264,10 @@ class _NoSuchMemberError(FetchError):
 
 
 def _verified(file: _File, content: bytes) -> bytes:
-    found = hashlib.sha256(content).hexdigest()
-    if file.sha256 is not None and found != file.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if file.sha256 is not None and digest != file.sha256:
         raise FetchError(
-            f"{file.name} has SHA-256 {found}, expected {file.sha256}: "
+            f"{file.name} has SHA-256 {digest}, expected {file.sha256}: "
             "the download was damaged or the publisher changed the file; nothing was replaced."
         )
     return content

@@ -128,8 +128,8 @@ def _grids(cells: pd.Series[Any], plan: ColumnPlan, encoder: EncoderKind) -> Ite
     grid = None if plan.coarsening else _source_grid(cells, plan, encoder)
     if (values.has_gaps or values.ends) and grid is not None:
         grid = grid.halved()
-    for one in _features(plan, values):
-        yield None if encoder == "unit_norm" else grid if one.kind in _SCALED else UNIT_GRID
+    for feature in _features(plan, values):
+        yield None if encoder == "unit_norm" else grid if feature.kind in _SCALED else UNIT_GRID
 
 
 def _source_grid(cells: pd.Series[Any], plan: ColumnPlan, encoder: EncoderKind) -> Grid | None:
@@ -194,11 +194,11 @@ def _steps(plans: Sequence[ColumnPlan], values: Sequence[_Values]) -> Iterator[t
     Neighbours that are treated alike share one: scikit-learn looks at its input for longer than it learns.
     """
 
-    def treated(at: int) -> str | int:
-        if plans[at].encoding == "onehot":
+    def treated(index: int) -> str | int:
+        if plans[index].encoding == "onehot":
             return "onehot"
-        is_plain = plans[at].encoding != "ordinal" and not values[at].has_gaps and not values[at].ends
-        return "number" if is_plain else at
+        is_plain = plans[index].encoding != "ordinal" and not values[index].has_gaps and not values[index].ends
+        return "number" if is_plain else index
 
     for _, alike in groupby(range(len(plans)), treated):
         places = list(alike)
@@ -259,8 +259,8 @@ def _features(plan: ColumnPlan, values: _Values) -> Iterator[EncodedColumn]:
         yield EncodedColumn(name, name, kinds[plan.encoding])
     if values.has_gaps:
         yield gap
-    for words, _ in values.ends:
-        yield EncodedColumn(f"{name} {words}", name, "missing")
+    for phrase, _ in values.ends:
+        yield EncodedColumn(f"{name} {phrase}", name, "missing")
 
 
 def _with_scales(
@@ -272,6 +272,6 @@ def _with_scales(
     learned = {}
     if scales is not None and scales.scale:
         learned = dict(zip(scaled.tolist(), zip(scales.offset, scales.scale, strict=True), strict=True))
-    for at, one in enumerate(described):
-        offset, scale = learned.get(at, (0.0, 1.0))
-        yield replace(one, offset=offset, scale=float("nan") if kind == "unit_norm" else scale)
+    for index, column in enumerate(described):
+        offset, scale = learned.get(index, (0.0, 1.0))
+        yield replace(column, offset=offset, scale=float("nan") if kind == "unit_norm" else scale)

@@ -28,9 +28,9 @@ class FrequencyCodes(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         values, counts = np.unique(present.astype(str), return_counts=True)
         order = np.lexsort((values, counts))
         # A column without any value: one that no cell has.
-        known = values[order].astype(object) if len(values) else np.array([""], dtype=object)
+        categories = values[order].astype(object) if len(values) else np.array([""], dtype=object)
         self._codes = OrdinalEncoder(
-            categories=[[*known, np.nan]], handle_unknown="use_encoded_value", unknown_value=UNSEEN_CODE
+            categories=[[*categories, np.nan]], handle_unknown="use_encoded_value", unknown_value=UNSEEN_CODE
         )
         self._gaps = SimpleImputer(strategy="median", keep_empty_features=True)
         self._gaps.fit(self._codes.fit_transform(cells))
@@ -39,5 +39,5 @@ class FrequencyCodes(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> FloatArray:
         """Make (n, 1) codes of X."""
         cells: NDArray[np.object_] = np.asarray(X, dtype=object)
-        made: FloatArray = self._gaps.transform(self._codes.transform(cells))
-        return made
+        codes: FloatArray = self._gaps.transform(self._codes.transform(cells))
+        return codes

@@ -111,23 +111,23 @@ def grid_of(values: FloatArray, *, from_zero: bool = False) -> Grid | None:
         return None
     steps = np.arange(1, BYTE.bound + 1)
     places = (distances / span)[:, None] * steps
-    whole = np.rint(places)
-    fits = (np.abs(places - whole) <= _TOLERANCE * steps).all(axis=0)
+    nearest = np.rint(places)
+    fits = (np.abs(places - nearest) <= _TOLERANCE * steps).all(axis=0)
     if not from_zero:
         # .3 and .1 + .2: scaled to the range of nothing but such rows, their difference is no rounding any more.
-        fits &= (np.diff(whole, axis=0) != 0).all(axis=0)
+        fits &= (np.diff(nearest, axis=0) != 0).all(axis=0)
     return Grid(span / int(steps[fits][0]), int(steps[fits][0])) if fits.any() else None
 
 
 def _distinct_values(values: FloatArray) -> FloatArray | None:
     """List the different values in order, NaN left out; None where there are more than a short grid has."""
-    found = np.empty(0)
+    distinct = np.empty(0)
     for start in range(0, len(values), _CHUNK):
         chunk = values[start : start + _CHUNK]
-        found = np.unique(np.concatenate([found, chunk[~np.isnan(chunk)]]))
-        if len(found) > _MOST_VALUES:
+        distinct = np.unique(np.concatenate([distinct, chunk[~np.isnan(chunk)]]))
+        if len(distinct) > _MOST_VALUES:
             return None
-    return found
+    return distinct
 
 
 # How far from a whole number of steps a value may be: far more than rounding, far less than a neighbour.
@@ -215,20 +215,20 @@ def put_on_grids(features: FloatArray, grids: Sequence[Grid | None], fraction_bi
         >>> put_on_grids(np.array([[1.0, 0.3]]), [UNIT_GRID, None], fraction_bits=2).values
         array([[1.  , 0.25]])
     """
-    for at, grid in enumerate(grids):
-        column = features[:, at]
-        features[:, at] = snap_to_grid(column, fraction_bits) if grid is None else _on_grid(column, grid, at)
+    for index, grid in enumerate(grids):
+        column = features[:, index]
+        features[:, index] = snap_to_grid(column, fraction_bits) if grid is None else _on_grid(column, grid, index)
     scales = np.array([2.0**-fraction_bits if grid is None else grid.step for grid in grids])
     return GriddedFeatures(features, scales, tuple(width_of(grid) for grid in grids))
 
 
-def _on_grid(column: FloatArray, grid: Grid, at: int) -> FloatArray:
+def _on_grid(column: FloatArray, grid: Grid, index: int) -> FloatArray:
     places = column / grid.step
     integers = np.rint(places)
     if not ((np.abs(places - integers) <= _OFF_THE_GRID) & (integers >= 0) & (integers <= grid.steps)).all():
         raise EncoderError(
-            f"Feature {at + 1} leaves the grid of its whole table: set PLUMBLINE_PAD_WIDTHS=true, which does without "
-            "grids."
+            f"Feature {index + 1} leaves the grid of its whole table: set PLUMBLINE_PAD_WIDTHS=true, which does "
+            "without grids."
         )
     on_grid: FloatArray = integers * grid.step
     return on_grid

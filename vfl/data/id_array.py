@@ -39,9 +39,9 @@ class IdArray(Sequence[str]):
 
         if isinstance(ids, IdArray):
             return ids
-        drawn, parts = iter(ids), [pa.array([], pa.large_string())]
+        remaining, parts = iter(ids), [pa.array([], pa.large_string())]
         try:
-            while part := list(islice(drawn, _PART)):
+            while part := list(islice(remaining, _PART)):
                 parts.append(pa.array(part, pa.large_string()))
         except UnicodeEncodeError:
             raise ValueError("An id is not valid Unicode text: repair the id column.") from None
@@ -51,15 +51,15 @@ class IdArray(Sequence[str]):
         return len(self._texts)
 
     @overload
-    def __getitem__(self, at: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
 
     @overload
-    def __getitem__(self, at: slice) -> IdArray: ...
+    def __getitem__(self, index: slice) -> IdArray: ...
 
-    def __getitem__(self, at: int | slice) -> str | IdArray:
-        if isinstance(at, slice):
-            return IdArray(self._texts[at])
-        text: str = self._texts[at].as_py()
+    def __getitem__(self, index: int | slice) -> str | IdArray:
+        if isinstance(index, slice):
+            return IdArray(self._texts[index])
+        text: str = self._texts[index].as_py()
         return text
 
     def __iter__(self) -> Iterator[str]:
@@ -131,11 +131,11 @@ class IdIndex(Mapping[str, int]):
         """Find the row of each value, (values,); -1 where there is none."""
         wanted = _hashes(values, len(values))
         rows = np.full(len(values), -1, dtype=np.int64)
-        at = np.searchsorted(self._hashes, wanted)
+        places = np.searchsorted(self._hashes, wanted)
         waiting = np.arange(len(values))
         # A second turn is for two ids with one hash.
-        while len(waiting := waiting[self._have(at[waiting], wanted[waiting])]):
-            candidates = self._order[at[waiting]]
+        while len(waiting := waiting[self._have(places[waiting], wanted[waiting])]):
+            candidates = self._order[places[waiting]]
             texts = self.ids.take(candidates)
             equal = np.fromiter(
                 (text == values[place] for text, place in zip(texts, waiting.tolist(), strict=True)),
@@ -144,7 +144,7 @@ class IdIndex(Mapping[str, int]):
             )
             rows[waiting[equal]] = candidates[equal]
             waiting = waiting[~equal]
-            at[waiting] += 1
+            places[waiting] += 1
         return rows
 
     def __getitem__(self, value: str) -> int:
@@ -159,9 +159,9 @@ class IdIndex(Mapping[str, int]):
     def __len__(self) -> int:
         return len(self.ids)
 
-    def _have(self, at: IntArray, wanted: IntArray) -> BoolArray:
-        inside = at < len(self._hashes)
-        inside[inside] = self._hashes[at[inside]] == wanted[inside]
+    def _have(self, places: IntArray, wanted: IntArray) -> BoolArray:
+        inside = places < len(self._hashes)
+        inside[inside] = self._hashes[places[inside]] == wanted[inside]
         return inside
 
 

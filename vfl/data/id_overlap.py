@@ -52,13 +52,13 @@ def would_meet(tables: Sequence[Sequence[str]], ignored: Sequence[str] = ()) -> 
     unmet = [[value for value in ids if value not in shared] for ids in tables]
     if not all(unmet):
         return
-    told: set[str] = set()
+    met_ids: set[str] = set()
     alone = {name: form for name, form in ID_FORMS.items() if name not in (*ignored, "letters")}
     for name, form in {**alone, "together": _without(_TOGETHER), "letters": ID_FORMS["letters"]}.items():
         is_weak = name == "letters" and shared
-        more = set() if told and name in _LAST else _alike(tables, unmet, form) - told
+        more = set() if met_ids and name in _LAST else _alike(tables, unmet, form) - met_ids
         if len(more) > (_OF_LETTERS * min(map(len, unmet)) if is_weak else 0):
-            told |= more
+            met_ids |= more
             names = _fewest(tables, unmet, len(more)) if name == "together" else (name,)
             yield WouldMeet(len(more), " and ".join(ID_FORMS[one].words for one in names), ",".join(names))
 
@@ -70,8 +70,8 @@ def _without(names: Sequence[str]) -> Form:
 
 def _fewest(tables: Sequence[Sequence[str]], unmet: Sequence[Sequence[str]], count: int) -> tuple[str, ...]:
     """Find the fewest differences by which as many ids would meet: who lets more of them not count merges more."""
-    some = (names for size in range(2, len(_TOGETHER)) for names in combinations(_TOGETHER, size))
-    return next((names for names in some if len(_alike(tables, unmet, _without(names))) >= count), _TOGETHER)
+    subsets = (names for size in range(2, len(_TOGETHER)) for names in combinations(_TOGETHER, size))
+    return next((names for names in subsets if len(_alike(tables, unmet, _without(names))) >= count), _TOGETHER)
 
 
 def _alike(tables: Sequence[Sequence[str]], unmet: Sequence[Sequence[str]], form: Form) -> set[str]:
@@ -95,9 +95,9 @@ def forms_of_unmet(ids: IdArray, met: IntArray) -> str:
     unmet = np.setdiff1d(np.arange(len(ids)), met)
     if min(len(unmet), len(met)) < _FEWEST:
         return ""
-    others, those = (list(ids.take(rows[:: 1 + len(rows) // _SAMPLE])) for rows in (unmet, met))
+    unmet_sample, met_sample = (list(ids.take(rows[:: 1 + len(rows) // _SAMPLE])) for rows in (unmet, met))
     for name, form in ID_FORMS.items():
-        there, here = (sum(form.bare(one) != one for one in some) / len(some) for some in (others, those))
+        there, here = (sum(form.bare(one) != one for one in some) / len(some) for some in (unmet_sample, met_sample))
         if max(there, here) >= _MOST and min(there, here) <= _HARDLY_ANY:
             return (
                 f"Of this party's ids, {there:.0%} of those that didn't meet and {here:.0%} of those that did have "
@@ -109,8 +109,8 @@ def forms_of_unmet(ids: IdArray, met: IntArray) -> str:
 def overlap_words(tables: Mapping[str, Sequence[str]], ignored: Sequence[str]) -> Iterator[str]:
     """Say, of tables of which some records meet, what would make more of them meet."""
     met, smallest = len(set.intersection(*map(set, tables.values()))), min(map(len, tables.values()))
-    for one in would_meet(list(tables.values()), ignored) if met else ():
+    for difference in would_meet(list(tables.values()), ignored) if met else ():
         yield (
-            f"{met:,} of {smallest:,} records met; {one.count:,} more would if {one.words} didn't count "
-            f"(--ignore-in-ids {one.option}). Those that met may differ from those that didn't."
+            f"{met:,} of {smallest:,} records met; {difference.count:,} more would if {difference.words} didn't count "
+            f"(--ignore-in-ids {difference.option}). Those that met may differ from those that didn't."
         )

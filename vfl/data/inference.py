@@ -153,12 +153,12 @@ def typed_columns(
     decimals = _decimal_marks(cells, separator)
     for name, column in cells.items():
         with problems.noted():
-            asked = encode.get(name, "")
-            is_coarser = asked in COARSENINGS
-            reading = _read_safely(name, column, decimals.get(name, (".", "")), "" if is_coarser else asked)
+            encoding = encode.get(name, "")
+            is_coarser = encoding in COARSENINGS
+            reading = _read_safely(name, column, decimals.get(name, (".", "")), "" if is_coarser else encoding)
             plan = reading if isinstance(reading, ColumnPlan) else reading.plan(name)
             first_row.look(column, reading)
-            plans.append(coarser_plan(plan, asked) if is_coarser and plan.encoding != "drop" else plan)
+            plans.append(coarser_plan(plan, encoding) if is_coarser and plan.encoding != "drop" else plan)
             if isinstance(reading, Reading) and plan.encoding != "drop":
                 typed[name] = reading.frame_column()
     first_row.check(problems)
@@ -201,10 +201,10 @@ def _decimal_marks(cells: Mapping[str, Cells], separator: str) -> dict[str, tupl
     What a column leaves open the table's other columns decide, then the separator: who separates cells by commas
     doesn't mean decimals by them.
     """
-    found = {name: notation_of(one.texts, one.weights) for name, one in cells.items() if one.kind == "text"}
-    lead = sum((mark == ",") - (mark == ".") for mark in found.values())
+    notations = {name: notation_of(one.texts, one.weights) for name, one in cells.items() if one.kind == "text"}
+    lead = sum((mark == ",") - (mark == ".") for mark in notations.values())
     marks: dict[str, tuple[DecimalMark, str]] = {}
-    for name, mark in found.items():
+    for name, mark in notations.items():
         if mark == "either":
             marked = next(at for at, text in enumerate(cells[name].texts) if "," in text or "." in text)
             has_commas, row = "," in cells[name].texts[marked], int((cells[name].codes == marked).argmax()) + 1
@@ -219,17 +219,17 @@ def _decimal_marks(cells: Mapping[str, Cells], separator: str) -> dict[str, tupl
 
 def _mark_warning(has_commas: bool, guess: str, row: int) -> str:
     marks = "Commas" if has_commas else "Points"
-    read = "decimals" if (guess == ",") == has_commas else "thousands"
+    meaning = "decimals" if (guess == ",") == has_commas else "thousands"
     return (
-        f"{marks} in it (first in row {row:,}) may separate thousands or decimals and were read as {read}: if that is "
-        "wrong, write plain numbers."
+        f"{marks} in it (first in row {row:,}) may separate thousands or decimals and were read as {meaning}: if that "
+        "is wrong, write plain numbers."
     )
 
 
-def _read_safely(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str) -> Reading | ColumnPlan:
+def _read_safely(name: str, cells: Cells, decimal: tuple[DecimalMark, str], encoding: str) -> Reading | ColumnPlan:
     """What ``_read`` finds; raises TableError with the column's name where a library gives up on its cells."""
     try:
-        return _read(name, cells, decimal, asked)
+        return _read(name, cells, decimal, encoding)
     except TableError:
         raise
     except (ValueError, ArithmeticError) as error:
@@ -239,13 +239,13 @@ def _read_safely(name: str, cells: Cells, decimal: tuple[DecimalMark, str], aske
         ) from error
 
 
-def _read(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str) -> Reading | ColumnPlan:
-    if asked == "drop":
+def _read(name: str, cells: Cells, decimal: tuple[DecimalMark, str], encoding: str) -> Reading | ColumnPlan:
+    if encoding == "drop":
         reading = _read(name, cells, decimal, "")
         plan = reading if isinstance(reading, ColumnPlan) else reading.plan(name)
         return replace(plan, encoding="drop", becomes="left out, as asked", warning="")
-    if asked:
-        return _asked(name, cells, decimal, asked)
+    if encoding:
+        return _asked(name, cells, decimal, encoding)
     if is_nameless(name):
         why = "It has no name in the header, as a row number saved with the data: name it if it is needed."
         return ColumnPlan(name, "a column without a name", "drop", "left out", why)
@@ -265,11 +265,11 @@ def _kept(name: str, reading: Reading) -> Reading | ColumnPlan:
     present = int((~reading.gaps).sum())
     if reading.cells is None or reading.encoding == "onehot" or reading.distinct <= _ITS_OWN * present:
         return reading
-    found = f"text, {reading.distinct:,} different values in {counted(present, 'row')}"
+    description = f"text, {reading.distinct:,} different values in {counted(present, 'row')}"
     why = f"Hardly a value occurs twice: to keep it as a code all the same, use --encode {bounded(name)}=ordinal."
     # The last one is of the code that it doesn't become.
     why = " ".join([*reading.warnings[:-1], why])
-    return ColumnPlan(name, found, "drop", "left out: most rows have a text of their own", why)
+    return ColumnPlan(name, description, "drop", "left out: most rows have a text of their own", why)
 
 
 # --- what a column says by itself -----------------------------------------------------------------------------
@@ -286,18 +286,24 @@ def _text(name: str, cells: Cells, decimal: tuple[DecimalMark, str]) -> Reading:
             f"numbers, use --encode {bounded(name)}=number."
         )
         return _categories(name, cells, warning)
-    read = _numbers(name, cells, decimal) or _dates(name, cells)
-    return read or _categories(name, cells, _mixed(cells, decimal) or _begun_as_numbers(cells))
+    reading = _numbers(name, cells, decimal) or _dates(name, cells)
+    return reading or _categories(name, cells, _mixed(cells, decimal) or _begun_as_numbers(cells))
 
 
 def _numbers(name: str, cells: Cells, decimal: tuple[DecimalMark, str], least: float = _MOSTLY) -> Reading | None:
     mark, warning = decimal
-    read = read_numbers(cells.texts, mark)
-    if not _enough(read, cells, least):
+    values = read_numbers(cells.texts, mark)
+    if not _enough(values, cells, least):
         return None
-    reading = _values("number", cells.of_texts(read), "with decimal commas" if mark == "," else "")
-    told = (warning, _unread(cells, read, "number", name), _units(cells, read), _codes(cells, name), *reading.warnings)
-    return replace(reading, warnings=tuple(filter(None, told)))
+    reading = _values("number", cells.of_texts(values), "with decimal commas" if mark == "," else "")
+    warnings = (
+        warning,
+        _unread(cells, values, "number", name),
+        _units(cells, values),
+        _codes(cells, name),
+        *reading.warnings,
+    )
+    return replace(reading, warnings=tuple(filter(None, warnings)))
 
 
 def _codes(cells: Cells, name: str) -> str:
@@ -312,20 +318,20 @@ def _codes(cells: Cells, name: str) -> str:
     )
 
 
-def _units(cells: Cells, read: FloatArray) -> str:
+def _units(cells: Cells, values: FloatArray) -> str:
     """A sentence on amounts that aren't all counted in the same; empty where they are."""
     rows: dict[str, int] = {}
-    for at, text in enumerate(cells.texts):
+    for place, text in enumerate(cells.texts):
         # What begins and ends with a digit has no unit: not looked at twice, a table is large.
         unit = "" if (text[0] + text[-1]).isdigit() else currency_of(text)
-        if not np.isnan(read[at]) and unit not in rows:
-            rows[unit] = int((cells.codes == at).argmax()) + 1
+        if not np.isnan(values[place]) and unit not in rows:
+            rows[unit] = int((cells.codes == place).argmax()) + 1
     # An amount without a unit is of the others' currency, but no share of a hundred.
     named = [(unit or "no unit", row) for unit, row in rows.items() if unit or {"%", "‰"} & set(rows)]
     if len(named) < 2:
         return ""
-    told = " and ".join(f"{unit} (first in row {row:,})" for unit, row in named[:3])
-    return f"It is counted in {told}, all of it read as one: bring it to one unit."
+    units = " and ".join(f"{unit} (first in row {row:,})" for unit, row in named[:3])
+    return f"It is counted in {units}, all of it read as one: bring it to one unit."
 
 
 def _dates(name: str, cells: Cells, least: float = _MOSTLY) -> Reading | None:
@@ -339,25 +345,25 @@ def _dates(name: str, cells: Cells, least: float = _MOSTLY) -> Reading | None:
 
 
 def _date_warnings(dates: Dates) -> tuple[str, ...]:
-    told = (
+    warnings = (
         (dates.ambiguous, "Days and months can't be told apart, and the day is taken to come first"),
         (dates.has_short_years, "Years of two digits are taken to be those from 1969 to 2068"),
     )
-    return tuple(f"{words}: if that is wrong, write dates as 2024-12-31." for is_so, words in told if is_so)
+    return tuple(f"{words}: if that is wrong, write dates as 2024-12-31." for is_so, words in warnings if is_so)
 
 
 def _mixed(cells: Cells, decimal: tuple[DecimalMark, str]) -> str:
     """A sentence on categories of which many read as numbers or dates; empty for words."""
     dates = read_dates(cells.texts, cells.weights)
-    read = [("numbers", read_numbers(cells.texts, decimal[0])), *([("dates", dates.days)] if dates else [])]
-    for what, values in read:
+    readings = [("numbers", read_numbers(cells.texts, decimal[0])), *([("dates", dates.days)] if dates else [])]
+    for what, values in readings:
         is_read = (cells.codes >= 0) & ~np.isnan(cells.of_texts(values))
-        others = (cells.codes >= 0) & ~is_read
-        if _SOME * (is_read.sum() + others.sum()) <= is_read.sum():
-            first, other = (int(rows.argmax()) + 1 for rows in (is_read, others))
+        is_unread = (cells.codes >= 0) & ~is_read
+        if _SOME * (is_read.sum() + is_unread.sum()) <= is_read.sum():
+            first, other = (int(rows.argmax()) + 1 for rows in (is_read, is_unread))
             return (
                 f"{counted(int(is_read.sum()), 'cell')} (first in row {first:,}) read as {what}, and "
-                f"{counted(int(others.sum()), 'cell')} (first in row {other:,}) don't: all are taken for categories."
+                f"{counted(int(is_unread.sum()), 'cell')} (first in row {other:,}) don't: all are taken for categories."
             )
     return ""
 
@@ -379,16 +385,16 @@ def _as_codes(cells: Cells) -> str:
     return "onehot" if len(cells.texts) <= _MOST_ASKED else "ordinal"
 
 
-def _enough(read: FloatArray, cells: Cells, least: float) -> bool:
+def _enough(values: FloatArray, cells: Cells, least: float) -> bool:
     """Whether so many cells were read, and one at least."""
     weights = cells.weights
-    count = weights[~np.isnan(read)].sum()
+    count = weights[~np.isnan(values)].sum()
     return bool(count and count >= least * weights.sum())
 
 
-def _unread(cells: Cells, read: FloatArray, what: str, name: str) -> str:
+def _unread(cells: Cells, values: FloatArray, what: str, name: str) -> str:
     """A sentence on cells that are neither missing nor what the others are; empty where there are none."""
-    rows = np.flatnonzero((cells.codes >= 0) & np.isnan(cells.of_texts(read))) + 1
+    rows = np.flatnonzero((cells.codes >= 0) & np.isnan(cells.of_texts(values))) + 1
     if not len(rows):
         return ""
     return (
@@ -430,26 +436,26 @@ def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
     span = f"numbers from {_figure(present.min())} to {_figure(present.max())}" if len(present) else "numbers"
     ones = int((present == 1).sum())
     are_bits = 0 < ones < len(present) and ones + int((present == 0).sum()) == len(present)
-    found = "0 or 1" if are_bits else " ".join(filter(None, [span, how]))
-    return Reading("number", found, values, warnings=warnings)
+    description = "0 or 1" if are_bits else " ".join(filter(None, [span, how]))
+    return Reading("number", description, values, warnings=warnings)
 
 
 def _stand_ins(values: FloatArray) -> Iterator[str]:
     """Say, of numbers that may stand for none and stretch the range, how many there are and of what others."""
     may_stand = np.isin(values, _STAND_INS)
-    others = values[~may_stand & ~np.isnan(values)]
-    if not may_stand.any() or _distinct(others) < _FEW_VALUES:
+    ordinary = values[~may_stand & ~np.isnan(values)]
+    if not may_stand.any() or _distinct(ordinary) < _FEW_VALUES:
         return
-    low, high = others.min(), others.max()
-    for one in np.unique(values[may_stand]):
+    low, high = ordinary.min(), ordinary.max()
+    for value in np.unique(values[may_stand]):
         # As far from all others as these are from each other.
-        is_apart = low >= 0 if one == -1 else max(low - one, one - high) > high - low
+        is_apart = low >= 0 if value == -1 else max(low - value, value - high) > high - low
         if is_apart:
-            rows = np.flatnonzero(values == one) + 1
-            told = f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) {'is' if len(rows) == 1 else 'are'}"
+            rows = np.flatnonzero(values == value) + 1
+            subject = f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) {'is' if len(rows) == 1 else 'are'}"
             yield (
-                f"{told} {one:.0f}, and others go from {_figure(low)} to {_figure(high)}: if it stands for no value, "
-                f"use --missing={one:.0f}."
+                f"{subject} {value:.0f}, and others go from {_figure(low)} to {_figure(high)}: if it stands for no "
+                f"value, use --missing={value:.0f}."
             )
 
 
@@ -470,9 +476,9 @@ def _are_months(values: FloatArray) -> bool:
 def _moments(days: FloatArray, how: str) -> Reading:
     """A reading of dates, infinity for those without end."""
     present = days[np.isfinite(days)]
-    told = [f"{counted(count, 'row')} {words.replace('has', 'with')}" for words, _, count in open_ends(days)]
+    endings = [f"{counted(count, 'row')} {words.replace('has', 'with')}" for words, _, count in open_ends(days)]
     span = f"dates from {_day(present.min())} to {_day(present.max())}" if len(present) else "dates"
-    return Reading("date", ", ".join(filter(None, [span, how, *told])), days)
+    return Reading("date", ", ".join(filter(None, [span, how, *endings])), days)
 
 
 def _distinct(values: FloatArray) -> int:
@@ -492,31 +498,31 @@ def _day(days: float) -> str:
 # --- what a person asks for -----------------------------------------------------------------------------------
 
 
-def _asked(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str) -> Reading:
+def _asked(name: str, cells: Cells, decimal: tuple[DecimalMark, str], encoding: str) -> Reading:
     if cells.kind == "other":
         raise TableError(f"Column {quoted(name)} holds neither numbers, text nor dates: it can only be left out.")
-    if asked in ("onehot", "ordinal"):
-        return _asked_categories(name, _as_categories(cells, decimal[0]), asked)
-    made = _asked_numbers(name, cells, decimal) if asked == "number" else _asked_dates(name, cells)
-    if made is None:
+    if encoding in ("onehot", "ordinal"):
+        return _asked_categories(name, _as_categories(cells, decimal[0]), encoding)
+    reading = _asked_numbers(name, cells, decimal) if encoding == "number" else _asked_dates(name, cells)
+    if reading is None:
         raise TableError(
-            f"Column {quoted(name)} can't become a {asked}, no cell of it reads as one: mend it, or use --encode "
+            f"Column {quoted(name)} can't become a {encoding}, no cell of it reads as one: mend it, or use --encode "
             f"{bounded(name)}=ordinal."
         )
-    return made
+    return reading
 
 
 def _as_categories(cells: Cells, mark: DecimalMark) -> Cells:
     """Cells as text; of numbers in text too, 1 and 1.0 are one category."""
-    read = read_numbers(cells.texts, mark)
-    if cells.texts and not np.isnan(read).any() and not are_codes(cells.texts):
-        return Cells("number", cells.of_texts(read)).as_text()
+    numbers = read_numbers(cells.texts, mark)
+    if cells.texts and not np.isnan(numbers).any() and not are_codes(cells.texts):
+        return Cells("number", cells.of_texts(numbers)).as_text()
     return cells.as_text()
 
 
-def _asked_categories(name: str, cells: Cells, asked: str) -> Reading:
+def _asked_categories(name: str, cells: Cells, encoding: str) -> Reading:
     reading = Reading("ordinal", f"{len(cells.texts):,} categories", cells=cells)
-    if asked == "ordinal":
+    if encoding == "ordinal":
         return reading
     if len(cells.texts) > _MOST_ASKED:
         raise TableError(

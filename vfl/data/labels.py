@@ -133,11 +133,11 @@ def label_notes(labels: Labels, name: str) -> Iterator[str]:
         first = {
             label: int((labels == label).argmax()) + 1 for same in alike.values() if len(same) > 1 for label in same
         }
-        told = ", ".join(f"{counts[label]:,} from row {row:,} on" for label, row in list(first.items())[:_MOST_TOLD])
+        records = ", ".join(f"{counts[label]:,} from row {row:,} on" for label, row in list(first.items())[:_MOST_TOLD])
         more = ", ..." if len(first) > _MOST_TOLD else ""
         yield (
             f"Label column {quoted(name)} has {len(counts):,} classes, and would have {len(alike):,} if {form.words} "
-            f"didn't count (records: {told}{more}): if they are the same, use --ignore-in-labels {word}."
+            f"didn't count (records: {records}{more}): if they are the same, use --ignore-in-labels {word}."
         )
     if lacking := sum(label is None for label in labels):
         yield (
@@ -160,8 +160,8 @@ def _check_classes(names: Sequence[str], column: str) -> None:
     # Decimal commas are numbers here too.
     texts = [name.replace(",", ".", 1) for name in names]
     numeric = all(reads_as_number(text) for text in texts)
-    whole = numeric and all(float(text).is_integer() for text in texts)
-    if numeric and len(names) > (_MOST_WHOLE_CLASSES if whole else _MOST_FRACTIONAL_CLASSES):
+    are_integers = numeric and all(float(text).is_integer() for text in texts)
+    if numeric and len(names) > (_MOST_WHOLE_CLASSES if are_integers else _MOST_FRACTIONAL_CLASSES):
         raise TableError(
             f"{column} looks like a number, not a class: it has {len(names):,} different values. A federation learns "
             "classes: make a column of two or more, such as below and above a limit, and name that one."

@@ -37,11 +37,11 @@ def read_parquet(path: Path, choose: Callable[[Sequence[str]], list[str]], limit
             rows, schema = file.metadata.num_rows, file.schema_arrow
             limits.check_columns(len(schema.names))
             present = [name for name in schema.names if not _PANDAS_INDEX_COLUMN.fullmatch(name)]
-            chosen = choose(present)
-            limits.check_cells(rows, len(chosen))
-            _check_bytes(file.metadata, chosen, limits)
+            names = choose(present)
+            limits.check_cells(rows, len(names))
+            _check_bytes(file.metadata, names, limits)
         # One by one, and what reading took is given back: all at once take four times what they hold.
-        columns = {name: _column(path, name, schema.field(name).type, rows, limits) for name in chosen}
+        columns = {name: _column(path, name, schema.field(name).type, rows, limits) for name in names}
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, MemoryError):
             raise
@@ -51,13 +51,13 @@ def read_parquet(path: Path, choose: Callable[[Sequence[str]], list[str]], limit
     return pd.DataFrame(columns, copy=False)
 
 
-def _check_bytes(metadata: Any, chosen: Sequence[str], limits: TableLimits) -> None:
+def _check_bytes(metadata: Any, names: Sequence[str], limits: TableLimits) -> None:
     """Add up what the columns' pages unpack to."""
-    wanted, total = set(chosen), 0
+    wanted, total = set(names), 0
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-    for at in range(metadata.num_columns):
-        if metadata.schema.column(at).path in wanted:
-            total += sum(group.column(at).total_uncompressed_size for group in groups)
+    for index in range(metadata.num_columns):
+        if metadata.schema.column(index).path in wanted:
+            total += sum(group.column(index).total_uncompressed_size for group in groups)
     limits.check_bytes(total)
 
 

@@ -26,16 +26,16 @@ def part_files(folder: Path) -> list[Path]:
     Raises:
         TableError: where there is none, where there are too many, or where folders are named by a column's values.
     """
-    found = [path for path in islice(folder.rglob("*"), _MOST_FILES + 1) if path.name[0] not in "._"]
-    if len(found) > _MOST_FILES:
+    paths = [path for path in islice(folder.rglob("*"), _MOST_FILES + 1) if path.name[0] not in "._"]
+    if len(paths) > _MOST_FILES:
         raise TableError(f"The folder {quoted_path(folder)} has more than {_MOST_FILES:,} files: write fewer parts.")
-    if named := [path for path in found if path.is_dir() and _NAMED_VALUE.fullmatch(path.name)]:
+    if named := [path for path in paths if path.is_dir() and _NAMED_VALUE.fullmatch(path.name)]:
         column = quoted(named[0].name.partition("=")[0])
         raise TableError(
             f"The folder {quoted_path(folder)} is divided by column {column}, whose values are names of folders and "
             "stand in no file: write the table without partitions."
         )
-    files = [path for path in found if path.is_file() and path.stat().st_size]
+    files = [path for path in paths if path.is_file() and path.stat().st_size]
     if not files:
         raise TableError(f"The folder {quoted_path(folder)} has no part of a table: check the path.")
     return sorted(files, key=lambda path: [int(one) if one.isdigit() else one for one in _in_pieces(path, folder)])
@@ -51,18 +51,18 @@ def same_columns(
 ) -> Callable[[Path], Callable[[Sequence[str]], list[str]]]:
     """Have all parts give the columns that are chosen of the first, and raise TableError for one with others."""
     present: list[str] = []
-    chosen: list[str] = []
+    selected: list[str] = []
 
     def of(part: Path) -> Callable[[Sequence[str]], list[str]]:
         def select(names: Sequence[str]) -> list[str]:
             if part == first:
-                present[:], chosen[:] = names, choose(names)
+                present[:], selected[:] = names, choose(names)
             elif sorted(names) != sorted(present):
                 raise TableError(
                     f"The part {quoted_path(part.name)} has other columns than {quoted_path(first.name)}: write all "
                     "parts of a table alike, each with its header."
                 )
-            return chosen
+            return selected
 
         return select
 

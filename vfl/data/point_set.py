@@ -32,8 +32,8 @@ class PointSet:
         self._places: NDArray[np.int32] = np.zeros(1 << bits, dtype=np.int32)
         self._count = 0
         self._shift = np.uint64(64 - bits)
-        words = COORDINATE_BYTES // 4
-        self._multipliers = np.frombuffer(secrets.token_bytes(8 * words), dtype=np.uint64)
+        word_count = COORDINATE_BYTES // 4
+        self._multipliers = np.frombuffer(secrets.token_bytes(8 * word_count), dtype=np.uint64)
 
     def __len__(self) -> int:
         return self._count
@@ -48,10 +48,10 @@ class PointSet:
             free = self._places[slots] == 0
             # Of several that claim one slot the last gets it.
             self._places[slots[free]] = waiting[free] + 1
-            held = self._places[slots] - 1
-            crowded = held != waiting
-            slots, waiting, held = slots[crowded], waiting[crowded], held[crowded]
-            if self._are_equal(held, self._points[waiting]).any():
+            occupants = self._places[slots] - 1
+            crowded = occupants != waiting
+            slots, waiting, occupants = slots[crowded], waiting[crowded], occupants[crowded]
+            if self._are_equal(occupants, self._points[waiting]).any():
                 return False
             slots = self._after(slots)
         self._count = end
@@ -60,23 +60,23 @@ class PointSet:
     def holds(self, points: bytes) -> NDArray[np.bool_]:
         """Tell which of so many points are in this set, (points,)."""
         rows = _rows(points)
-        found = np.zeros(len(rows), dtype=np.bool_)
+        are_members = np.zeros(len(rows), dtype=np.bool_)
         waiting, slots = np.arange(len(rows)), self._slots_of(rows)
         while len(waiting):
-            taken = self._places[slots] != 0
-            waiting, slots = waiting[taken], slots[taken]
+            is_occupied = self._places[slots] != 0
+            waiting, slots = waiting[is_occupied], slots[is_occupied]
             equal = self._are_equal(self._places[slots] - 1, rows[waiting])
-            found[waiting[equal]] = True
+            are_members[waiting[equal]] = True
             waiting, slots = waiting[~equal], self._after(slots[~equal])
-        return found
+        return are_members
 
-    def _are_equal(self, held: NDArray[np.int32], rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        equal: NDArray[np.bool_] = (self._points[held] == rows).all(axis=1)
+    def _are_equal(self, places: NDArray[np.int32], rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        equal: NDArray[np.bool_] = (self._points[places] == rows).all(axis=1)
         return equal
 
     def _slots_of(self, rows: NDArray[np.uint8]) -> IntArray:
-        words = np.ascontiguousarray(rows).view(np.uint32).astype(np.uint64)
-        hashes = (words * self._multipliers).sum(axis=1, dtype=np.uint64)
+        columns = np.ascontiguousarray(rows).view(np.uint32).astype(np.uint64)
+        hashes = (columns * self._multipliers).sum(axis=1, dtype=np.uint64)
         slots: IntArray = (hashes >> self._shift).astype(np.int64)
         return slots
 

@@ -176,11 +176,11 @@ class PsiServer:
 
     def _answers(self, request: BlindedIds) -> Iterator[bytes]:
         # All of it first: with an answer in hand the client could choose what to ask next.
-        whole = bytearray()
+        points = bytearray()
         for chunk in _on_curve(_whole_chunks(request, "request"), "request"):
-            whole += chunk
+            points += chunk
         distinct = _DistinctPoints("request", request.count)
-        for answer in self._blinding.of_points(_cut(whole), "request", check=False):
+        for answer in self._blinding.of_points(_cut(points), "request", check=False):
             distinct.add(answer)
             yield answer
         self._is_done = True
@@ -253,14 +253,14 @@ class PsiClient:
         if self._server_points is None:
             raise PsiError("The server's set-up is missing: call receive_setup first.")
         count = len(self._ids)
-        distinct, found = _DistinctPoints("response", count), np.zeros(count, dtype=np.bool_)
+        distinct, is_common = _DistinctPoints("response", count), np.zeros(count, dtype=np.bool_)
         place = 0
         for chunk in _on_curve(_whole_chunks(BlindedIds(count, response), "response"), "response"):
             distinct.add(chunk)
             are_common = self._server_points.holds(chunk)
-            found[self._asked[place : place + len(are_common)]] = are_common
+            is_common[self._asked[place : place + len(are_common)]] = are_common
             place += len(are_common)
-        return np.flatnonzero(found)
+        return np.flatnonzero(is_common)
 
 
 @dataclass(frozen=True, eq=False)

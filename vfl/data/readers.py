@@ -111,24 +111,26 @@ def read_raw(source: str, choose: Chooser, limits: TableLimits | None = None, ru
     limits, rules = limits or TableLimits(), rules or ReadingRules()
     if "://" in source:
         return Raw(read_database(source, choose, limits))
-    path, shown = Path(source), quoted_path(without_password(source))
+    path, address = Path(source), quoted_path(without_password(source))
     try:
         if path.is_dir():
             return _read_parts(path, choose, limits, rules)
         reader = _reader_of(path)
         if not path.is_file():
-            raise TableError(f"There is no file {shown}: check the path.")
+            raise TableError(f"There is no file {address}: check the path.")
         return reader(path, choose, limits, rules)
     except OSError as error:
-        raise TableError(f"Cannot read {shown} ({error.strerror or type(error).__name__}): check its rights.") from None
+        raise TableError(
+            f"Cannot read {address} ({error.strerror or type(error).__name__}): check its rights."
+        ) from None
 
 
 def _reader_of(path: Path) -> Callable[[Path, Chooser, TableLimits, ReadingRules], Raw]:
     reader = next((read for endings, read in _READERS if path.name.lower().endswith(endings)), None)
     if reader is None:
-        shown = quoted_path(without_password(str(path)))
+        address = quoted_path(without_password(str(path)))
         old = " Excel's old .xls can't be read: save it as .xlsx." if path.suffix.lower() == ".xls" else ""
-        raise TableError(f"Cannot tell the format of {shown}: give {FORMATS}.{old}")
+        raise TableError(f"Cannot tell the format of {address}: give {FORMATS}.{old}")
     return reader
 
 
@@ -151,12 +153,12 @@ def _read_parts(folder: Path, choose: Chooser, limits: TableLimits, rules: Readi
 def _read_text(path: Path, choose: Chooser, limits: TableLimits, rules: ReadingRules) -> Raw:
     from vfl.data.delimited import read_delimited, separator_words
 
-    read = read_delimited(path, limits, rules.encoding)
-    read_as = f"{read.encoding} text separated by {separator_words(read.separator)}"
-    problems = Problems(read.faults)
+    text = read_delimited(path, limits, rules.encoding)
+    read_as = f"{text.encoding} text separated by {separator_words(text.separator)}"
+    problems = Problems(text.faults)
     with problems.noted():
-        frame = read.frame[choose(list(read.frame.columns))]
-        return Raw(frame, read_as, read.separator, tuple(read.faults), read.note)
+        frame = text.frame[choose(list(text.frame.columns))]
+        return Raw(frame, read_as, text.separator, tuple(text.faults), text.note)
     raise TableError(*problems.found)
 
 

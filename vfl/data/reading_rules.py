@@ -39,9 +39,9 @@ class ReadingRules:
 
         A name or a pattern before ``=`` says which columns are meant; without it all are.
         """
-        found: dict[str, set[str]] = {}
+        gap_words: dict[str, set[str]] = {}
         for entry in self.missing:
             pattern, _, word = entry.rpartition("=")
             for name in matches(pattern, columns) if pattern else columns:
-                found.setdefault(name, set()).add(word.strip())
-        return found
+                gap_words.setdefault(name, set()).add(word.strip())
+        return gap_words

@@ -71,8 +71,8 @@ class Selection:
             twice = sorted(name for name, count in Counter(present).items() if count > 1)
             problems.add(f"Two columns have the same name ({name_list(twice)}): rename one of them.")
         self._check_exact(present, problems)
-        others = [name for name in present if name not in self.exact]
-        wanted = others if self.columns is None else self._named(present, problems)
+        candidates = [name for name in present if name not in self.exact]
+        wanted = candidates if self.columns is None else self._named(present, problems)
         dropped = set(matching(self.drop, present, "column to drop", problems))
         features = [name for name in dict.fromkeys(wanted) if name not in dropped]
         self._check_encode(features, present, problems)
@@ -85,8 +85,8 @@ class Selection:
         for name in self.columns or ():
             if name in self.exact:
                 problems.add(f"Column {quoted(name)} is the id or the label: take it off the list of features.")
-        found = matching(self.columns or (), present, "feature column", problems)
-        return [name for name in found if name not in self.exact]
+        names = matching(self.columns or (), present, "feature column", problems)
+        return [name for name in names if name not in self.exact]
 
     def _check_exact(self, present: Sequence[str], problems: Problems) -> None:
         if self.label_column == self.id_column:
@@ -143,13 +143,13 @@ def strict_features(present: list[str], selection: Selection) -> list[str]:
 
 def matching(patterns: Sequence[str], present: Sequence[str], role: str, problems: Problems) -> list[str]:
     """Names that any of the patterns means; a problem is noted for each that means none, by the ``role`` it was for."""
-    found: list[str] = []
+    names: list[str] = []
     for pattern in patterns:
         named = matches(pattern, present)
         if not named:
             problems.add(f"There is no {role} {quoted(pattern)}{_what_there_is(pattern, present)}")
-        found.extend(named)
-    return found
+        names.extend(named)
+    return names
 
 
 def looks_like_data(present: Sequence[str]) -> bool:
@@ -177,5 +177,5 @@ def _fractions(names: Sequence[str]) -> int:
 def _what_there_is(name: str, present: Sequence[str], option: str = "") -> str:
     """End a sentence on a name that isn't there; ``option`` is what names one."""
     meant = did_you_mean(name, present)
-    one = f" Name one of these with {option}." if option else " Name one of these."
-    return f"; the columns are {name_list(present)}.{meant}{one if option or not meant else ''}"
+    advice = f" Name one of these with {option}." if option else " Name one of these."
+    return f"; the columns are {name_list(present)}.{meant}{advice if option or not meant else ''}"

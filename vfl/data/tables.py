@@ -97,12 +97,12 @@ def table_from_frame(
 
 
 def _check_finite(values: Features, name: str) -> None:
-    for fault, at, advice in (
+    for fault, is_faulty, advice in (
         ("is empty (or NaN)", np.isnan(values), "fill in or remove such rows"),
         ("is infinite", np.isinf(values), "replace it by a finite number"),
     ):
-        if at.any():
-            rows = np.flatnonzero(at) + 1
+        if is_faulty.any():
+            rows = np.flatnonzero(is_faulty) + 1
             raise TableError(
                 f"Column {quoted(name)} {fault} in row {rows[0]} ({len(rows)} in all): {advice}, or leave the "
                 "column out."
@@ -130,7 +130,7 @@ def _numeric_column(column: pd.Series[Any], name: str) -> Features:
     if not_numbers:
         # A CSV column with one word in it arrives as text throughout: point at the word, not at the first
         # number.
-        words = (row for row in not_numbers if not reads_as_number(column.iloc[row]))
-        row = next(words, not_numbers[0]) + 1
+        text_rows = (row for row in not_numbers if not reads_as_number(column.iloc[row]))
+        row = next(text_rows, not_numbers[0]) + 1
         raise TableError(f"Column {quoted(name)} holds text, not a number, in row {row}: {advice}.")
     return values

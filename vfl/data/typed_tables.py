@@ -66,8 +66,8 @@ class TypedTable:
             return self
         names, problems = [plan.name for plan in self.plans], Problems()
         roles: dict[ColumnRole, set[str]] = {}
-        asked: tuple[tuple[ColumnRole, Sequence[str]], ...] = (("public", public), ("sensitive", sensitive))
-        for role, patterns in asked:
+        patterns_by_role: tuple[tuple[ColumnRole, Sequence[str]], ...] = (("public", public), ("sensitive", sensitive))
+        for role, patterns in patterns_by_role:
             roles[role] = set(matching(patterns, names, f"column to call {role}", Problems() if is_share else problems))
         if both := sorted(roles["public"] & roles["sensitive"]):
             problems.add(f"{name_list(both)} can't be both public and sensitive: say one of both.")
@@ -77,21 +77,21 @@ class TypedTable:
         ]
         return replace(self, plans=tuple(plans))
 
-    def changed(self, asked: Mapping[str, str]) -> TypedTable:
+    def changed(self, changes: Mapping[str, str]) -> TypedTable:
         """Leave columns out or make them coarser: the same rows otherwise.
 
         Args:
-            asked: ``drop`` or one of `vfl.data.columns.COARSENINGS`, by the column's name.
+            changes: ``drop`` or one of `vfl.data.columns.COARSENINGS`, by the column's name.
 
         Raises:
             TableError: for a column of categories that is to become coarser.
         """
         plans = [
             plan
-            if plan.name not in asked
+            if plan.name not in changes
             else replace(plan, encoding="drop", becomes="left out, as asked")
-            if asked[plan.name] == "drop"
-            else coarser_plan(plan, asked[plan.name])
+            if changes[plan.name] == "drop"
+            else coarser_plan(plan, changes[plan.name])
             for plan in self.plans
         ]
         return replace(self, plans=tuple(plans))
@@ -162,14 +162,14 @@ def _read(
     from vfl.data.inference import typed_columns
     from vfl.data.readers import read_raw
 
-    problems, chosen = Problems(), []
+    problems, selections = Problems(), []
 
     def choose(present: Sequence[str]) -> list[str]:
-        chosen.append(select(present))
-        return chosen[0].read(present, problems)
+        selections.append(select(present))
+        return selections[0].read(present, problems)
 
     raw = read_raw(source, choose, limits, rules)
-    selection = chosen[0]
+    selection = selections[0]
     problems.found[:0] = raw.faults
     if not len(raw.frame):
         problems.add("The table has no rows: check the file or the query.")

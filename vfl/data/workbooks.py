@@ -77,14 +77,14 @@ def _look_through(archive: zipfile.ZipFile, limits: TableLimits) -> None:
     parts = archive.infolist()
     # An archive gives no more of a part than it says here.
     limits.check_bytes(sum(part.file_size for part in parts))
-    others = 0
+    elements = 0
     for part in parts:
         with archive.open(part) as content:
-            others = _Seen(limits, others).through(content)
+            elements = _ElementCount(limits, elements).through(content)
 
 
 @dataclass
-class _Seen:
+class _ElementCount:
     """What stands in a part of a workbook, counted until it is too much.
 
     Attributes:
@@ -109,7 +109,7 @@ class _Seen:
         Raises:
             TableError: for too much of anything, and what no workbook has.
         """
-        part, read = content.read(_PART), 0
+        part, position = content.read(_PART), 0
         if part.lstrip(_BEFORE_XML)[:1] not in (b"", b"<"):
             return self.others
         parser = expat.ParserCreate()
@@ -119,8 +119,8 @@ class _Seen:
         with suppress(expat.ExpatError):
             while part:
                 parser.Parse(part)
-                read += len(part)
-                if read - parser.CurrentByteIndex > _MOST_OF_A_TAG:
+                position += len(part)
+                if position - parser.CurrentByteIndex > _MOST_OF_A_TAG:
                     self._refuse()
                 part = content.read(_PART)
         return self.others
@@ -164,22 +164,22 @@ class _OneSheet(ExcelReader):  # type: ignore[misc]
     refusal = ""
 
     def read_worksheets(self) -> None:
-        found = [
+        sheets = [
             (sheet, link)
             for sheet, link in self.parser.find_sheets()
             if "chartsheet" not in link.Type and link.target in self.valid_files
         ]
-        names, hidden = [sheet.name for sheet, _ in found], [sheet.state != "visible" for sheet, _ in found]
+        names, hidden = [sheet.name for sheet, _ in sheets], [sheet.state != "visible" for sheet, _ in sheets]
         if self.wanted and self.wanted not in names:
             meant = did_you_mean(self.wanted, names)
             self.refusal = f"The workbook has no sheet {quoted(self.wanted)}; there are {name_list(names)}.{meant}"
         first = hidden.index(False) if not all(hidden) else 0
-        at = names.index(self.wanted) if self.wanted in names else first
-        sheet, link = found[at]
-        others = [f"one of {len(names):,}"] if len(names) > 1 else []
+        index = names.index(self.wanted) if self.wanted in names else first
+        sheet, link = sheets[index]
+        remarks = [f"one of {len(names):,}"] if len(names) > 1 else []
         secret = [name for name, is_hidden in zip(names, hidden, strict=True) if is_hidden]
-        others += [f"of which {len(secret):,} hidden ({name_list(secret)})"] if secret else []
-        self.read_as = ", ".join([f"sheet {quoted(sheet.name)}", *others])
+        remarks += [f"of which {len(secret):,} hidden ({name_list(secret)})"] if secret else []
+        self.read_as = ", ".join([f"sheet {quoted(sheet.name)}", *remarks])
         self.wb._sheets.append(ReadOnlyWorksheet(self.wb, sheet.name, link.target, self.shared_strings))
 
 
@@ -189,12 +189,12 @@ def _rows(sheet: Any, limits: TableLimits) -> list[tuple[Any, ...]]:
     sheet.reset_dimensions()
     rows: list[tuple[Any, ...]] = []
     first, width = 0, 0
-    for at, row in enumerate(sheet.iter_rows(values_only=True)):
+    for index, row in enumerate(sheet.iter_rows(values_only=True)):
         filled = max((place for place, cell in enumerate(row, start=1) if cell is not None and cell != ""), default=0)
         if filled:
-            first, width = first if rows else at, max(width, filled)
-            limits.check_cells(at - first + 1, width)
-            rows += [()] * (at - first - len(rows))
+            first, width = first if rows else index, max(width, filled)
+            limits.check_cells(index - first + 1, width)
+            rows += [()] * (index - first - len(rows))
             rows.append(row[:filled])
     return rows
 

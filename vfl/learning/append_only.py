@@ -94,7 +94,7 @@ class BatchHistory:
         before = np.concatenate([*self.train, *self.validation, self.dissolved])
         fresh = self.newcomers(present)
         returning = np.setdiff1d(np.intersect1d(present, before), _joined([*train, *validation]))
-        kept = len(train), len(validation)
+        first_new = len(train), len(validation)
         counts = np.array([sum(map(len, train)), sum(map(len, validation)), len(test)], dtype=float)
         fractions = np.array([1 - validation_fraction - test_fraction, validation_fraction, test_fraction])
         for batch in np.array_split(fresh, len(fresh) // self.least) if len(fresh) >= self.least else []:
@@ -104,9 +104,9 @@ class BatchHistory:
                 test = np.concatenate([test, batch])
             else:
                 (train, validation)[role].append(batch)
-        for at in range(kept[0], len(train)):
-            room = 2 * self.least - 1 - len(train[at])
-            train[at], returning = np.sort(np.concatenate([train[at], returning[:room]])), returning[room:]
+        for index in range(first_new[0], len(train)):
+            room = 2 * self.least - 1 - len(train[index])
+            train[index], returning = np.sort(np.concatenate([train[index], returning[:room]])), returning[room:]
         waiting = np.setdiff1d(present, _joined([*train, *validation, test]))
         return Placement(tuple(train), tuple(validation), test, waiting)
 
@@ -141,16 +141,16 @@ class BatchHistory:
     def _whole(self, batches: Sequence[Names], present: Names) -> list[Names]:
         """Take of each batch the groups that are wholly present; a batch of none is left out."""
         is_present = np.split(np.isin(_joined(batches), present), np.cumsum([len(batch) for batch in batches])[:-1])
-        found = []
+        complete = []
         for batch, here in zip(batches, is_present, strict=False):
             if here.all():
-                found.append(batch)
+                complete.append(batch)
                 continue
             missing = batch[~here]
-            whole = [group for group in _groups(batch, self.least) if not np.isin(group, missing).any()]
-            if whole:
-                found.append(np.concatenate(whole))
-        return found
+            groups = [group for group in _groups(batch, self.least) if not np.isin(group, missing).any()]
+            if groups:
+                complete.append(np.concatenate(groups))
+        return complete
 
     def _is_new(self, of: IntArray) -> bool:
         """Tell by each record's owner whether a batch has enough of none; raises BatchChanged for none of before."""
@@ -163,14 +163,14 @@ class BatchHistory:
 
     def _check_kept(self, batch: Names, of: IntArray, groups: Sequence[tuple[Names, Names]]) -> None:
         """Raise BatchChanged for a batch that isn't made of whole groups of one of before."""
-        known = groups[int(np.bincount(of[of >= 0]).argmax())][0]
-        found, sizes = np.unique(of, return_counts=True)
-        if found[0] < 0 or any(
-            groups[at][0] is not known or len(groups[at][1]) != size for at, size in zip(found, sizes, strict=True)
+        former = groups[int(np.bincount(of[of >= 0]).argmax())][0]
+        owners, sizes = np.unique(of, return_counts=True)
+        if owners[0] < 0 or any(
+            groups[at][0] is not former or len(groups[at][1]) != size for at, size in zip(owners, sizes, strict=True)
         ):
             raise BatchChanged(
-                f"a batch of {len(known)} records has changed by {len(np.setxor1d(batch, known))}, and batches change "
-                f"by whole groups of {self.least} or more"
+                f"a batch of {len(former)} records has changed by {len(np.setxor1d(batch, former))}, and batches "
+                f"change by whole groups of {self.least} or more"
             )
 
 
@@ -192,7 +192,7 @@ def _joined(parts: Sequence[Names]) -> Names:
     return np.concatenate([_nobody(), *parts])
 
 
-def _looked_up(names: Names, known: Names, owners: IntArray) -> IntArray:
-    """Find the owner of each name among the sorted ``known`` ones, of which there are some."""
-    at = np.minimum(np.searchsorted(known, names), len(known) - 1)
-    return np.where(known[at] == names, owners[at], _NEW)
+def _looked_up(names: Names, ordered: Names, owners: IntArray) -> IntArray:
+    """Find the owner of each name among the sorted ``ordered`` ones, of which there are some."""
+    places = np.minimum(np.searchsorted(ordered, names), len(ordered) - 1)
+    return np.where(ordered[places] == names, owners[places], _NEW)

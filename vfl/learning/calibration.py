@@ -142,5 +142,5 @@ def _minimum(
     bounds = [slopes, *[(None, None) if has_intercepts else (0.0, 0.0)] * classes]
     start = np.concatenate([[1.0], np.zeros(classes)])
     result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-13, "gtol": 1e-9})
-    found: FloatArray = result.x
-    return found
+    minimum: FloatArray = result.x
+    return minimum

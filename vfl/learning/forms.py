@@ -34,8 +34,8 @@ def forms_of_weights(weights: FloatArray) -> FloatArray:
         return rows
     # From the smallest: a huge one would round away what the differences of others tell.
     least = int(np.linalg.norm(rows, axis=1).argmin())
-    others: FloatArray = np.delete(rows, least, axis=0) - rows[least]
-    return others
+    differences: FloatArray = np.delete(rows, least, axis=0) - rows[least]
+    return differences
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class AnsweredForms:
     def ranks(self, records: NDArray[np.uint64]) -> IntArray:
         """Count the independent forms that each of these records was answered with, (len(records),)."""
         ranks = np.array([basis.rank for basis in self.bases], dtype=np.int64)
-        places, known = self._places(records)
-        found = np.zeros(len(records), dtype=np.int64)
-        found[known] = ranks[self.of_record[places[known]]]
-        return found
+        places, is_answered = self._places(records)
+        counts = np.zeros(len(records), dtype=np.int64)
+        counts[is_answered] = ranks[self.of_record[places[is_answered]]]
+        return counts
 
     def answered(
         self, records: NDArray[np.uint64], coordinates: Sequence[str], forms: FloatArray, most: int
@@ -158,9 +158,9 @@ class AnsweredForms:
     def _places(self, records: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.bool_]]:
         """Find where records stand among those that were answered, and which do."""
         places = np.searchsorted(self.records, records)
-        known = places < len(self.records)
-        known[known] = self.records[places[known]] == records[known]
-        return places, known
+        is_answered = places < len(self.records)
+        is_answered[is_answered] = self.records[places[is_answered]] == records[is_answered]
+        return places, is_answered
 
     def _without_unused(self) -> "AnsweredForms":
         """Keep the count without what no record's basis has any more."""
@@ -181,21 +181,21 @@ def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[i
     rows = rows / np.maximum(np.abs(rows).max(axis=0, initial=0), np.finfo(np.float64).tiny)
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
     spanned = np.linalg.qr(rows[: len(basis)].T)[0]
-    found: list[int] = []
-    chosen = list(range(len(basis)))
-    for at, candidate in enumerate(candidates, start=len(basis)):
-        if len(chosen) >= min(most, rows.shape[1]):
+    independent: list[int] = []
+    basis_rows = list(range(len(basis)))
+    for index, candidate in enumerate(candidates, start=len(basis)):
+        if len(basis_rows) >= min(most, rows.shape[1]):
             break
-        rest = row = rows[at]
+        rest = row = rows[index]
         # Twice: what rounding leaves of the first projection would count as a direction.
         for _ in range(2):
             rest = rest - spanned @ (spanned.T @ rest)
         length = np.linalg.norm(rest)
-        if length > _ROUNDING or not _is_combination(rows[chosen], row):
-            found.append(candidate)
-            chosen.append(at)
+        if length > _ROUNDING or not _is_combination(rows[basis_rows], row):
+            independent.append(candidate)
+            basis_rows.append(index)
             spanned = np.column_stack([spanned, rest / length if length else rest])
-    return found
+    return independent
 
 
 def _is_combination(basis: FloatArray, row: FloatArray) -> bool:

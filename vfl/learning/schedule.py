@@ -146,8 +146,8 @@ class BatchSchedule:
         if self._sizes:
             yield from np.split(self.train_rows, np.cumsum(self._sizes)[:-1])
             return
-        drawn = index if self.reshuffled else 0
-        order = self.train_rows[public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, drawn)]
+        permutation = index if self.reshuffled else 0
+        order = self.train_rows[public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, permutation)]
         yield from np.array_split(order, self.steps_per_epoch)
 
     def rows_of(self, batch: IntArray) -> IntArray:

@@ -58,8 +58,8 @@ def initial_layers(sizes: Sequence[int], generator: torch.Generator) -> Layers:
     layers: Layers = []
     for inputs, outputs in pairwise(sizes):
         bound = 1.0 / math.sqrt(inputs)
-        drawn = torch.rand((inputs + 1, outputs), generator=generator, dtype=torch.float64) * 2 * bound - bound
-        layers.append((drawn[:-1].clone(), drawn[-1].clone()))
+        uniform = torch.rand((inputs + 1, outputs), generator=generator, dtype=torch.float64) * 2 * bound - bound
+        layers.append((uniform[:-1].clone(), uniform[-1].clone()))
     return layers
 
 

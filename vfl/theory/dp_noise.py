@@ -265,13 +265,13 @@ def attained_privacy(
         delta: in (0, 1), for all the epsilons.
         asked: the epsilon that the noise was computed for; infinite for none.
     """
-    own = ratios.active if role == "active" else ratios.passive
+    ratio = ratios.active if role == "active" else ratios.passive
     everyone = composed([ratios.active, *[ratios.passive] * (parties - 1)])
     return AttainedPrivacy(
         at_delta=delta,
-        delta_at_the_asked_epsilon=gaussian_delta(own, 1.0, asked) if asked < math.inf else None,
-        epsilon_of_one_epoch=gaussian_epsilon(own / math.sqrt(epochs), 1.0, delta),
-        epsilon_of_the_run=gaussian_epsilon(own, 1.0, delta),
+        delta_at_the_asked_epsilon=gaussian_delta(ratio, 1.0, asked) if asked < math.inf else None,
+        epsilon_of_one_epoch=gaussian_epsilon(ratio / math.sqrt(epochs), 1.0, delta),
+        epsilon_of_the_run=gaussian_epsilon(ratio, 1.0, delta),
         epsilon_of_all_parties=gaussian_epsilon(everyone, 1.0, delta),
         epsilon_of_ten_sessions=gaussian_epsilon(composed([everyone] * 10), 1.0, delta),
     )
@@ -294,7 +294,7 @@ def norm_bound(gradient_bound: float) -> float:
 
 
 def _assumptions(gradient_bound: float, calibration: Calibration) -> tuple[str, ...]:
-    said = (
+    sentences = (
         "Every record has ||x|| <= 1 over the features of all parties, an intercept's constant 1 included.",
         f"||theta|| stays within 4 G - 2 = {norm_bound(gradient_bound):g} (G = {gradient_bound:g}). With project=true "
         "at every party it does.",
@@ -309,8 +309,8 @@ def _assumptions(gradient_bound: float, calibration: Calibration) -> tuple[str, 
         "This is not privacy of membership: the parties know whose records they train on. The paper says so too.",
     )
     if calibration != "printed":
-        return said
-    return (*said, "The printed formula is not what Lemma D.4 proves: epsilon is a name here, not a guarantee.")
+        return sentences
+    return (*sentences, "The printed formula is not what Lemma D.4 proves: epsilon is a name here, not a guarantee.")
 
 
 def largest_deviation(draws: int, failure: float) -> float:

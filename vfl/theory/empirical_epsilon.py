@@ -60,7 +60,7 @@ def epsilon_lower_bound(one: FloatArray, other: FloatArray, *, delta: float, con
         )
     half, miss = len(one) // 2, (1 - confidence) / 2
     worlds = (one, other)
-    best, chosen = -math.inf, (0, 1.0, 0.0)
+    best, rule = -math.inf, (0, 1.0, 0.0)
     thresholds = np.unique(
         np.quantile(np.concatenate([world[:half] for world in worlds]), np.linspace(0, 1, _THRESHOLDS))
     )
@@ -70,9 +70,9 @@ def epsilon_lower_bound(one: FloatArray, other: FloatArray, *, delta: float, con
                 _counts(sign * world[:half], sign * thresholds) for world in (worlds[frequent], worlds[1 - frequent])
             )
             bounds = _bound(hits, alarms, half, delta, miss)
-            if (found := float(bounds.max())) > best:
-                best, chosen = found, (frequent, sign, float(thresholds[bounds.argmax()]))
-    frequent, sign, threshold = chosen
+            if (bound := float(bounds.max())) > best:
+                best, rule = bound, (frequent, sign, float(thresholds[bounds.argmax()]))
+    frequent, sign, threshold = rule
     rest = len(one) - half
     hits, alarms = (
         _counts(sign * worlds[world][half:], np.array([sign * threshold])) for world in (frequent, 1 - frequent)

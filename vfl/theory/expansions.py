@@ -103,10 +103,10 @@ def minimax_coefficients(degree: Literal[1, 3], radius: float = RADIUS) -> tuple
     points = np.linspace(0.0, radius, _GRID)
     powers = np.stack([points**power for power in range(1, degree + 1, 2)], axis=1)
     target, bound = expit(points) - 0.5, np.ones((_GRID, 1))
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(powers.shape[1]), 1.0),
         A_ub=np.vstack([np.hstack([powers, -bound]), np.hstack([-powers, -bound])]),
         b_ub=np.concatenate([target, -target]),
         bounds=[*[(None, None)] * powers.shape[1], (0, None)],
     )
-    return found.x[:-1], float(found.x[-1])
+    return solution.x[:-1], float(solution.x[-1])

@@ -50,7 +50,7 @@ def most_labels_told(sums: int, feature_bits: float, classes: int = 2) -> int:
     # From below, the fixed point is approached from one side; a whole row is soon too small a step.
     while True:
         entropy = feature_bits + math.log2(2 * math.pi * math.e * (rows / 4 + 1 / 12)) / 2
-        told = sums * (classes - 1) * entropy / math.log2(classes)
-        if told - rows < 0.5:
-            return math.floor(told)
-        rows = told
+        determined = sums * (classes - 1) * entropy / math.log2(classes)
+        if determined - rows < 0.5:
+            return math.floor(determined)
+        rows = determined

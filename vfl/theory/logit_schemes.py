@@ -70,8 +70,8 @@ def without_scheme1(logits: FloatArray, direction: FloatArray, alpha: float) -> 
     """Take scheme 1 off delivered (n, k) logits: exact. Arguments are those of ``scheme1_noise``."""
     decided = maximisers(logits, _SAME)
     plain = logits - scheme1_noise(decided, direction, alpha)
-    own = plain.max(axis=1, where=decided, initial=-np.inf)
-    return BoundedLogits(plain, decided, own, own)
+    largest = plain.max(axis=1, where=decided, initial=-np.inf)
+    return BoundedLogits(plain, decided, largest, largest)
 
 
 def without_scheme2(logits: FloatArray, noise: FloatArray, delta: float) -> BoundedLogits:
@@ -85,7 +85,7 @@ def without_scheme2(logits: FloatArray, noise: FloatArray, delta: float) -> Boun
     highest = logits.max(axis=1) - np.where(decided, noise, -np.inf).max(axis=1)
     lead = logits.max(axis=1) - np.where(decided, -np.inf, logits).max(axis=1)
     # The decision was the decision before the shift, too.
-    others = np.where(decided, -np.inf, plain).max(axis=1)
-    lowest = np.where(np.abs(lead - delta) < _SAME, np.minimum(others, highest), highest)
+    rivals = np.where(decided, -np.inf, plain).max(axis=1)
+    lowest = np.where(np.abs(lead - delta) < _SAME, np.minimum(rivals, highest), highest)
     middle = ((lowest + highest) / 2)[:, None]
     return BoundedLogits(np.where(decided, middle, plain), decided, lowest, highest)

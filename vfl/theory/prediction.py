@@ -57,10 +57,10 @@ def row_space(matrix: FloatArray) -> RowSpace:
     """
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise ValueError(f"Expected a matrix of finite numbers, got shape {matrix.shape}.")
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    left_vectors, values, right = np.linalg.svd(matrix, full_matrices=False)
     tolerance = max(matrix.shape) * np.finfo(np.float64).eps * values.max(initial=0.0)
-    kept = values > tolerance
-    return RowSpace(left[:, kept], values[kept], np.ascontiguousarray(right[kept].T))
+    large = values > tolerance
+    return RowSpace(left_vectors[:, large], values[large], np.ascontiguousarray(right[large].T))
 
 
 def equations(weights_passive: FloatArray) -> FloatArray:
@@ -223,20 +223,20 @@ def preflight_bounds(features: FloatArray, classes: int) -> PreflightBounds:
     """
     if classes < 2:
         raise ValueError(f"A classifier needs at least 2 classes, got {classes}.")
-    own = moments(features)
-    d = len(own.mean)
+    column_moments = moments(features)
+    d = len(column_moments.mean)
     rank = min(classes - 1, d)
-    half = float(np.trace(own.about_half)) / d
+    half = float(np.trace(column_moments.about_half)) / d
     return PreflightBounds(
         rank=rank,
         nullity=d - rank,
-        least_squares=Interval(*_trace_bounds(own.about_zero, d - rank)),
-        half_star=Interval(*_trace_bounds(own.about_half, d - rank)),
-        mean_star=Interval(*_trace_bounds(own.about_mean, d - rank)),
-        floor=_trace_bounds(own.about_mean, d - rank)[0],
-        mean=float(np.trace(own.about_mean)) / d,
+        least_squares=Interval(*_trace_bounds(column_moments.about_zero, d - rank)),
+        half_star=Interval(*_trace_bounds(column_moments.about_half, d - rank)),
+        mean_star=Interval(*_trace_bounds(column_moments.about_mean, d - rank)),
+        floor=_trace_bounds(column_moments.about_mean, d - rank)[0],
+        mean=float(np.trace(column_moments.about_mean)) / d,
         half=half,
-        zero=float(np.trace(own.about_zero)) / d,
+        zero=float(np.trace(column_moments.about_zero)) / d,
         # A uniform guess adds its variance to the error of its mean (Lemma 1).
         random_guess=half + 1 / 12,
     )

@@ -56,8 +56,8 @@ def strongest_noise(parameter_gram: FloatArray) -> StrongestNoise:
     gram = (parameter_gram / unit + parameter_gram.T / unit) / 2
     values, vectors = np.linalg.eigh(J @ gram @ J.T)
     # What all classes share cancels in J G J^T, but its rounding stays.
-    kept = values > _RANK_TOLERANCE * max(values[-1], 1e-2 * float(np.trace(gram)))
-    half_power = (vectors[:, kept] / np.sqrt(values[kept])).T @ J
+    large = values > _RANK_TOLERANCE * max(values[-1], 1e-2 * float(np.trace(gram)))
+    half_power = (vectors[:, large] / np.sqrt(values[large])).T @ J
     response = half_power.T @ half_power
     # The same for all classes changes no score: that direction is put below all others.
     scale = float(np.trace(response)) or 1.0

@@ -12,7 +12,7 @@ from gmpy2 import invert, mpz, powmod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attacks.randomiser_channel import KeyHolder, RandomiserChannel, Reading
+from attacks.randomiser_channel import AnswerReading, KeyHolder, RandomiserChannel
 from attacks.smooth_keys import SmoothKey
 from vfl.arrays import FloatArray
 from vfl.crypto import (
@@ -65,7 +65,7 @@ def residual_of(rows: int) -> FloatArray:
     return np.random.default_rng(1).uniform(-1, 1, rows)
 
 
-def read_step(holder: KeyHolder, X: FloatArray, features: FixedPoint, rows: Sequence[int]) -> Reading:
+def read_step(holder: KeyHolder, X: FloatArray, features: FixedPoint, rows: Sequence[int]) -> AnswerReading:
     product = matvec(X, encrypted(holder, residual_of(len(X)), rows), features=features)
     return holder.read(masked_in_the_plaintext_only(product).ciphertexts, rows)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import attacks
-from attacks.baselines import Half
+from attacks.baselines import HalfGuess
 from attacks.registry import attack_class
 
 LINEAR = ["zero", "random_guess", "half", "ls", "half_star", "clamped_ls", "cls", "rcc1", "rcc2"]
@@ -122,7 +122,7 @@ def test_installed_distribution_cannot_replace_a_built_in_attack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "half = third_party_attack:Mine")
-    assert attack_class("half") is Half
+    assert attack_class("half") is HalfGuess
     assert attacks.names().count("half") == 1
 
 

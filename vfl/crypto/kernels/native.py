@@ -15,7 +15,7 @@ from gmpy2 import invert, isqrt, powmod
 
 from vfl.arrays import IntArray
 from vfl.crypto.kernels.kernel import FixedBases, InvalidCiphertext, ProductTask
-from vfl.crypto.native.library import Modulus, Task, load
+from vfl.crypto.native.library import Modulus, NativeTask, load
 
 _LARGEST_GROUP = 12  # a table of 2**12 ciphertexts is 2.6 MB at 2048 bits
 _MOST_BITS = 16_384
@@ -75,8 +75,8 @@ class NativeKernel:
         data = residues.to_bytes(ciphertexts)
         corrections = self._corrections(residues, data, columns)
         parts = columns.parts(max(1, _SUM_BYTES // (residues.width * 3 // 2) // columns.blocks))
-        found = [self._part(residues, data, part, corrections) for part in parts]
-        return [answer for block in zip(*found, strict=True) for part in block for answer in part]
+        answers = [self._part(residues, data, part, corrections) for part in parts]
+        return [answer for block in zip(*answers, strict=True) for part in block for answer in part]
 
     def list_products(self, numbers: Sequence[int], order: IntArray, ends: IntArray, modulus: int) -> list[int]:
         """Multiply lists of numbers (`Kernel`). Raises ValueError for lists that don't fit the numbers."""
@@ -253,18 +253,16 @@ class _Columns:
         return parts
 
     def _part(self, start: int, end: int) -> "_Columns":
-        chosen = slice(start, end)
-        answers = self.answer[chosen] - self.answer[start]
-        task = ProductTask(
-            self.entries[:, chosen], self.digits[chosen], self.offsets[chosen], self.shifts[chosen], answers
-        )
+        span = slice(start, end)
+        answers = self.answer[span] - self.answer[start]
+        task = ProductTask(self.entries[:, span], self.digits[span], self.offsets[span], self.shifts[span], answers)
         return _Columns(task, self.blocks * self.rows)
 
-    def task(self, residues: _Residues, corrections: dict[int, list[int]], lanes: int) -> Task:
+    def task(self, residues: _Residues, corrections: dict[int, list[int]], lanes: int) -> NativeTask:
         offsets = list(corrections)
         self.correction = np.searchsorted(offsets, self.offsets) if offsets else np.zeros(len(self.offsets))
         self.correction = np.where(self.offsets > 0, self.correction, -1).astype(np.int64)
-        return Task(
+        return NativeTask(
             self.blocks,
             self.rows,
             len(self.digits),

@@ -47,7 +47,7 @@ class PortableKernel:
         corrections = _offset_corrections(block, task.offsets, n_squared)
         ends = np.cumsum(task.digits).tolist()
         columns = [
-            _Column(digit_products[end - digits : end], shift, corrections[offset])
+            _DigitColumn(digit_products[end - digits : end], shift, corrections[offset])
             for end, digits, shift, offset in zip(
                 ends, task.digits.tolist(), task.shifts.tolist(), task.offsets.tolist(), strict=True
             )
@@ -80,7 +80,7 @@ class PortableKernel:
 
 
 @dataclass(frozen=True)
-class _Column:
+class _DigitColumn:
     """A column on its way into its answer: its digits' products, lowest first, where it stands, what ends it."""
 
     digit_products: list[mpz]
@@ -118,8 +118,8 @@ def _subset_products(ciphertexts: list[mpz], task: ProductTask, n_squared: mpz) 
     # The first group takes out what the others' tables begin with, and costs no product: it is what they multiply.
     products = _selected(ciphertexts[:group_size], task, powmod(blind, 1 - groups, n_squared), n_squared)
     for start in range(group_size, len(ciphertexts), group_size):
-        chosen = _selected(ciphertexts[start : start + group_size], task, blind, n_squared, start)
-        products = [a * b % n_squared for a, b in zip(products, chosen, strict=True)]
+        group_products = _selected(ciphertexts[start : start + group_size], task, blind, n_squared, start)
+        products = [a * b % n_squared for a, b in zip(products, group_products, strict=True)]
     return products
 
 
@@ -160,7 +160,7 @@ def _offset_corrections(ciphertexts: list[mpz], offsets: IntArray, n_squared: mp
     return corrections
 
 
-def _horner(columns: list[_Column], n_squared: mpz) -> int:
+def _horner(columns: list[_DigitColumn], n_squared: mpz) -> int:
     """Put the digits of each column, and the columns of one answer, at their powers of two, highest first."""
     answer, place = mpz(1), columns[-1].shift + len(columns[-1].digit_products)
     for column in reversed(columns):

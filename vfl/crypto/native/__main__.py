@@ -10,8 +10,8 @@ def main() -> int:
     try:
         print(build())  # noqa: T201
     except CompilationFailed as failed:
-        words = f"The native kernel was not built: {failed}. The portable one runs in its place, more slowly."
-        print(words, file=sys.stderr)  # noqa: T201
+        warning = f"The native kernel was not built: {failed}. The portable one runs in its place, more slowly."
+        print(warning, file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

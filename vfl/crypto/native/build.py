@@ -47,9 +47,9 @@ def source_digest() -> str:
 def find_compiler() -> list[str]:
     """Find $CC, which may carry options, or cc, gcc or clang. Raises CompilationFailed where there is none."""
     for command in (os.environ.get("CC", ""), *_COMPILERS):
-        words = shlex.split(command)
-        if words and shutil.which(words[0]):
-            return words
+        compiler = shlex.split(command)
+        if compiler and shutil.which(compiler[0]):
+            return compiler
     raise CompilationFailed("there is no C compiler: install gcc or clang, or name one in CC")
 
 
@@ -121,5 +121,5 @@ def _run(command: list[str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as failed:
         raise CompilationFailed(f"{command[0]} can't be run: {failed}") from None
     if done.returncode:
-        words = done.stderr.strip() or "it said nothing"
-        raise CompilationFailed(f"{command[0]} ended with status {done.returncode}: {words}")
+        message = done.stderr.strip() or "it said nothing"
+        raise CompilationFailed(f"{command[0]} ended with status {done.returncode}: {message}")

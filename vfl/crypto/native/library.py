@@ -25,7 +25,7 @@ class Modulus(Structure):
     )
 
 
-class Task(Structure):
+class NativeTask(Structure):
     """`struct task` of product.h."""
 
     _fields_ = (
@@ -46,7 +46,7 @@ class Task(Structure):
 
 _FUNCTIONS = {
     "plumbline_total": (POINTER(Modulus), c_char_p, c_uint64, c_char_p),
-    "plumbline_product": (POINTER(Modulus), c_char_p, POINTER(Task), c_char_p),
+    "plumbline_product": (POINTER(Modulus), c_char_p, POINTER(NativeTask), c_char_p),
     "plumbline_powers": (POINTER(Modulus), c_char_p, c_uint64, c_char_p, c_uint64, c_int, c_char_p),
     "plumbline_lists": (POINTER(Modulus), c_char_p, c_uint64, c_void_p, c_void_p, c_uint64, c_char_p),
     "plumbline_fixed_open": (POINTER(Modulus), c_char_p, c_uint64, POINTER(c_void_p)),

@@ -35,8 +35,8 @@ Residues: TypeAlias = npt.NDArray[np.uint64]
 
 def residues_of(integers: Integers) -> Residues:
     """Integers modulo 2**RING, any shape."""
-    found: Residues = (integers % (1 << RING)).astype(np.uint64)
-    return found
+    residues: Residues = (integers % (1 << RING)).astype(np.uint64)
+    return residues
 
 
 @dataclass(frozen=True)

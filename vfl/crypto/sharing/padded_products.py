@@ -179,8 +179,8 @@ def multiply(
     )
     products = engine.product(padded.pads, task, key.n_squared)
     masked = mask(products, formats.layout, formats.sizes(rows), key, engine, draw)
-    own = formats.matrix(masked.residues, rows) + features @ padded.differences
-    return Masked(masked.ciphertexts, own % (1 << formats.ring))
+    own_share = formats.matrix(masked.residues, rows) + features @ padded.differences
+    return Masked(masked.ciphertexts, own_share % (1 << formats.ring))
 
 
 def kept(ciphertexts: Sequence[int], rows: int, formats: PaddedFormats, key: PrivateKey, engine: Engine) -> Integers:

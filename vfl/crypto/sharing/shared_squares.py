@@ -75,13 +75,13 @@ class SquareFormats:
 
     def word(self, share: int) -> int:
         """Round a share of the sum to its highest bits."""
-        found: int = rounded(share % (1 << self.ring), self.ring - WORD_BITS).item()
-        return found % (1 << WORD_BITS)
+        rounded_share: int = rounded(share % (1 << self.ring), self.ring - WORD_BITS).item()
+        return rounded_share % (1 << WORD_BITS)
 
-    def joined(self, words: Sequence[int]) -> float:
+    def joined(self, shares: Sequence[int]) -> float:
         """Join both parties' words to the mean square."""
         below = 1 << WORD_BITS - 4
-        total = (sum(words) + below) % (1 << WORD_BITS) - below
+        total = (sum(shares) + below) % (1 << WORD_BITS) - below
         return float(np.ldexp(total / self.records, self.ring - WORD_BITS - 2 * self.fraction_bits))
 
 
@@ -141,6 +141,6 @@ def cross(
     return Crossed(masked.ciphertexts[0], (sum(value * value for value in values) + 2 * crossed) % ring)
 
 
-def show(own: int, ciphertext: int, formats: SquareFormats, key: PrivateKey, engine: Engine) -> int:
+def show(own_part: int, ciphertext: int, formats: SquareFormats, key: PrivateKey, engine: Engine) -> int:
     """Make the second party's word, of its own part and what it decrypts. Any ciphertext gives some."""
-    return formats.word(own + 2 * kept([ciphertext], formats.layout, [1], key, engine).item())
+    return formats.word(own_part + 2 * kept([ciphertext], formats.layout, [1], key, engine).item())

@@ -32,8 +32,8 @@ def _elementwise(function: Callable[[Any, int], int]) -> Callable[[npt.ArrayLike
     applied = np.frompyfunc(function, 2, 1)
 
     def of_array(values: npt.ArrayLike, bits: int) -> Integers:
-        found: Integers = np.asarray(applied(values, bits), dtype=np.object_)
-        return found
+        integers: Integers = np.asarray(applied(values, bits), dtype=np.object_)
+        return integers
 
     return of_array
 

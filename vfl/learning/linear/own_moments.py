@@ -86,8 +86,8 @@ class OwnMoments:
     def times(self, gradient: FloatArray, batch: IntArray) -> FloatArray:
         """Multiply the gradient of a batch's loss by the inverse; (d, columns) in and out."""
         if self.is_whole(batch):
-            whole: FloatArray = scipy.linalg.cho_solve((self._root, True), gradient)
-            return whole
+            product: FloatArray = scipy.linalg.cho_solve((self._root, True), gradient)
+            return product
         # With P = L L^T and the batch's block B, of A = L^-1 B L^-T all eigenvalues above 1 count; the others are 1.
         block = self._block(batch) + self._damping
         half = scipy.linalg.solve_triangular(self._root, block, lower=True)
@@ -211,8 +211,8 @@ class OwnMomentsDescent:
         """Carry weights on, (d, columns), to where a batch's gradient is taken."""
         if not self.state or not self._moments.is_whole(batch):
             return weights
-        taken = int(self.state["taken"])
-        carried: FloatArray = weights + taken / (taken + 3) * (weights - self.state["before"])
+        count = int(self.state["taken"])
+        carried: FloatArray = weights + count / (count + 3) * (weights - self.state["before"])
         return carried
 
     def sent(self, share: FloatArray) -> FloatArray:

@@ -142,9 +142,9 @@ class PlainTraining:
         if self._intercept is None:
             return list(self.weights)
         constants = [descent.constant(block) for descent, block in zip(self._descents, self.weights, strict=True)]
-        model, own = list(self.weights), self.weights[self._data.label_party]
-        bias = self._intercept + own[-1:] + np.add.reduce([one for one in constants if one is not None])
-        model[self._data.label_party] = np.vstack([own[:-1], bias])
+        model, block_weights = list(self.weights), self.weights[self._data.label_party]
+        bias = self._intercept + block_weights[-1:] + np.add.reduce([one for one in constants if one is not None])
+        model[self._data.label_party] = np.vstack([block_weights[:-1], bias])
         return model
 
 

@@ -223,8 +223,8 @@ class LinearRegression(Learner):
             return None
         parties = len(table.features)
         is_large = table.rows >= max(_LARGE, _BATCHES * _ROWS_PER_SUM * max(table.features))
-        whole, parted = _WHOLE * parties, _PARTED * (parties - 1)
-        return FewSteps(_BATCHES if is_large else 1, whole=whole, least=_LEAST_WHOLE, parted=parted)
+        full_steps, split_steps = _WHOLE * parties, _PARTED * (parties - 1)
+        return FewSteps(_BATCHES if is_large else 1, whole=full_steps, least=_LEAST_WHOLE, parted=split_steps)
 
     def quadratic_loss(self, mean_square: float, classes: int) -> float:
         """Expand the log loss at 0 to second order."""

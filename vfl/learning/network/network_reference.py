@@ -98,8 +98,8 @@ def train_network(
         learner.begin(OwnData(block.shape[1], None if index else data.labels, data.classes, total, generator))
         for index, (block, generator) in enumerate(zip(data.blocks, generators, strict=True))
     ]
-    seen = tuple(_steps(halves, data, schedule, epochs, defended or Defended()))
-    return ReferenceTraining(tuple(half.part() for half in halves), seen)
+    steps = tuple(_steps(halves, data, schedule, epochs, defended or Defended()))
+    return ReferenceTraining(tuple(half.part() for half in halves), steps)
 
 
 def _steps(
@@ -109,10 +109,10 @@ def _steps(
     for step, batch in enumerate(batches):
         features = [block[batch] for block in data.blocks]
         programs = [half.step(batch) for half in halves]
-        asked = [next(program) for program in programs]
+        requests = [next(program) for program in programs]
         products = tuple(
             defended.products(rows @ request.weights) if index else rows @ request.weights
-            for index, (rows, request) in enumerate(zip(features, asked, strict=True))
+            for index, (rows, request) in enumerate(zip(features, requests, strict=True))
             if isinstance(request, Forward)
         )
         sent = programs[0].send(np.asarray(sum(products)))

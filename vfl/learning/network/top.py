@@ -69,13 +69,13 @@ class Top:
         }
 
     @state.setter
-    def state(self, kept: Mapping[str, NDArray[Any]]) -> None:
+    def state(self, saved: Mapping[str, NDArray[Any]]) -> None:
         """Take up copies of what such layers had."""
         remembered: dict[int, dict[str, torch.Tensor]] = {}
         with torch.no_grad():
-            for at, layer in enumerate(self._parameters):
-                layer.copy_(as_tensor(kept[f"{_LAYER}_{at}"]))
-        for name, values in kept.items():
+            for index, layer in enumerate(self._parameters):
+                layer.copy_(as_tensor(saved[f"{_LAYER}_{index}"]))
+        for name, values in saved.items():
             what, _, number = name.rpartition("_")
             if what != _LAYER:
                 remembered.setdefault(int(number), {})[what] = as_tensor(values)
@@ -83,9 +83,9 @@ class Top:
 
     def network(self) -> DenseNetwork:
         """Give the layers as they stand, to answer with."""
-        found = dense_network(self._layers, self._activation)
+        layers = dense_network(self._layers, self._activation)
         return DenseNetwork(
-            tuple(np.array(weight) for weight in found.weights),
-            tuple(np.array(bias) for bias in found.biases),
-            found.activation,
+            tuple(np.array(weight) for weight in layers.weights),
+            tuple(np.array(bias) for bias in layers.biases),
+            layers.activation,
         )

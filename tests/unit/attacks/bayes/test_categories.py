@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attacks.bayes import categories
-from attacks.bayes.categories import Category, classify, published_categories, seen_categories
+from attacks.bayes.categories import CategoryPrior, classify, published_categories, seen_categories
 from attacks.views import PassiveMoments
 
 
@@ -36,7 +36,7 @@ def test_records_show_columns_of_few_values_only_where_there_are_records_enough(
 
 
 def test_what_is_told_counts_even_for_values_that_no_record_has() -> None:
-    told = Category(np.array([0]), np.array([[0.0], [0.5], [1.0]]), np.array([0.2, 0.3, 0.5]))
+    told = CategoryPrior(np.array([0]), np.array([[0.0], [0.5], [1.0]]), np.array([0.2, 0.3, 0.5]))
     (found,) = seen_categories(np.array([[0.0], [1.0], [1.0]]), (told,))
     np.testing.assert_allclose(found.frequencies, np.array([1.5, 0.5, 2.5]) / 4.5)
 

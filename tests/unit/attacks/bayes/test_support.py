@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from attacks.bayes import support
-from attacks.bayes.categories import Category
+from attacks.bayes.categories import CategoryPrior
 from attacks.bayes.exact import condition
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior
 from attacks.bayes.support import condition_on_supports
 from vfl.arrays import FloatArray
 
 
-def belief_of(rng: np.random.Generator, n: int, numbers: int, *categories: Category) -> Belief:
+def belief_of(rng: np.random.Generator, n: int, numbers: int, *categories: CategoryPrior) -> Belief:
     """Categories first, then so many numbers that depend on them."""
     v = sum(len(category.columns) for category in categories)
     root = rng.standard_normal((v + numbers, v + numbers)) / 4
@@ -55,15 +55,15 @@ def by_enumeration(
     return means, deviations
 
 
-def one_column(column: int, *values: float, frequencies: tuple[float, ...]) -> Category:
-    return Category(np.array([column]), np.array(values)[:, None], np.array(frequencies))
+def one_column(column: int, *values: float, frequencies: tuple[float, ...]) -> CategoryPrior:
+    return CategoryPrior(np.array([column]), np.array(values)[:, None], np.array(frequencies))
 
 
 @pytest.mark.parametrize("equations", [0, 1, 2])
 def test_tiny_supports_are_what_enumeration_gives(equations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of three values, a one-hot group of three and two numbers; noise so large that combinations compete."""
     rng = np.random.default_rng(equations)
-    group = Category(np.array([1, 2, 3]), np.eye(3), rng.dirichlet(np.ones(3), 5))
+    group = CategoryPrior(np.array([1, 2, 3]), np.eye(3), rng.dirichlet(np.ones(3), 5))
     belief = belief_of(rng, 5, 2, one_column(0, 0.0, 0.3, 1.0, frequencies=(0.5, 0.3, 0.2)), group)
     matrix = rng.standard_normal((equations, 6))
     truth = np.hstack([rng.choice([0, 0.3, 1], (5, 1)), np.eye(3)[rng.integers(0, 3, 5)], rng.random((5, 2))])
@@ -161,7 +161,7 @@ def test_intervals_cover_nine_in_ten_of_what_the_model_draws() -> None:
             [variance * slope[:, None], root @ root.T + variance * np.outer(slope, slope)],
         ]
     )
-    category = Category(np.array([0]), values[:, None], frequencies)
+    category = CategoryPrior(np.array([0]), values[:, None], frequencies)
     belief = Belief(GaussianPrior(np.tile([mean, 0.5, 0.5], (n, 1)), covariance), (category,))
     matrix = np.array([[0.4, 1.0, 0.7]])
     found = condition_on_supports(belief, matrix, truth @ matrix.T).posterior

@@ -77,7 +77,7 @@ def test_fewer_than_twenty_known_records_show_nothing_of_who_knows_some(error: f
     attacks = [flat("half_star", "nothing", 0.25), flat("shadow", "records", error)]
     lights = []
     for known in (None, 1, 19, 20):
-        (column,) = choose_and_judge(attacks, [flat("guess", "nothing", 0.25)], known=known)
+        (column,) = choose_and_judge(attacks, [flat("guess", "nothing", 0.25)], record_count=known)
         assert [one.known for one in column.levels] == [None, None, None, known]
         lights.append(light_of(column.levels))
     assert lights == [enough, "grey", "grey", enough]

@@ -11,7 +11,7 @@ import pytest
 
 import attacks
 from attacks.adaptive import UndistortedView
-from attacks.baselines import Half
+from attacks.baselines import HalfGuess
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled, load_attacks
 from services.adversary.predictions import AttackHost, spread
@@ -238,7 +238,7 @@ def test_attacks_go_where_their_adversary_sits_and_others_are_ignored(caplog: py
 def test_an_attack_on_predictions_that_either_side_claims_is_ignored_where_no_scores_arrive(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Half, "spec", replace(Half.spec, adversary="either"))
+    monkeypatch.setattr(HalfGuess, "spec", replace(HalfGuess.spec, adversary="either"))
     with caplog.at_level(logging.WARNING):
         assert set(load_attacks(["half"], {}, Role.ACTIVE)[0]) == {"half"}
         assert load_attacks(["half"], {}, Role.PASSIVE) == ({}, {})

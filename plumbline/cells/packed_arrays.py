@@ -23,7 +23,7 @@ _PARTS = ("active", "passive")
 
 
 @dataclass(frozen=True, eq=False)
-class Parcel:
+class KeyedArray:
     """Arrays on their way.
 
     Attributes:
@@ -55,7 +55,7 @@ def unpack(content: Content) -> dict[str, NDArray[Any]]:
         raise ValueError(f"These are no packed arrays: {error}") from error
 
 
-def pack_table(table: ScaledTable) -> Parcel:
+def pack_table(table: ScaledTable) -> KeyedArray:
     """Pack a data set; the key is a digest of it."""
     texts = {
         "name": [table.name],
@@ -63,11 +63,11 @@ def pack_table(table: ScaledTable) -> Parcel:
         "class_names": table.class_names,
         "notes": table.notes,
     }
-    words = {name: np.array(value, np.str_) for name, value in texts.items()}
+    names = {name: np.array(value, np.str_) for name, value in texts.items()}
     # -1: none was published.
     numbers = np.array(-1 if table.train_rows is None else table.train_rows)
-    content = pack({"features": table.features, "labels": table.labels, "train_rows": numbers} | words)
-    return Parcel(hashlib.sha256(content.tobytes()).hexdigest(), content)
+    content = pack({"features": table.features, "labels": table.labels, "train_rows": numbers} | names)
+    return KeyedArray(hashlib.sha256(content.tobytes()).hexdigest(), content)
 
 
 def unpack_table(content: Content) -> ScaledTable:

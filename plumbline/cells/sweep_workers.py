@@ -9,9 +9,9 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
-from plumbline.cells.job_queue import Job
+from plumbline.cells.job_queue import CellJob
 from plumbline.cells.jobs import Result, Task, run_task
-from plumbline.cells.parcels import Content, Parcel
+from plumbline.cells.packed_arrays import Content, KeyedArray
 from plumbline.cells.store import SweepStopped
 from vfl.cores import available_cores
 
@@ -26,11 +26,11 @@ def unbroken() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Crew:
+class Workers:
     """Those who compute jobs.
 
     Attributes:
-        backend: makes joblib's configuration; it is given the parcels that all workers will need.
+        backend: makes joblib's configuration; it is given the arrays that all workers will need.
         run: what a worker calls.
         check: raises SweepStopped when there is nobody left to go on with.
     """
@@ -39,7 +39,7 @@ class Crew:
     run: Run = run_task
     check: Callable[[], None] = unbroken
 
-    def results(self, jobs: Iterator[Job], parcels: list[Parcel]) -> Iterator[tuple[Job, Result]]:
+    def results(self, jobs: Iterator[CellJob], arrays: list[KeyedArray]) -> Iterator[tuple[CellJob, Result]]:
         """Compute jobs and give their results in the order in which they come.
 
         When a worker is lost and its work with it, the cells that were in flight are tried once more, each in a job of
@@ -48,11 +48,11 @@ class Crew:
         Raises:
             SweepStopped: when there is nobody left to go on with.
         """
-        again: deque[Job] = deque()
+        again: deque[CellJob] = deque()
         while True:
-            flying: dict[int, Job] = {}
+            flying: dict[int, CellJob] = {}
             try:
-                with _abandoned_quietly(self._parallel(parcels)(self._calls(_both(again, jobs), flying))) as results:
+                with _abandoned_quietly(self._parallel(arrays)(self._calls(_both(again, jobs), flying))) as results:
                     for number, result in results:
                         yield flying.pop(number), result
                 return
@@ -63,14 +63,14 @@ class Crew:
                 self.check()
             for job in flying.values():
                 if job.suspect:
-                    yield job, self._alone(job, parcels)
+                    yield job, self._alone(job, arrays)
                 else:
                     again.extend(job.suspects)
 
-    def _alone(self, job: Job, parcels: list[Parcel]) -> Result:
+    def _alone(self, job: CellJob, arrays: list[KeyedArray]) -> Result:
         result: Result
         try:
-            ((_, result),) = self._parallel(parcels)(self._calls(iter([job]), {}))
+            ((_, result),) = self._parallel(arrays)(self._calls(iter([job]), {}))
         except SweepStopped:
             raise
         except Exception:
@@ -78,15 +78,15 @@ class Crew:
             return job.lost(_LOST)
         return result
 
-    def _parallel(self, parcels: list[Parcel]) -> Parallel:
-        with self.backend([parcel.content for parcel in parcels]):
+    def _parallel(self, arrays: list[KeyedArray]) -> Parallel:
+        with self.backend([array.content for array in arrays]):
             return Parallel(return_as="generator_unordered", batch_size=1)
 
-    def _calls(self, jobs: Iterator[Job], flying: dict[int, Job]) -> Iterator[Any]:
+    def _calls(self, jobs: Iterator[CellJob], flying: dict[int, CellJob]) -> Iterator[Any]:
         """Make calls for joblib, which asks for them when a worker is free; those it has are in ``flying``."""
         for number, job in enumerate(jobs):
             flying[number] = job
-            contents = [parcel and parcel.content for parcel in (job.table, job.parameters)]
+            contents = [array and array.content for array in (job.table, job.parameters)]
             yield delayed(_numbered)(self.run, number, job.task, *contents)
 
 
@@ -105,17 +105,17 @@ def _numbered(run: Run, number: int, task: Task, table: Content | None, paramete
     return number, run(task, table, parameters)
 
 
-def _both(again: "deque[Job]", jobs: Iterator[Job]) -> Iterator[Job]:
+def _both(again: "deque[CellJob]", jobs: Iterator[CellJob]) -> Iterator[CellJob]:
     while again:
         yield again.popleft()
     yield from jobs
 
 
-def local_crew(workers: int | None) -> Crew:
-    """Make a crew of processes on this machine; one is this process itself. None: as many as it has processors."""
-    count = available_cores() if workers is None else workers
+def local_workers(count: int | None) -> Workers:
+    """Use processes on this machine; one is this process itself. None: as many as it has processors."""
+    count = available_cores() if count is None else count
     if count < 1:
         raise ValueError(f"Expected workers >= 1, got {count}.")
     if count == 1:
-        return Crew(lambda _: parallel_config(backend="sequential"))
-    return Crew(lambda _: parallel_config(backend="loky", n_jobs=count, inner_max_num_threads=1))
+        return Workers(lambda _: parallel_config(backend="sequential"))
+    return Workers(lambda _: parallel_config(backend="loky", n_jobs=count, inner_max_num_threads=1))
