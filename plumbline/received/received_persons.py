@@ -77,6 +77,6 @@ def _words(found: MembershipFinding, is_told: bool) -> str:
     return (
         f"{told}: {best.name} finds {share_words(best.found, 1)} of the trained records at "
         f"{percent(FALSE_POSITIVES)} of false positives, {share_words(control.found, 1)} of a shuffled copy; the area "
-        f"under the curve is {best.auc:.2f}, {control.auc:.2f} of that copy ({found.trained:,} trained and {found.others:,} other records, no reference "
-        "models: what was received is of one model)."
+        f"under the curve is {best.auc:.2f}, {control.auc:.2f} of that copy ({found.trained:,} trained and "
+        f"{found.others:,} other records, no reference models: what was received is of one model)."
     )
