@@ -75,8 +75,8 @@ def _words(found: MembershipFinding, is_told: bool) -> str:
     is_found = found.is_found and (control.p_found > ALPHA or best.found.low > control.found.mean)
     told = "found" if is_found else "told on average only" if is_told else "not beyond chance"
     return (
-        f"{told}: {best.name} finds {share_words(best.found, 1)} of the trained records at "
-        f"{percent(FALSE_POSITIVES)} of false positives, {share_words(control.found, 1)} of a shuffled copy; the area "
-        f"under the curve is {best.auc:.2f}, {control.auc:.2f} of that copy ({found.trained:,} trained and "
-        f"{found.others:,} other records, no reference models: what was received is of one model)."
+        f"{told}: {best.name} finds {share_words(best.found, 1)} of the trained records at {percent(FALSE_POSITIVES)} "
+        f"of false positives, {share_words(control.found, 1)} of a shuffled copy; the area under the curve is "
+        f"{best.auc:.2f}, {control.auc:.2f} of that copy ({found.trained:,} trained and {found.others:,} others, no "
+        "reference models: what was received is of one model)."
     )
