@@ -88,7 +88,11 @@ def clear_session(
     descent = GradientDescent(
         schedule, plan.epochs, family.rate(len(blocks)), own_moments=family.steps == "own_moments"
     )
-    run = simulate_oracle(data, weights, descent, share_step=plan.encryption.residual_step, l2=family.l2)
+    spared = [np.zeros(block.shape[1], dtype=np.bool_) for block in blocks]
+    spared[0][-1] = True  # the label party's bias
+    run = simulate_oracle(
+        data, weights, descent, share_step=plan.encryption.residual_step, l2=family.l2, unpenalised=spared
+    )
     view = simulated_view(run, party, initialisation=family.initialisation, label_party_bias=True)
     view = replace(view, learner=family, steps_per_epoch=schedule.steps_per_epoch)
     carriers = {
