@@ -188,8 +188,11 @@ class TreeStep:
             case BeginTree() if self._side.label is not None:
                 with self.timer.stage("encrypt"):
                     return self._side.label.answer(request)
-            case Histograms() | Divide() if self._side.label is not None:
-                with self.timer.stage("sums and splits"):
+            case Histograms() if self._side.label is not None:
+                with self.timer.stage("decrypt"):
+                    return self._side.label.answer(request)
+            case Divide() if self._side.label is not None:
+                with self.timer.stage("wait"):
                     return self._side.label.answer(request)
             case _:
                 raise self._side.setting.calls.refused("asks for what protocol=trees has no answer to")
@@ -215,7 +218,7 @@ class TreeStep:
         for level in range(side.terms.plan.options.max_depth):
             if not (nodes := passive.asked(level)):
                 break
-            with self.timer.stage("sums and splits"):
+            with self.timer.stage("product"):
                 sums = cast(BinSums, passive.receive(SumsAsked(tree, nodes)))
             exchange.send(f"sums {level} {place}", filled(sums.ciphertexts, kinds.sums_bytes(level, place)), tree)
             divided = passive.receive(kinds.read_splits(take(f"splits {level}"), tree))

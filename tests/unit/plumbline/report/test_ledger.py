@@ -131,3 +131,24 @@ def test_a_network_is_counted_by_units_and_by_how_its_signal_comes_back(
     assert (back.party, back.equations, back.possible) == ("passive", equations * per_record, possible)
     assert "4 sums of the first layer" in scores.received
     assert "part of these sums" in summed.received
+
+
+@pytest.mark.parametrize("cipher", ["paillier", "plain"])
+def test_trees_are_counted_by_sums_routes_and_splits(folder: Path, cipher: str) -> None:
+    options = {"n_estimators": 4, "max_depth": 3, "max_bin": 8}
+    plan = replace(UNPACKED, packing=True, learner="boosted_trees", protocol="trees", cipher=cipher, epochs=4)
+    agreement = agreed(replace(plan, learner_options=options, batch_size=300))
+    rows = rows_of(folder, agreement)
+    sums, routes, splits, *rest = rows
+    # Two sums a bin: of the root, of one of its children, and of two a level below.
+    assert (sums.party, sums.equations, sums.possible) == ("active", 2 * 4 * 4 * 8, True)
+    assert "8 bins of each column, in up to 4 nodes of each of 4 trees" in sums.received
+    assert (routes.party, routes.about, routes.possible) == ("passive", "active's labels", True)
+    # 15 columns of 8 bins, or none of them: 6.9 bits.
+    assert "6.9 bits a split" in splits.received
+    assert splits.equations == 4 * 7
+    in_the_clear = [one for one in rest if "in the clear" in one.received]
+    assert [one.party for one in in_the_clear] == ["passive"] * (cipher == "plain")
+    told, parts = rest[-2:]
+    assert told.received == "which leaf of each of 4 trees is reached for each record; no parameters"
+    assert parts.received == "each party's part of these leaves, uniform by itself; no parameters"
