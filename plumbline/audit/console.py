@@ -11,15 +11,11 @@ from rich.text import Text
 from plumbline.audit.request import Verbosity
 from plumbline.judge.answer import (
     Answer,
-    bare_part_words,
     category_name,
-    column_name,
-    distinct_levels,
     judged_words,
     label_sentences,
     more_words,
     part_words,
-    ranked,
     short,
 )
 from plumbline.judge.federation_part import HEADLINE, at
@@ -345,7 +341,6 @@ def print_prediction_findings(console: Console, findings: PredictionFindings) ->
     if findings.baselines:
         _print_baselines(console, findings.baselines)
     if done:
-        _print_columns(console, findings)
         _print_categories(console, findings)
     for finding in findings.attacks:
         for note in finding.notes:
@@ -390,26 +385,6 @@ def _print_baselines(console: Console, baselines: Sequence[BaselineFinding]) -> 
 
 def _error_cells(error: Interval | None) -> tuple[str, str]:
     return ("", "") if error is None else (f"{error.mean:.4f}", f"{error.low:.3f} to {error.high:.3f}")
-
-
-def _print_columns(console: Console, findings: PredictionFindings) -> None:
-    levels = [level for level in distinct_levels(findings) if level != HEADLINE]
-    caption = (
-        "What scores remove of the error of the best guess without any. Errors and 95 % interval are those of level "
-        f"{HEADLINE}; n/a: known without a score."
-    )
-    title = "The federation's part, by what the adversary knows beforehand"
-    table = _wide_table(title, caption, "column", "guess", "attack", HEADLINE, *levels)
-    for column in ranked(findings)[:_MOST_COLUMNS]:
-        headline = at(column.squared)
-        table.add_row(
-            shown_text(column_name(column, findings)),
-            f"{headline.e0:.4f}",
-            "" if headline.error is None else f"{headline.error:.4f}",
-            part_words(headline),
-            *(bare_part_words(at(column.squared, level)) for level in levels),
-        )
-    _print_some(console, table, len(findings.columns) - _MOST_COLUMNS)
 
 
 def _print_categories(console: Console, findings: PredictionFindings) -> None:

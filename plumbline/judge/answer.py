@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from attacks import LEVELS, Level
 from plumbline.charts.axes import number_words
-from plumbline.judge.evidence import CategoryVerdict, ColumnLevels, ColumnVerdict, SourceVerdict
+from plumbline.judge.evidence import CategoryVerdict, ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, LEAST_KNOWN, LevelVerdict, at
 from plumbline.judge.lights import KNOWING_MORE, LEAST_RECORDS, are_too_few, is_open, leaks_whether_there
-from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
 from plumbline.telling.document import Light
@@ -281,29 +280,16 @@ def distinct_levels(findings: PredictionFindings) -> list[Level]:
     return [level for level in LEVELS if level in needed]
 
 
-def ranked(findings: PredictionFindings) -> list[ColumnVerdict]:
-    """Rank all columns, the most exposed first; where that is the same, by the levels that know more."""
-
-    def parts(column: ColumnVerdict) -> tuple[float, float]:
-        return _mean(at(column.squared).part), max(_mean(at(column.squared, level).part) for level in KNOWING_MORE)
-
-    return sorted(findings.columns, key=parts, reverse=True)
-
-
-def _mean(part: Interval | None) -> float:
-    return -1.0 if part is None else part.mean
-
-
 def part_words(verdict: LevelVerdict) -> str:
-    """Write the federation's part with its interval, why there is none, or a dash where no attack ran."""
+    """Write the federation's part with its interval, or why there is none."""
+    return without_part(verdict) if verdict.part is None else share_words(verdict.part)
+
+
+def without_part(verdict: LevelVerdict) -> str:
+    """Say why a verdict has no part: nothing was unknown, or no attack ran; empty where it has one."""
     if verdict.part is not None:
-        return share_words(verdict.part)
-    return "n/a" if verdict.attack else "-"
-
-
-def bare_part_words(verdict: LevelVerdict) -> str:
-    """Write the same without the interval."""
-    return part_words(verdict).partition(" (")[0]
+        return ""
+    return "known anyway" if verdict.attack else "not measured"
 
 
 def more_words(verdict: LevelVerdict) -> str:
@@ -311,12 +297,6 @@ def more_words(verdict: LevelVerdict) -> str:
     if verdict.removed is None:
         return "-"
     return points_words(verdict.removed) if verdict.removed.mean > 0 else "none"
-
-
-def column_name(column: ColumnVerdict, findings: PredictionFindings) -> str:
-    """Name a column, with its owner where there are several."""
-    several = len({one.party for one in findings.columns}) > 1
-    return f"{column.column} of {column.party}" if several else column.column
 
 
 def category_name(category: CategoryVerdict) -> str:

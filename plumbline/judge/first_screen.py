@@ -1,7 +1,7 @@
 """From an answer to the document of its first screen: a line for each column, beside the sentence and the matrix."""
 
 from attacks import Level
-from plumbline.judge.answer import Answer, ColumnAnswer, errors_words, hits_words, log_words, read_words
+from plumbline.judge.answer import Answer, ColumnAnswer, errors_words, hits_words, log_words, read_words, without_part
 from plumbline.judge.federation_part import LevelVerdict, at
 from plumbline.telling.document import ColumnLine, Document, Glance
 from plumbline.telling.numbers import ends_words, percent
@@ -41,13 +41,6 @@ def column_line(column: ColumnAnswer, party: str, level: Level | None = None) ->
         more=tuple(filter(None, (words(column, level) for words in (log_words, hits_words, read_words)))),
         is_exposed=verdict.is_exposed,
     )
-
-
-def without_part(verdict: LevelVerdict) -> str:
-    """Say why a verdict has no part; empty where it has one."""
-    if verdict.part is not None:
-        return ""
-    return "known anyway" if verdict.attack else "not measured"
 
 
 def _share(verdict: LevelVerdict) -> str:

@@ -1,8 +1,10 @@
 """The rules of the house: which way imports point, no circles, who knows gRPC, names, arguments, docstrings."""
 
 import ast
+import io
 import re
 import statistics
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -68,6 +70,18 @@ NAMING_PLUGINS = {
 }
 # A class that is longer has several subjects: split it by these, not into parts of one.
 MOST_LINES_OF_A_CLASS = 320
+# What tells a person of findings.
+TELLERS = (
+    *(f"plumbline/telling/{name}.py" for name in ("document", "numbers")),
+    *(
+        f"plumbline/judge/{name}.py"
+        for name in ("answer", "first_screen", "glance", "residual_risk", "sentences", "session_sentences")
+    ),
+    *(f"plumbline/report/{name}.py" for name in ("annex", "cards", "ledger", "page", "party_report")),
+    *("plumbline/audit/console.py", "plumbline/notebook.py"),
+    *("plumbline/received/received_annex.py", "plumbline/received/received_page.py"),
+)
+MOST_LINES_THAT_TELL = 2_620
 # Where shares become words.
 NUMBERS = "plumbline/telling/numbers.py"
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
@@ -362,6 +376,25 @@ def test_shares_are_said_in_one_module() -> None:
     templates = sorted((ROOT / "plumbline" / "templates").rglob("*.html"))
     assert templates
     assert not [path for path in templates if "format(100" in path.read_text()]
+
+
+def code_lines(path: Path) -> int:
+    """Count the lines of a file that hold code: no docstring, comment or blank line."""
+    text = path.read_text()
+    docstrings = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False)
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = [one for one in tokenize.generate_tokens(io.StringIO(text).readline) if one.type not in silent]
+    return len({line for one in tokens for line in range(one.start[0], one.end[0] + 1)} - docstrings)
+
+
+def test_what_tells_is_short() -> None:
+    """Who wants to tell more takes a word of the document's, or has it say less of something else."""
+    assert sum(code_lines(ROOT / name) for name in TELLERS) <= MOST_LINES_THAT_TELL
 
 
 def test_unit_tests_mirror_the_tree() -> None:

@@ -4,37 +4,21 @@ from dataclasses import replace
 
 from plumbline.judge.answer import (
     category_name,
-    column_name,
     distinct_levels,
     label_sentences,
     more_words,
     part_words,
-    ranked,
 )
-from plumbline.judge.evidence import CategoryVerdict, ColumnVerdict
+from plumbline.judge.evidence import CategoryVerdict
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.measures import Interval
-from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
 from tests.harness.findings import attack, column, findings, levels
 
 
-def test_columns_that_only_who_knows_more_is_given_come_before_those_that_nobody_is() -> None:
-    spared, leaking = levels("half_star", 0.2), levels("posterior", 0.04)
-    safe = ColumnVerdict("p", "safe", spared, spared)
-    known = ColumnVerdict("p", "known", (*spared[:3], leaking[3]), spared)
-    assert [one.column for one in ranked(PredictionFindings(columns=(safe, known)))] == ["known", "safe"]
-
-
-def test_a_column_has_its_owners_name_where_there_are_several() -> None:
-    one, other = (ColumnVerdict(party, "age", levels("ls", 0.05), levels("ls", 0.05)) for party in ("a", "b"))
-    assert column_name(one, PredictionFindings(columns=(one,))) == "age"
-    assert column_name(one, PredictionFindings(columns=(one, other))) == "age of a"
-
-
-def test_what_has_no_part_is_not_applicable_and_what_nobody_attacked_is_a_dash() -> None:
-    assert part_words(LevelVerdict("nothing", "its mean", 1e-6, "ls", 0.0)) == "n/a"
-    assert part_words(LevelVerdict("nothing", "its mean", 0.1)) == "-"
+def test_what_has_no_part_says_why() -> None:
+    assert part_words(LevelVerdict("nothing", "its mean", 1e-6, "ls", 0.0)) == "known anyway"
+    assert part_words(LevelVerdict("nothing", "its mean", 0.1)) == "not measured"
 
 
 def test_being_right_more_often_is_told_in_points_and_being_right_less_often_as_none() -> None:

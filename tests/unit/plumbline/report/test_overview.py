@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from plumbline.charts.marks import Bar, Trace
-from plumbline.judge.answer import Answer, ColumnAnswer
+from plumbline.judge.answer import Answer, ColumnAnswer, without_part
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
-from plumbline.judge.first_screen import without_part
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
 from plumbline.report.page import labels_by_epoch, ranked_levels
