@@ -19,8 +19,11 @@ from scipy.stats import skew
 from attacks.label_completion import completed_by
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
+from vfl.learning.confidence import confidence_scores
 
 _MOST_TREES = 30
+# A logistic distribution's standard deviation: scores in units of it become probabilities.
+_LOGISTIC = np.pi / np.sqrt(3)
 # How much stronger than the second the first axis is at least, or neither is the first.
 _AHEAD = 1 + 1e-6
 
@@ -55,6 +58,11 @@ def label_axis(leaves: NDArray[Any]) -> FloatArray:
     values: FloatArray = indicators @ along - shares @ along
     values = values / values.std()
     return values if skew(values) >= 0 else -values
+
+
+def class_probabilities(axis: FloatArray) -> FloatArray:
+    """Take records' places along the axis, (n,), for log odds of the rarer class: (n, 2)."""
+    return confidence_scores(_LOGISTIC * axis[:, None])
 
 
 def labels_by_leaves(leaves: NDArray[Any], features: FloatArray, rows: IntArray, labels: IntArray) -> FloatArray:

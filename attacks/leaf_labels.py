@@ -11,14 +11,10 @@ import numpy as np
 
 from attacks.base import AttackSpec, require
 from attacks.label_completion import known_among
-from attacks.leaf_axis import label_axis, labels_by_leaves
+from attacks.leaf_axis import class_probabilities, label_axis, labels_by_leaves
 from attacks.recovered_labels import EstimatedLabels, last_epoch
 from attacks.training_views import TrainingView
 from attacks.views import ViewError
-from vfl.learning.confidence import confidence_scores
-
-# A logistic distribution's standard deviation: scores in units of it become probabilities.
-_LOGISTIC = np.pi / np.sqrt(3)
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,6 @@ class LeafLabels:
         if is_named:
             probabilities[rows] = labels_by_leaves(leaves, view.features[rows], places, labels)
         elif not reason:
-            probabilities[rows] = confidence_scores(_LOGISTIC * axis[:, None])
+            probabilities[rows] = class_probabilities(axis)
         details = {"known_labels": len(places), "trees": leaves.shape[1]}
         return EstimatedLabels(probabilities, rows, last_epoch(view), float("nan"), details, reason)

@@ -1,7 +1,8 @@
 """What is tried on received columns beside regressions: on linear scores, leaf numbers and gradients of labels.
 
 Scores that follow exactly from all columns are equations (``posterior``). Records in the same leaves are alike.
-Gradients of records of one class point the same way (``gradient_direction``).
+Gradients of records of one class point the same way (``gradient_direction``), and leaves of trees agree along the
+direction in which they were grown (``leaf_axis``).
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from attacks.base import Reconstruction, level_of, reconstruct
 from attacks.gradient_direction import Signals, labels_of_signals
 from attacks.label_completion import completed
+from attacks.leaf_axis import class_probabilities, label_axis, labels_by_leaves
 from attacks.registry import ADAPTIVE, load_prediction
 from attacks.training_views import OwnStep, TrainingView
 from attacks.views import PassiveMoments, PredictionView
@@ -234,3 +236,30 @@ def label_directions(
     if len(np.unique(labels)) > 1:
         full = completed(features, believed, np.arange(t), labels)
         yield Believed("label_completion(received)", "records", full[t:])
+
+
+def label_order(
+    view: PredictionView, labels: IntArray, classes: int, leaves_known: FloatArray, leaves_attacked: FloatArray
+) -> Iterator[Believed]:
+    """Order records along the direction in which trees agree, of which the rarer of two classes has the longer tail.
+
+    Nothing of a label of more classes, and nothing where leaves are in no order.
+
+    Args:
+        view: of the judged records and the known ones.
+        labels: (t,) classes of the known records.
+        classes: k.
+        leaves_known: (t, trees) leaf numbers of the known records, in the order in which trees were grown.
+        leaves_attacked: (n, trees) of the judged ones.
+    """
+    leaves, t = np.vstack([leaves_known, leaves_attacked]), len(labels)
+    if classes > 2 or not leaves.shape[1]:
+        return
+    axis = label_axis(leaves)
+    if not axis.any():
+        return
+    yield Believed("leaf_axis(received)", "nothing", class_probabilities(axis)[t:])
+    if view.auxiliary is not None and len(np.unique(labels)) > 1:
+        features = np.vstack([view.auxiliary.features_active, view.features_active])
+        completed_order = labels_by_leaves(leaves, features, np.arange(t), labels)
+        yield Believed("leaf_axis(received, known labels)", "records", completed_order[t:])

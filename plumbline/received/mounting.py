@@ -13,6 +13,7 @@ from attacks import PassiveMoments, PredictionView, Reconstruction
 from attacks.received_columns import (
     Tried,
     label_directions,
+    label_order,
     leaf_neighbours,
     linear_weights,
     loss_threshold,
@@ -131,11 +132,13 @@ def _others(
     yield from leaf_neighbours(view, records.leaves[known], records.leaves[judged])
     yield from _thresholds(truth, records, order)
     label = next((one.category for one in truth.sources if one.name == records.label), None)
-    if label is None or not records.gradients.shape[1]:
+    if label is None:
         return
     theirs = label.symbols(secret[records.known])
-    for one in label_directions(view, theirs, label.count, records.gradients[known], records.gradients[judged]):
-        yield Tried(one.attack, one.level, _named(label, one.probabilities, view.d))
+    for guess, received in ((label_directions, records.gradients), (label_order, records.leaves)):
+        if received.shape[1]:
+            for one in guess(view, theirs, label.count, received[known], received[judged]):
+                yield Tried(one.attack, one.level, _named(label, one.probabilities, view.d))
 
 
 def _thresholds(truth: Truth, records: ReceivedRecords, order: IntArray) -> Iterator[Tried]:

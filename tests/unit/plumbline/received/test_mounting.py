@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import GradientBoostingClassifier
 
 from plumbline.audit.folder import AuditFolder, new_run
 from plumbline.judge.federation_part import at
@@ -119,6 +121,24 @@ def test_gradients_tell_labels_by_direction_and_size_to_who_knows_no_record(tmp_
     assert not shuffled.is_exposed()
     outcomes = [one.batch for one in AuditFolder(next((tmp_path / "runs").iterdir())).parties.prediction_outcomes()]
     assert outcomes == [RECEIVED_BATCH, SHUFFLED_BATCH]
+
+
+def test_leaves_of_trees_tell_the_label_that_they_were_grown_for_to_who_knows_no_record(tmp_path: Path) -> None:
+    features, benign = load_breast_cancer(return_X_y=True)
+    ids = [f"c{row}" for row in range(len(benign))]
+    grown = GradientBoostingClassifier(n_estimators=10, max_depth=3, min_samples_leaf=20, random_state=0)
+    leaves = grown.fit(features, benign).apply(features)[:, :, 0].astype(int)
+    tables = {
+        "own": pd.DataFrame({"client": ids, "luck": np.random.default_rng(3).random(len(ids)).round(3)}),
+        "received": pd.DataFrame({"client": ids, **{f"leaf_{at}": leaf for at, leaf in enumerate(leaves.T)}}),
+        "secret": pd.DataFrame({"client": ids, "malignant": np.where(benign, "no", "yes")}),
+    }
+    told = found(tmp_path / "alone", tables, known=0, label="malignant")
+    assert parts(told)["malignant"][0] == "leaf_axis(received)"
+    assert parts(told)["malignant"][1] > 0.8
+    assert not next(one for one in told.shuffled if one.column == "malignant").is_exposed()
+    named = found(tmp_path / "named", tables, known=20, label="malignant")
+    assert parts(named)["malignant"][1] > 0.8
 
 
 def test_few_known_labels_name_three_groups_of_gradients(tmp_path: Path) -> None:
