@@ -322,6 +322,8 @@ class LayerStep:
                 return None
             case Ask():
                 return side.sums(step, self._features, self._signal, self.sending, self.timer)
+            case _:
+                raise side._calls.refused("asks for what protocol=shared has no answer to")
 
     def pass_over(self) -> None:
         """Pass over no step: all that goes back to it does it again."""

@@ -167,6 +167,8 @@ class GradientStep:
                 return None
             case Ask():
                 return self.sums()
+            case _:
+                raise self._calls.refused("asks for what protocol=hu has no answer to")
 
     def pass_over(self) -> None:
         """Wait for all messages, so that no party runs away, and take the weights that the log has."""

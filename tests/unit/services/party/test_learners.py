@@ -72,6 +72,10 @@ WORST = {
     "has lists": ("products = [[0.0]] * len(batch)", "learner bad gives values to send that are no 2-dimensional"),
     "sends twice": ("yield Send(products)", "send more often than its spec says"),
     "asks first": ("yield Ask()", "learner bad asks for sums before"),
+    "asks of its own": (
+        "from vfl.learning.trees.boosted_trees import AskPlan; yield AskPlan()",
+        "learner bad asks for what protocol=hu has no answer to",
+    ),
     "asks strangely": ("yield 5", "learner bad yields something else than Forward, Send or Ask"),
     "loses its weights": ("self.weights = self.weights[1:]", "learner bad failed with ValueError."),
 }
